@@ -72,6 +72,7 @@ mod http2_upstream;
 mod hub_edges;
 mod hub_shares;
 mod hubs;
+mod import_kong;
 mod import_synapse;
 mod import_wsdl;
 mod integration;

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use config::{Config, Decode as _, FilePath, Report, Spanned, WebUrl};
+use config::{Config, Decode as _, FilePath, Report, Secret, Spanned, WebUrl};
 use jose::{KeySet, Signer};
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Timeouts, UpstreamSettings};
 use plan::{Plan, RevokedTokens};
 use policies::jwt::backend::OwnKeys;
-use policies::jwt::{Introspection, Issuer, Keys, KnownKeys, Location, PublishedKeys};
+use policies::jwt::{
+    Introspection, Issuer, IssuerClient, Keys, KnownKeys, Location, PublishedKeys,
+};
 
 use crate::policy_builder::PolicyBuilder;
 use crate::{files, names, upstreams};
@@ -88,10 +90,12 @@ fn issuer(
     }
     let read: Option<Vec<String>> = keys.keys.0.iter().map(|file| key_text(file, report)).collect();
     let read = read?;
-    let fixed = match read.is_empty() {
-        true => None,
-        false => Some(key_set(&keys.keys.0, &read, report)?),
+    let fixed = match (&keys.secret, read.is_empty()) {
+        (Some(secret), _) => Some(shared_secret(secret, report)?),
+        (None, true) => None,
+        (None, false) => Some(key_set(&keys.keys.0, &read, report)?),
     };
+    let algorithms = algorithms(keys, report);
     let location = location(keys, report);
     let published = match &location {
         Some((url, location)) => {
@@ -107,8 +111,9 @@ fn issuer(
     let place = |published: &Arc<PublishedKeys>| format!("{:p}", Arc::as_ptr(published));
     let secret = keys.introspection.as_ref().and_then(|asked| asked.value.client_secret.as_ref());
     let key = format!(
-        "issuer {name} {} {read:?} {:?} {:?} {:?}",
+        "issuer {name} {} {read:?} {:?} {:?} {:?} {:?}",
         keys.encode(),
+        keys.secret.as_ref().map(|secret| &secret.value.0),
         secret.map(|secret| &secret.0),
         published.as_ref().map(place),
         introspection.as_ref().map(|(_, settings)| settings),
@@ -130,6 +135,16 @@ fn issuer(
             },
             introspection,
             audiences: keys.audiences.0.clone(),
+            algorithms,
+            client: keys.subject.as_ref().map(|subject| IssuerClient {
+                subject: subject.clone(),
+                groups: keys.groups.clone(),
+                attributes: keys
+                    .attributes
+                    .iter()
+                    .map(|(name, text)| (name.value.clone(), text.clone()))
+                    .collect(),
+            }),
             types: keys.types.0.iter().map(|kind| jose::kind(kind)).collect(),
             leeway: keys.leeway,
             expiry_required: keys.expiry_required,
@@ -144,12 +159,13 @@ fn issuer(
 
 /// One place for keys, and a name to find the issuer by.
 fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
-    let config::Issuer { issuer, jwks, keys, discovery, introspection, .. } = &written.value;
-    let places = [jwks.is_some(), !keys.0.is_empty(), discovery.value];
+    let config::Issuer { issuer, jwks, keys, secret, discovery, introspection, .. } =
+        &written.value;
+    let places = [jwks.is_some(), !keys.0.is_empty(), secret.is_some(), discovery.value];
     let count = places.iter().filter(|there| **there).count();
     if count > 1 {
         let what = "the keys of an issuer are in one place";
-        report.error(written.at, what, "keep one of `jwks`, `keys` and `discovery`");
+        report.error(written.at, what, "keep one of `jwks`, `keys`, `secret` and `discovery`");
         return false;
     }
     if count == 0 && introspection.is_none() {
@@ -167,6 +183,36 @@ fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
         return false;
     }
     true
+}
+
+/// The key of a secret that is shared with the issuer.
+fn shared_secret(secret: &Spanned<Secret>, report: &mut Report) -> Option<KeySet> {
+    let complain = |why: jose::KeyError| {
+        let what = format!("the secret of the issuer cannot be used: {why}");
+        report.error(
+            secret.at,
+            what,
+            "write a secret of 32 bytes or more, as it is or as `base64:TEXT`",
+        );
+    };
+    KeySet::of_secret(&secret.value.0).map_err(complain).ok()
+}
+
+/// The algorithms that its tokens may have.
+fn algorithms(keys: &config::Issuer, report: &mut Report) -> Vec<jose::Algorithm> {
+    let read = keys.algorithms.0.iter().filter_map(|name| {
+        let known = jose::Algorithm::named(&name.value);
+        if known.is_none() {
+            let what = format!("the algorithm `{}` is not known", name.value.escape_debug());
+            report.error(
+                name.at,
+                what,
+                "write one such as `HS256`, `RS256`, `ES256`, `PS256` or `EdDSA`",
+            );
+        }
+        known
+    });
+    read.collect()
 }
 
 /// The text of a file with keys.

@@ -196,8 +196,8 @@ fn the_whole_in_words() {
               reload: keep
               drain: 30s
             policies:
-              - { headers: { request: { rename: {}, set: { X-A: "$${b}" }, add: {}, remove: [x-c] }, response: { rename: {}, set: {}, add: {}, remove: [] } } }
-              - { headers: { request: { rename: {}, set: {}, add: {}, remove: [] }, response: { rename: {}, set: {}, add: {}, remove: [] } } }
+              - { headers: { request: { rename: {}, replace: {}, set: { X-A: "$${b}" }, default: {}, add: {}, remove: [x-c] }, response: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [] } } }
+              - { headers: { request: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [] }, response: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [] } } }
             defaults: true
             errors: problem
             upstream: orders

@@ -17,6 +17,7 @@ const SECRET_ENDS: &[&str] = &[
     "cookie",
     "postgres",
     "_sha256",
+    "sha1",
 ];
 
 /// Names that are taken for one of these when somebody mistypes them: as many slips are forgiven.

@@ -179,13 +179,17 @@ telemetry: { access_log: {} }
                       "headers": {
                         "request": {
                           "rename": {},
+                          "replace": {},
                           "set": {},
+                          "default": {},
                           "add": {},
                           "remove": []
                         },
                         "response": {
                           "rename": {},
+                          "replace": {},
                           "set": {},
+                          "default": {},
                           "add": {},
                           "remove": []
                         }
@@ -571,10 +575,12 @@ fn every_key() {
                       "headers": {
                         "request": {
                           "rename": {},
+                          "replace": {},
                           "set": {
                             "x-a": "b",
                             "x-on": "true"
                           },
+                          "default": {},
                           "add": {
                             "x-n": "5"
                           },
@@ -586,9 +592,11 @@ fn every_key() {
                           "rename": {
                             "x-old": "x-new"
                           },
+                          "replace": {},
                           "set": {
                             "x-s": ""
                           },
+                          "default": {},
                           "add": {
                             "x-d": "e"
                           },

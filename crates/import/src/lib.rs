@@ -1,12 +1,12 @@
 //! Turns API documents into configuration. OpenAPI 3.0 and 3.1 and Swagger 2 are converted to one form and turned into routes.
-//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams.
+//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams, and so do files of Kong.
 //!
 //! Owns the meaning of a document: its operations, its schemas, and the routes, upstreams and policies that its extensions
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
 //! that `config` decodes or [`yaml`] writes.
 //!
 //! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
-//! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses),
+//! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses),
 //! [`zip_names`] (what a ZIP archive has twice).
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod endpoints;
 mod expand;
 mod extensions;
 mod files;
+pub mod kong;
 mod listener;
 mod model;
 mod normal;
@@ -22,6 +23,7 @@ mod pattern;
 mod read_write_only;
 mod swagger;
 pub mod synapse;
+mod table;
 mod upgrade;
 pub mod wsdl;
 mod yaml;
@@ -33,4 +35,5 @@ pub use listener::listen_beside;
 pub use model::{Body, Content, FieldEncoding, Model, Operation, Parameter, Path, Reply};
 pub use pattern::portable_schema;
 pub use read_write_only::SchemaSide;
+pub use table::{ArtifactPosition, Mistake, Outcome, Row, Table};
 pub use yaml::yaml;

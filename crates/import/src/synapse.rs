@@ -18,7 +18,6 @@ mod output;
 mod recheck;
 mod scheduled;
 mod services;
-mod table;
 mod times;
 mod xpath_text;
 
@@ -29,10 +28,10 @@ use artifacts::{Artifacts, Files};
 use converter::{Converter, Flow};
 use element::Element;
 use output::Output;
-pub use recheck::Mistake;
 use recheck::Origin;
 use serde_json::Value as Json;
-pub use table::{ArtifactPosition, Outcome, Row, Table};
+
+pub use crate::table::{ArtifactPosition, Mistake, Outcome, Row, Table};
 
 /// The result of an import.
 #[derive(Debug)]

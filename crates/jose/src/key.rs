@@ -76,6 +76,10 @@ impl Key {
         Key { id, verifiers }.only(algorithm)
     }
 
+    pub(crate) fn of_secret(bytes: &[u8]) -> Result<Key, KeyError> {
+        Ok(Key { id: None, verifiers: secret(bytes)? })
+    }
+
     pub(crate) fn from_public(public: &Public) -> Result<Key, KeyError> {
         let verifiers = match public {
             Public::Rsa { modulus, exponent } => rsa(modulus, exponent)?,

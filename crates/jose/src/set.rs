@@ -1,5 +1,7 @@
 //! Key sets (RFC 7517, 5), and the choice of a token's key.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::json::{self, Object};
@@ -44,6 +46,15 @@ impl KeySet {
     pub fn of_issuer(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
         let (keys, mut left) = read(text)?;
         Some((KeySet { keys: without_exposed(keys, &mut left) }, left))
+    }
+
+    /// A secret that is shared, as it is or as `base64:TEXT`.
+    pub fn of_secret(text: &str) -> Result<KeySet, KeyError> {
+        let decoded = match text.strip_prefix("base64:") {
+            Some(text) => STANDARD.decode(text.trim()).map_err(|_| KeyError::Malformed)?,
+            None => text.as_bytes().to_vec(),
+        };
+        Ok(KeySet { keys: vec![Key::of_secret(&decoded)?] })
     }
 
     /// Reads every public key and certificate of a PEM text.

@@ -65,8 +65,8 @@ impl Users {
     pub fn new(users: Vec<Holder>, realm: String, forward: bool) -> Users {
         let stand_in = users.iter().map(|user| &user.secret).find(|hash| hash.is_slow()).cloned();
         let user = |user: Holder| {
-            let (subject, hash) = (user.subject.clone(), user.secret.clone());
-            (subject, (hash, Arc::new(holder(user, IdentityScheme::Basic))))
+            let (name, hash) = (user.name.clone(), user.secret.clone());
+            (name, (hash, Arc::new(holder(user, IdentityScheme::Basic))))
         };
         let users = users.into_iter().map(user).collect();
         Users { number: next_number(), users, stand_in, realm, forward }

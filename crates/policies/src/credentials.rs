@@ -10,6 +10,8 @@ pub enum HashedSecret {
     Sha256([u8; 32]),
     /// `{SHA}` of htpasswd files.
     Sha1([u8; 20]),
+    /// Of a password with a salt behind it, as Kong keeps it.
+    SaltedSha1(Box<[u8]>, [u8; 20]),
     /// `$2y$..`
     Bcrypt(String),
     /// `$argon2id$..`
@@ -19,6 +21,8 @@ pub enum HashedSecret {
 /// A subject with the hash of its key or password, and what is known of it.
 #[derive(Debug, Clone)]
 pub struct Holder {
+    /// The name that a client shows.
+    pub name: String,
     pub subject: String,
     pub secret: HashedSecret,
     /// The plan it is on.
@@ -50,6 +54,13 @@ impl HashedSecret {
             return bytes
                 .map(HashedSecret::Sha1)
                 .ok_or("`{SHA}` is not followed by the base64 of a hash".into());
+        }
+        if let Some((salt, hex)) = text.strip_prefix("sha1:").and_then(|rest| rest.rsplit_once(':'))
+        {
+            // Harmless: a complaint says that it must be 40 digits.
+            let bytes = unhex(hex).and_then(|bytes| bytes.try_into().ok());
+            let hash = bytes.map(|hash| HashedSecret::SaltedSha1(salt.as_bytes().into(), hash));
+            return hash.ok_or("`sha1` is not `SALT:HEX` with 40 hex digits".into());
         }
         if text.starts_with("$2") {
             // Harmless: an invalid cost gets a complaint.
@@ -86,7 +97,10 @@ impl HashedSecret {
     pub(crate) fn digest(&self) -> Option<[u8; 32]> {
         match self {
             HashedSecret::Sha256(digest) => Some(*digest),
-            HashedSecret::Sha1(_) | HashedSecret::Bcrypt(_) | HashedSecret::Argon2(_) => None,
+            HashedSecret::Sha1(_)
+            | HashedSecret::SaltedSha1(..)
+            | HashedSecret::Bcrypt(_)
+            | HashedSecret::Argon2(_) => None,
         }
     }
 
@@ -101,6 +115,10 @@ impl HashedSecret {
             HashedSecret::Sha256(hash) => equal(hash, &sha256(secret)),
             HashedSecret::Sha1(hash) => {
                 equal(hash, digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, secret).as_ref())
+            }
+            HashedSecret::SaltedSha1(salt, hash) => {
+                let salted = [secret, salt].concat();
+                equal(hash, digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, &salted).as_ref())
             }
             HashedSecret::Bcrypt(hash) => bcrypt::verify(secret, hash).unwrap_or(false),
             HashedSecret::Argon2(hash) => {

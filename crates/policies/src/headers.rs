@@ -1,4 +1,4 @@
-//! `headers`: renames, removes, sets and adds header lines, in that order, on the request and on the reply. Values may be
+//! `headers`: renames, removes, replaces, sets and adds header lines, in that order, on the request and on the reply. Values may be
 //! templates.
 
 use fault::{Fault, Kind};
@@ -11,8 +11,12 @@ pub struct Edits {
     /// The old name and the new one. Where the old one is there, its lines take the place of those of the new one.
     pub rename: Vec<(String, String)>,
     pub remove: Vec<String>,
+    /// Takes the place of lines of the same name, where there are some.
+    pub replace: Vec<(String, Template)>,
     /// Becomes the only line of its name.
     pub set: Vec<(String, Template)>,
+    /// Becomes the line of its name where there is none.
+    pub default: Vec<(String, Template)>,
     /// Comes on top of lines of the same name.
     pub add: Vec<(String, Template)>,
 }
@@ -30,19 +34,29 @@ pub fn policy(request: Edits, response: Edits) -> Policy {
 
 impl Edits {
     fn is_empty(&self) -> bool {
-        self.rename.is_empty()
-            && self.remove.is_empty()
-            && self.set.is_empty()
-            && self.add.is_empty()
+        self.rename.is_empty() && self.remove.is_empty() && self.values().next().is_none()
     }
 
     fn apply(&self, headers: &mut Headers, filled: &[Option<Vec<u8>>]) -> Flow {
         self.rename.iter().for_each(|(old, new)| rename(headers, old, new));
         self.remove.iter().for_each(|name| headers.remove(name));
         let mut filled = filled.iter();
+        for (name, value) in &self.replace {
+            let filled = filled.next();
+            if headers.contains(name) {
+                headers.remove(name);
+                add(headers, name, value, filled)?;
+            }
+        }
         for (name, value) in &self.set {
             headers.remove(name);
             add(headers, name, value, filled.next())?;
+        }
+        for (name, value) in &self.default {
+            let filled = filled.next();
+            if !headers.contains(name) {
+                add(headers, name, value, filled)?;
+            }
         }
         for (name, value) in &self.add {
             add(headers, name, value, filled.next())?;
@@ -50,7 +64,7 @@ impl Edits {
         Ok(Onward::Next)
     }
 
-    /// The values that are not the same for every exchange, in the order of `set` and `add`.
+    /// The values that are not the same for every exchange, in the order in which they are written.
     fn filled(&self, ex: &Exchange, head: Option<&RequestHead>) -> Vec<Option<Vec<u8>>> {
         let constant = self.values().all(|value| value.constant().is_some());
         if constant {
@@ -64,7 +78,8 @@ impl Edits {
     }
 
     fn values(&self) -> impl Iterator<Item = &Template> {
-        self.set.iter().chain(&self.add).map(|(_, value)| value)
+        let lists = [&self.replace, &self.set, &self.default, &self.add];
+        lists.into_iter().flatten().map(|(_, value)| value)
     }
 }
 
@@ -131,6 +146,8 @@ mod tests {
             rename: names(&[("x-old", "x-new"), ("x-away", "x-gone"), ("x-none", "x-own")]),
             remove: vec!["x-gone".to_owned(), "x-both".to_owned()],
             set: pairs(&[("x-set", "new"), ("x-both", "set")]),
+            replace: pairs(&[("x-replaced", "new"), ("x-missing", "never")]),
+            default: pairs(&[("x-set", "never"), ("x-default", "given")]),
             add: pairs(&[("x-set", "too"), ("x-both", "added")]),
         };
         let mut head = ReplyHead::new(200);
@@ -145,13 +162,15 @@ mod tests {
             ("x-old", "2"),
             ("X-Away", "a"),
             ("X-Own", "o"),
+            ("X-Replaced", "1"),
+            ("X-Replaced", "2"),
         ] {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
         assert!(matches!(edits.apply(&mut head.headers, &[]), Ok(Onward::Next)));
         assert_eq!(
             lines(&head.headers),
-            "X-Kept: k\r\nX-Own: o\r\nx-new: 1\r\nx-new: 2\r\nx-set: new\r\nx-both: set\r\nx-set: too\r\nx-both: added\r\n"
+            "X-Kept: k\r\nX-Own: o\r\nx-new: 1\r\nx-new: 2\r\nx-replaced: new\r\nx-set: new\r\nx-both: set\r\nx-default: given\r\nx-set: too\r\nx-both: added\r\n"
         );
     }
 

@@ -26,7 +26,7 @@ use crate::verdict_cache::{VerdictCache, next_number};
 
 pub use claims::{ClaimRequirement, Subscription};
 pub use introspect::Introspection;
-pub use issuer::{Issuer, Keys, OwnIssuerKeys};
+pub use issuer::{Issuer, IssuerClient, Keys, OwnIssuerKeys};
 pub use published::{KEYS_BYTES_MAX, KnownKeys, Location, PublishedKeys};
 
 use claims::CheckedToken;
@@ -47,6 +47,9 @@ pub struct JwtSettings {
     /// In lower case.
     pub header: String,
     pub query: Option<String>,
+    pub cookie: Option<String>,
+    /// The longest time until the end of a token.
+    pub lifetime_max: Option<Duration>,
     pub forward: bool,
     pub optional: bool,
     /// Headers for the upstream, each with the path of its claim.
@@ -297,6 +300,9 @@ impl Verifier {
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
         if !issuer.takes(token, &claims) {
             return Err(Refusal::Kind);
+        }
+        if !issuer.takes_algorithm(token.algorithm) {
+            return Err(Refusal::KeyUnknown);
         }
         let generation = match with {
             Some((_, known)) => known.verify(token)?,

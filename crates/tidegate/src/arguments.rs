@@ -345,6 +345,34 @@ Examples:
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
     },
+    /// Print a configuration that does what declarative files of Kong do.
+    ///
+    /// Standard error gets a row for each entity, credential and plugin: converted, approximated or refused, with its place. A route
+    /// whose guard is refused answers 503. Exit code 0: all is converted; 3: something is approximated or refused; 1: the files have
+    /// mistakes, all of which are told, and nothing was written.
+    #[command(after_help = "\
+Examples:
+  tidegate import kong kong.yaml > tidegate.yaml
+  deck gateway dump -o - | tidegate import kong - --into gateway/
+                                                gateway/tidegate.yaml, certificates and keys
+  tidegate import kong services/ consumers.yaml --select-tag team-a")]
+    Kong {
+        /// Files in YAML or JSON, folders of them, or `-` for standard input. All together are one configuration.
+        #[arg(required = true, value_name = "FILE|FOLDER|-")]
+        paths: Vec<PathBuf>,
+        /// A folder for the configuration and the files that it names. Nothing there is overwritten.
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+        /// Only entities with this tag; with several, those that have all.
+        #[arg(long = "select-tag", value_name = "TAG")]
+        select_tags: Vec<String>,
+        /// The address for plain HTTP.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8000")]
+        listen: String,
+        /// The address for HTTPS, where certificates have `snis`.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8443")]
+        listen_tls: String,
+    },
 }
 
 #[derive(Args)]

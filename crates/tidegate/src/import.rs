@@ -1,19 +1,21 @@
 //! `tidegate import`.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::import::synapse::{ImportResult, Mistake, Outcome};
 use ::import::wsdl::RestOptions;
-use ::import::{Documents, GeneratedApi, Model, Options};
+use ::import::{Documents, GeneratedApi, Mistake, Model, Options, Outcome, Table};
 use anyhow::{Context as _, anyhow};
 use config::Report;
 use serde_json::{Map, Value as Json, json};
 
 use crate::arguments::Import;
 use crate::log;
+
+mod kong;
 
 pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
     match what {
@@ -32,6 +34,14 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
             })
         }
         Import::Synapse { path, into } => synapse(path, into.as_deref()),
+        Import::Kong { paths, into, select_tags, listen, listen_tls } => {
+            let options = ::import::kong::Options {
+                select_tags: select_tags.clone(),
+                listen: listen.clone(),
+                listen_tls: listen_tls.clone(),
+            };
+            kong::import(paths, into.as_deref(), &options)
+        }
     }
 }
 
@@ -48,11 +58,40 @@ fn written(complete: bool) -> ExitCode {
 
 fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut imported = ::import::synapse::import(path).map_err(|fault| anyhow!(fault))?;
-    if let Err(report) = refuse_unusable(&mut imported)? {
-        say_unusable(&report);
-        log::say_error(&imported.table.to_string());
-        return Ok(ExitCode::FAILURE);
-    }
+    let whole = Imported {
+        configuration: imported.configuration.clone(),
+        files: imported.files.clone(),
+        stand_ins: imported.stand_ins.clone(),
+    };
+    let refuse = |mistakes: &[Mistake]| {
+        let refused = imported.refuse(mistakes);
+        refused.then(|| imported.configuration.clone())
+    };
+    let checked = refuse_unusable(whole, refuse)?;
+    finish(checked, &imported.table, into)
+}
+
+/// What an import made.
+struct Imported {
+    configuration: String,
+    files: Vec<(String, Vec<u8>)>,
+    stand_ins: HashMap<String, String>,
+}
+
+/// Writes what was made, and tells the table.
+fn finish(
+    checked: Result<Imported, Report>,
+    table: &Table,
+    into: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    let imported = match checked {
+        Ok(imported) => imported,
+        Err(report) => {
+            say_unusable(&report);
+            log::say_error(&table.to_string());
+            return Ok(ExitCode::FAILURE);
+        }
+    };
     match into {
         Some(folder) => write_all(&imported, folder)?,
         None => {
@@ -64,13 +103,16 @@ fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
             log::write_out(imported.configuration.trim_end())?;
         }
     }
-    log::say_error(&imported.table.to_string());
-    Ok(written(imported.table.rows.iter().all(|row| row.outcome == Outcome::Converted)))
+    log::say_error(&table.to_string());
+    Ok(written(table.rows.iter().all(|row| row.outcome == Outcome::Converted)))
 }
 
-/// Checks the configuration, and refuses the parts that `check` would not take, until it takes the rest. The report is of what is in
-/// no part.
-fn refuse_unusable(imported: &mut ImportResult) -> anyhow::Result<Result<(), Report>> {
+/// Checks the configuration, and has the parts refused that `check` would not take, until it takes the rest. `refuse` gives the
+/// configuration without them. The report is of what is in no part.
+fn refuse_unusable(
+    mut imported: Imported,
+    mut refuse: impl FnMut(&[Mistake]) -> Option<String>,
+) -> anyhow::Result<Result<Imported, Report>> {
     let folder = match imported.files.is_empty() {
         true => None,
         false => Some(Scratch::with(&imported.files)?),
@@ -81,7 +123,7 @@ fn refuse_unusable(imported: &mut ImportResult) -> anyhow::Result<Result<(), Rep
     for _ in 0..ROUNDS_MAX {
         let loaded = config::parse_with(&imported.configuration, &name, &imported.stand_ins);
         report = match compile::compile(&loaded, None, &telemetry::Telemetry::new(1)) {
-            Ok(_) => return Ok(Ok(())),
+            Ok(_) => return Ok(Ok(imported)),
             Err(report) => report,
         };
         let mistake = |complaint: &config::Complaint| Mistake {
@@ -90,8 +132,9 @@ fn refuse_unusable(imported: &mut ImportResult) -> anyhow::Result<Result<(), Rep
             what: complaint.what.replace(&format!("{}/", folder_shown(&name)), ""),
         };
         let mistakes: Vec<Mistake> = report.errors().map(mistake).collect();
-        if !imported.refuse(&mistakes) {
-            break;
+        match refuse(&mistakes) {
+            Some(configuration) => imported.configuration = configuration,
+            None => break,
         }
     }
     Ok(Err(report))
@@ -136,7 +179,7 @@ fn say_unusable(report: &Report) {
 }
 
 /// Writes the configuration and its files, none of which may be there already.
-fn write_all(imported: &ImportResult, folder: &Path) -> anyhow::Result<()> {
+fn write_all(imported: &Imported, folder: &Path) -> anyhow::Result<()> {
     let configuration = ("tidegate.yaml".to_owned(), imported.configuration.clone().into_bytes());
     let all = imported.files.iter().chain([&configuration]);
     let there = all.clone().find(|(name, _)| folder.join(name).symlink_metadata().is_ok());

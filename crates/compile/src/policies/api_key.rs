@@ -21,7 +21,7 @@ pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
     let headers = headers.filter_map(|name| names::header(&name.value, name.at, report)).collect();
     let queries = keys.query.0.iter().filter_map(|name| parameter(name, report)).collect();
     let (holders, places): (Vec<Holder>, Vec<At>) = holders(&keys.keys, report).into_iter().unzip();
-    let subjects: Vec<String> = holders.iter().map(|holder| holder.subject.clone()).collect();
+    let subjects: Vec<String> = holders.iter().map(|holder| holder.name.clone()).collect();
     let built = Keys::new(headers, queries, keys.forward, holders);
     let place = |index: usize| places.get(index).copied().unwrap_or(keys.keys.at);
     let subject = |index: usize| subjects.get(index).map_or("", String::as_str);
@@ -50,13 +50,15 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
     read.into_iter()
         .filter_map(|Spanned { value, at, .. }| match HashedSecret::read(&value.secret.0) {
             Ok(secret) => {
-                let config::Credential { subject, tier, application, groups, attributes, .. } =
-                    value;
+                let config::Credential { name, subject, tier, application, .. } = value;
+                let (groups, attributes) = (value.groups, value.attributes);
                 let application = application.map(|name| name.value);
-                Some((Holder { subject, secret, tier, application, groups, attributes }, at))
+                let holder =
+                    Holder { name, subject, secret, tier, application, groups, attributes };
+                Some((holder, at))
             }
             Err(why) => {
-                let what = format!("the secret of `{}` cannot be used: {why}", value.subject);
+                let what = format!("the secret of `{}` cannot be used: {why}", value.name);
                 report.error(at, what, "write the secret itself, or a hash that is known here");
                 None
             }

@@ -14,7 +14,7 @@ pub(crate) fn build(keys: &Basic, report: &mut Report) -> plan::Policy {
 pub(super) fn users(keys: &Basic, report: &mut Report) -> Users {
     let realm = realm(&keys.realm, report);
     let users = holders(&keys.users, report);
-    for (Holder { subject: name, .. }, at) in &users {
+    for (Holder { name, .. }, at) in &users {
         if name.contains(':') {
             let what = format!("`{name}` cannot be a name: a colon ends it");
             report.error(*at, what, "write a name without a colon");

@@ -15,19 +15,19 @@ pub(crate) fn build(
     let request = edits(&keys.request, &parameters, report);
     refuse_host(&keys.request, report);
     let response = edits(&keys.response, &parameters, report);
-    let HeadersEdit { set, add, .. } = &keys.response;
-    let values = set.iter().chain(add.iter()).map(|(_, value)| value);
+    let values = written(&keys.response).map(|(_, value)| value);
     templates::refuse_head(values, &parameters, report);
     headers::policy(request, response)
 }
 
+/// The lines that it writes.
+fn written(keys: &HeadersEdit) -> impl Iterator<Item = (&Spanned<String>, &Spanned<String>)> {
+    [&keys.replace, &keys.set, &keys.default, &keys.add].into_iter().flat_map(Map::iter)
+}
+
 /// It writes into requests who was found to ask.
-pub(crate) fn asks_identity(
-    HeadersEdit { set, add, .. }: &HeadersEdit,
-    parameters: &[String],
-) -> bool {
-    let mut written = set.iter().chain(add.iter());
-    written.any(|(_, text)| templates::asks_identity(&text.value, parameters))
+pub(crate) fn asks_identity(keys: &HeadersEdit, parameters: &[String]) -> bool {
+    written(keys).any(|(_, text)| templates::asks_identity(&text.value, parameters))
 }
 
 /// It tells the upstream who was found to ask, or writes into replies for whom they are.
@@ -35,22 +35,16 @@ pub(crate) fn replies_differ(
     Headers { request, response }: &Headers,
     parameters: &[String],
 ) -> bool {
-    let mut written = response.set.iter().chain(response.add.iter());
     asks_identity(request, parameters)
-        || written.any(|(_, text)| templates::tells_who_asks(&text.value, parameters))
+        || written(response).any(|(_, text)| templates::tells_who_asks(&text.value, parameters))
 }
 
 /// The lines it writes for each client.
-pub(crate) fn telling<'k>(
-    HeadersEdit { set, add, .. }: &'k HeadersEdit,
-    parameters: &[String],
-) -> Vec<&'k str> {
-    let telling = |map: &'k Map<Spanned<String>>| {
-        map.iter()
-            .filter(|(_, text)| templates::tells_who_asks(&text.value, parameters))
-            .map(|(name, _)| name.value.as_str())
-    };
-    telling(set).chain(telling(add)).collect()
+pub(crate) fn telling<'k>(keys: &'k HeadersEdit, parameters: &[String]) -> Vec<&'k str> {
+    written(keys)
+        .filter(|(_, text)| templates::tells_who_asks(&text.value, parameters))
+        .map(|(name, _)| name.value.as_str())
+        .collect()
 }
 
 /// The lines it takes out or gives another name.
@@ -66,17 +60,19 @@ fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edit
     Edits {
         rename,
         remove: remove.collect(),
+        replace: templates::lines(&keys.replace, parameters, report),
         set: templates::lines(&keys.set, parameters, report),
+        default: templates::lines(&keys.default, parameters, report),
         add: templates::lines(&keys.add, parameters, report),
     }
 }
 
 /// A request has exactly one Host, and the route decides its value.
 fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
-    let named = keys.set.iter().chain(keys.add.iter()).chain(keys.rename.iter());
+    let named = written(keys).chain(keys.rename.iter());
     let renamed = keys.rename.iter().map(|(_, new)| new);
-    let written = named.map(|(name, _)| name).chain(renamed).chain(&keys.remove);
-    for name in written.filter(|name| name.value.eq_ignore_ascii_case("host")) {
+    let names = named.map(|(name, _)| name).chain(renamed).chain(&keys.remove);
+    for name in names.filter(|name| name.value.eq_ignore_ascii_case("host")) {
         let help = "write the route's `host` key: `host: target`, or a name";
         report.error(name.at, "a policy cannot change the Host", help);
     }

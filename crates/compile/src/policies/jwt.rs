@@ -83,6 +83,8 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
         // Harmless: an invalid header name got a complaint earlier.
         header: header.unwrap_or_default(),
         query: keys.query.as_ref().and_then(|name| parameter(name, report)),
+        cookie: keys.cookie.as_ref().map(|name| name.0.clone()),
+        lifetime_max: keys.lifetime_max.map(|time| time.0),
         forward: keys.forward,
         optional: keys.optional,
         claims_to_headers: keys

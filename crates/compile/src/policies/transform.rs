@@ -55,7 +55,10 @@ fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
 /// The texts that an edit writes into requests, for who looks at their placeholders.
 pub(crate) fn texts(keys: &Transform) -> impl Iterator<Item = &str> {
     let query = keys.query.iter().chain(&keys.request.query);
-    let lines = query.flat_map(|keys| keys.value.set.iter().chain(keys.value.add.iter()));
+    let lines = query.flat_map(|keys| {
+        let QueryEdit { replace, set, default, add, .. } = &keys.value;
+        [replace, set, default, add].into_iter().flat_map(Map::iter)
+    });
     let json = keys.json.iter().chain(&keys.request.json).chain(&keys.response.json);
     let values = json.flat_map(|keys| keys.value.set.iter()).map(|(_, value)| &*value.value.0);
     lines.map(|(_, value)| &*value.value).chain(values)
@@ -69,11 +72,12 @@ fn query(keys: &QueryEdit, parameters: &[String], report: &mut Report) -> QueryE
             })
             .collect()
     };
-    let (set, add) = (lines(&keys.set), lines(&keys.add));
+    let (replace, set) = (lines(&keys.replace), lines(&keys.set));
+    let (default, add) = (lines(&keys.default), lines(&keys.add));
     let remove = keys.remove.iter();
     let remove = remove.filter_map(|name| parameter(&name.value, name.at, report)).collect();
     let rename = names::renames(&keys.rename, report, parameter);
-    QueryEdits { rename, remove, set, add }
+    QueryEdits { rename, remove, replace, set, default, add }
 }
 
 fn parameter(name: &str, at: At, report: &mut Report) -> Option<String> {

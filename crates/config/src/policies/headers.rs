@@ -1,4 +1,4 @@
-//! `headers`: changes headers on the way in and out. Per side: rename, remove, then set, then add.
+//! `headers`: changes headers on the way in and out. Per side: rename, remove, then replace, set, default and add.
 
 use crate::decode::keys;
 use crate::values::{Map, Spanned};
@@ -16,12 +16,16 @@ keys! {
 }
 
 keys! {
-    /// Changes to one side's headers: `rename` first, then `remove`, `set` and `add`.
+    /// Changes to one side's headers: `rename` first, then `remove`, `replace`, `set`, `default` and `add`.
     pub struct HeadersEdit {
         /// Headers to rename, the old name before the new one. They take the place of those that have the new name.
         rename: Map<Spanned<String>> = Map::default(),
+        /// Headers to replace where they are there.
+        replace: Map<Spanned<String>> = Map::default(),
         /// Headers to replace, or add where missing.
         set: Map<Spanned<String>> = Map::default(),
+        /// Headers to add where they are missing.
+        default: Map<Spanned<String>> = Map::default(),
         /// Headers to add beside those of the same name.
         add: Map<Spanned<String>> = Map::default(),
         /// Headers to remove.

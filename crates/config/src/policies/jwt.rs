@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
-use crate::values::{FilePath, Map, OneOrMore, Spanned, Timeout};
+use crate::values::{CookieName, FilePath, Map, OneOrMore, Spanned, Timeout};
 
 keys! {
     /// Requires a token that one of the issuers signed.
@@ -25,6 +25,10 @@ keys! {
         header: Spanned<String> = Spanned::unwritten("authorization".to_owned()),
         /// The query parameter that may carry the token instead.
         query: Option<Spanned<String>>,
+        /// The cookie that may carry the token instead.
+        cookie: Option<CookieName>,
+        /// The longest time until a token ends. One that ends later, or does not say when, is refused.
+        lifetime_max: Option<Timeout>,
         /// Whether the upstream sees the token.
         // A service that needs no token could only lose it.
         forward: bool = false,

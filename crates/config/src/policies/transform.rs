@@ -40,15 +40,19 @@ keys! {
 }
 
 keys! {
-    /// Changes to the query: `rename` first, then `remove`, `set` and `add`. Names and values are written as they mean, without
+    /// Changes to the query: `rename` first, then `remove`, `replace`, `set`, `default` and `add`. Names and values are written as they mean, without
     /// percent-encoding.
     pub struct QueryEdit {
         /// Parameters to rename, the old name before the new one. They take the place of those that have the new name.
         rename: Map<Spanned<String>> = Map::default(),
         /// Parameters to remove.
         remove: Vec<Spanned<String>> = Vec::new(),
+        /// Parameters to replace where they are there.
+        replace: Map<Spanned<String>> = Map::default(),
         /// Parameters to replace, or add where missing.
         set: Map<Spanned<String>> = Map::default(),
+        /// Parameters to add where they are missing.
+        default: Map<Spanned<String>> = Map::default(),
         /// Parameters to add beside those of the same name.
         add: Map<Spanned<String>> = Map::default(),
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::decode::keys;
 use crate::sections::UpstreamTls;
-use crate::values::{FilePath, OneOrMore, Secret, Spanned, Timeout, WebUrl};
+use crate::values::{FilePath, Map, OneOrMore, Secret, Spanned, Timeout, WebUrl};
 
 keys! {
     /// An issuer of tokens, and where its keys are.
@@ -15,6 +15,10 @@ keys! {
         jwks: Option<Spanned<WebUrl>>,
         /// Files with the keys, instead of a URL: PEM with public keys or certificates, or JSON with a JWK or a JWK set.
         keys: OneOrMore<Spanned<FilePath>> = OneOrMore(Vec::new()),
+        /// A secret that the issuer and the gateway share (HS256, HS384, HS512), instead of keys; `base64:TEXT` for bytes.
+        secret: Option<Spanned<Secret>>,
+        /// The algorithms that its tokens may have, such as `[RS256]`; all that its keys are for if absent.
+        algorithms: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Whether to find the key set by OpenID Connect discovery (`/.well-known/openid-configuration` below `issuer`).
         // It would send requests to wherever `issuer` points, which for plain JWT is only a name.
         discovery: Spanned<bool> = Spanned::unwritten(false),
@@ -37,6 +41,12 @@ keys! {
         timeout: Timeout = Timeout(Duration::from_secs(5)),
         /// How to verify `https` URLs of the issuer, and the certificate to show to them.
         tls: UpstreamTls,
+        /// The subject of all its tokens, where an issuer is one client; then no claim says it.
+        subject: Option<String>,
+        /// The groups of that client, for `authorize` and rules in CEL.
+        groups: Vec<String> = Vec::new(),
+        /// What else is known of that client, by name, for rules in CEL and templates.
+        attributes: Map<String> = Map::default(),
         /// The claim with the subject.
         subject_claim: String = "sub".to_owned(),
         /// The claims with the scopes, as a list or a text separated by spaces; the first one present counts.

@@ -30,6 +30,8 @@ pub enum Credentials {
 /// One subject and its secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Credential {
+    /// The name it is written under, which a client of `basic` shows.
+    pub name: String,
     /// The owner.
     pub subject: String,
     /// The secret, or its hash.
@@ -48,7 +50,11 @@ keys! {
     /// A secret and what is known of its subject.
     pub(crate) struct CredentialKeys {
         /// The secret, or its hash.
-        key or "password": Secret,
+        key or "password": Option<Secret>,
+        /// A password's SHA-1 with a salt behind it, as `SALT:HEX`: what Kong keeps.
+        sha1: Option<Secret>,
+        /// The subject, if it is not the name of the entry: several entries may be one subject's.
+        subject: Option<String>,
         /// The plan the subject is on.
         tier: Option<String>,
         /// The application of `applications` that the secret was given to, for APIs with `subscription`.
@@ -115,15 +121,27 @@ fn by_subject<T>(node: &Node, decoder: &mut Decoder<'_>) -> Option<T> {
 }
 
 fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Credential>> {
-    let CredentialKeys { key, tier, application, groups, attributes } = match &entry.node.value {
-        Value::Map(_) => CredentialKeys::decode(&entry.node, decoder)?,
-        Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => CredentialKeys {
-            key: Secret::decode(&entry.node, decoder)?,
-            tier: None,
-            application: None,
-            groups: Vec::new(),
-            attributes: Map::default(),
-        },
+    let CredentialKeys { key, sha1, subject, tier, application, groups, attributes } =
+        match &entry.node.value {
+            Value::Map(_) => CredentialKeys::decode(&entry.node, decoder)?,
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => CredentialKeys {
+                key: Some(Secret::decode(&entry.node, decoder)?),
+                sha1: None,
+                subject: None,
+                tier: None,
+                application: None,
+                groups: Vec::new(),
+                attributes: Map::default(),
+            },
+        };
+    let key = match (key, sha1) {
+        (Some(key), None) => key,
+        (None, Some(hash)) => Secret(format!("sha1:{}", hash.0)),
+        (Some(_), Some(_)) | (None, None) => {
+            let help = "write `key: SECRET`, or `sha1: SALT:HEX`";
+            decoder.error(entry.node.at, "a credential has one of `key` and `sha1`", help);
+            return None;
+        }
     };
     if key.0.is_empty() {
         decoder.error(entry.node.at, "an empty secret, which anybody has", HELP);
@@ -131,8 +149,9 @@ fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Cre
     }
     let attributes = attributes.iter().map(|(name, text)| (name.value.clone(), text.clone()));
     let attributes = attributes.collect();
-    let subject = entry.key.clone();
-    let value = Credential { subject, secret: key, tier, application, groups, attributes };
+    let name = entry.key.clone();
+    let subject = subject.unwrap_or_else(|| name.clone());
+    let value = Credential { name, subject, secret: key, tier, application, groups, attributes };
     Some(Spanned { value, at: entry.key_at, intact: true })
 }
 
@@ -159,7 +178,7 @@ impl Decode for Credentials {
         match self {
             Credentials::File(file) => json!({ "file": file.encode() }),
             Credentials::Written(written) => {
-                let one = |one: &Spanned<Credential>| (one.value.subject.clone(), NOT_SHOWN.into());
+                let one = |one: &Spanned<Credential>| (one.value.name.clone(), NOT_SHOWN.into());
                 Json::Object(written.iter().map(one).collect())
             }
         }

@@ -8,7 +8,7 @@ use xml::{Doctype, Document, Limits, Options};
 use super::archive::Sources;
 use super::element::{Element, File};
 use super::endpoint_templates::{self, TemplateResult};
-use super::table::{ArtifactPosition, Outcome, Table};
+use crate::table::{ArtifactPosition, Outcome, Table};
 
 /// The maximum depth of elements: the converter recurses into them. Elements that people write stay below 40.
 const DEPTH_MAX: u32 = 96;

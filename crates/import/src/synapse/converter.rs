@@ -13,7 +13,7 @@ use super::mediators;
 use super::mediators::rewrite::Rewritten;
 use super::output::Output;
 use super::recheck;
-use super::table::{ArtifactPosition, Outcome, Table};
+use crate::table::{ArtifactPosition, Outcome, Table};
 use crate::yaml::comment;
 
 /// The maximum number of mediators that are converted, those of sequences that are written out several times included.

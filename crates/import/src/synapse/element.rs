@@ -2,7 +2,7 @@
 
 use xml::{Document, Form, Kind, NodeId};
 
-use super::table::ArtifactPosition;
+use crate::table::ArtifactPosition;
 
 /// The namespace of artifacts.
 pub(super) const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";

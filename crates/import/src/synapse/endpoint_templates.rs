@@ -9,7 +9,7 @@ use xml::Document;
 
 use super::artifacts::options;
 use super::element::{Element, File};
-use super::table::ArtifactPosition;
+use crate::table::ArtifactPosition;
 
 /// The result for one use of a template: the endpoint, or why there is none.
 pub(super) type TemplateResult = Result<File, String>;

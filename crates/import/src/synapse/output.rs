@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::artifacts::Resource;
 use super::recheck::Origin;
-use super::table::ArtifactPosition;
+use crate::table::ArtifactPosition;
 use crate::wsdl::slug;
 use crate::yaml::{COMMENT, comment};
 

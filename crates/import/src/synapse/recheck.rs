@@ -6,7 +6,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::ImportResult;
-use super::table::ArtifactPosition;
+use crate::table::{ArtifactPosition, Mistake};
 use crate::yaml::{COMMENT, ORIGIN, comment, is_comment};
 
 /// The part of an artifact of which something was made.
@@ -14,14 +14,6 @@ use crate::yaml::{COMMENT, ORIGIN, comment, is_comment};
 pub(super) struct Origin {
     pub(super) what: String,
     pub(super) place: ArtifactPosition,
-}
-
-/// A mistake in the configuration, by the line and column of its text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    pub line: u32,
-    pub column: u32,
-    pub what: String,
 }
 
 /// A step with the mediator of which it was made; what is within has one already.

@@ -6,7 +6,7 @@ use super::converter::{Converter, Flow};
 use super::element::Element;
 use super::endpoints::duration;
 use super::mediators;
-use super::table::Outcome;
+use crate::table::Outcome;
 
 /// What is said of a store without a processor.
 const UNPROCESSED: &str = "; no processor takes its messages: they are kept as dead ones, which an operator retries once the queue has a flow";

@@ -7,7 +7,7 @@ use super::converter::{Converter, Flow, Resource, Side};
 use super::element::Element;
 use super::expressions::member;
 use super::mediators::calls;
-use super::table::Outcome;
+use crate::table::Outcome;
 
 /// The sequences of a proxy or a resource.
 struct Sequences<'a> {

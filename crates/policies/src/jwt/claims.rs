@@ -79,6 +79,11 @@ fn check_all(
     now: u64,
 ) -> Result<CheckedToken, Refusal> {
     let until = in_time(claims, issuer.leeway.as_secs(), now)?;
+    if let Some(max) = settings.lifetime_max
+        && time(claims, "exp")?.is_none_or(|ends| ends > now.saturating_add(max.as_secs()))
+    {
+        return Err(Refusal::Claims("the token is valid for too long (`lifetime_max`)"));
+    }
     let audiences = [&issuer.audiences, &settings.audiences];
     if !audiences.into_iter().all(|wanted| names_one(claims.get("aud"), wanted)) {
         let wanted = audiences.into_iter().find(|wanted| !names_one(claims.get("aud"), wanted));
@@ -109,13 +114,22 @@ fn check_all(
         let claim = issuer.tier_claim.as_deref()?;
         value_at(claims, claim)?.as_str().map(Box::from)
     });
-    let subject = subject(claims, issuer);
-    let groups = groups(claims, settings)?;
+    let (subject, groups, attributes) = match &issuer.client {
+        Some(client) => {
+            let attributes = client.attributes.iter();
+            let attributes =
+                attributes.map(|(name, text)| (name.as_str().into(), text.as_str().into()));
+            let groups = client.groups.iter().map(|group| group.as_str().into());
+            (client.subject.as_str(), groups.collect(), attributes.collect())
+        }
+        None => (subject(claims, issuer), groups(claims, settings)?, Box::default()),
+    };
     Ok(CheckedToken {
         lines: lines(claims, settings, &groups),
         bytes: bytes(claims.iter()) + groups.iter().map(|group| 16 + group.len()).sum::<usize>(),
         identity: Identity {
             groups,
+            attributes,
             application: application(claims, issuer),
             ..identity(subject, IdentityScheme::Jwt, Some(kept()), tier)
         },
@@ -349,6 +363,8 @@ mod tests {
             keys: Keys::Nowhere,
             introspection: None,
             audiences: Vec::new(),
+            algorithms: Vec::new(),
+            client: None,
             types: Vec::new(),
             leeway: Duration::from_secs(5),
             expiry_required: true,

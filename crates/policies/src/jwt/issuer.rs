@@ -24,6 +24,10 @@ pub struct Issuer {
     pub audiences: Vec<String>,
     /// The types that a token may have, as [`jose::kind`] has it; anything where there are none.
     pub types: Vec<String>,
+    /// The algorithms that a token may have; any of its keys' where there are none.
+    pub algorithms: Vec<jose::Algorithm>,
+    /// The one client that all its tokens are of.
+    pub client: Option<IssuerClient>,
     pub leeway: Duration,
     pub expiry_required: bool,
     pub subject_claim: String,
@@ -34,7 +38,20 @@ pub struct Issuer {
     pub tier_claim: Option<String>,
 }
 
+/// What is known of the only client of an issuer.
+#[derive(Debug)]
+pub struct IssuerClient {
+    pub subject: String,
+    pub groups: Vec<String>,
+    pub attributes: Vec<(String, String)>,
+}
+
 impl Issuer {
+    /// True if its tokens may have this algorithm.
+    pub(crate) fn takes_algorithm(&self, algorithm: jose::Algorithm) -> bool {
+        self.algorithms.is_empty() || self.algorithms.contains(&algorithm)
+    }
+
     /// True if a token is of a kind that shows who asks (RFC 8725, 3.11). If its header leaves that open, its claims may tell:
     /// `at_hash` and `c_hash` are in ID tokens alone, and `events` in security events, of which the order to log out is one.
     pub(crate) fn takes(&self, token: &Token<'_>, claims: &Members<'_>) -> bool {

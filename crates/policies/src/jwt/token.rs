@@ -23,6 +23,7 @@ pub(crate) enum TokenLocation {
     /// In the only line of its name.
     Header,
     Query,
+    Cookie,
 }
 
 /// Looks for the token.
@@ -39,13 +40,54 @@ pub(crate) fn find<'h>(settings: &'h JwtSettings, head: &'h RequestHead) -> Toke
         let value = values.next().map(|range| query.get(range).unwrap_or(b""));
         value.map(|value| (value, values.next().is_some()))
     });
-    match (in_header, in_query) {
-        (None, None) => TokenSearch::Nothing,
-        (Some(text), None) => TokenSearch::At(TokenLocation::Header, Cow::Borrowed(text)),
-        (None, Some((text, false))) => {
+    let in_cookie = settings.cookie.as_deref().and_then(|name| {
+        let mut values = cookies(head, name);
+        let value = values.next();
+        value.map(|value| (value, values.next().is_some()))
+    });
+    match (in_header, in_query, in_cookie) {
+        (None, None, None) => TokenSearch::Nothing,
+        (Some(text), None, None) => TokenSearch::At(TokenLocation::Header, Cow::Borrowed(text)),
+        (None, Some((text, false)), None) => {
             TokenSearch::At(TokenLocation::Query, percent::decoded(text, false))
         }
-        (Some(_), Some(_)) | (None, Some((_, true))) => TokenSearch::Several,
+        (None, None, Some((text, false))) => {
+            TokenSearch::At(TokenLocation::Cookie, Cow::Borrowed(text))
+        }
+        _ => TokenSearch::Several,
+    }
+}
+
+/// The values of the cookies of a name.
+fn cookies<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u8]> {
+    let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+    pairs.filter_map(move |pair| {
+        let value = pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        // A value may stand in quotes (RFC 6265, 4.1.1).
+        Some(value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value))
+    })
+}
+
+/// The cookies of a request without those of a name.
+fn remove_cookie(head: &mut RequestHead, name: &str) {
+    let is_it = |pair: &[u8]| {
+        let pair = pair.trim_ascii();
+        pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+    };
+    let lines: Vec<Vec<u8>> = head.headers.get_all("cookie").map(<[u8]>::to_vec).collect();
+    if !lines.iter().any(|line| line.split(|byte| *byte == b';').any(is_it)) {
+        return;
+    }
+    head.headers.remove("cookie");
+    for line in lines {
+        let kept: Vec<&[u8]> = line
+            .split(|byte| *byte == b';')
+            .map(<[u8]>::trim_ascii)
+            .filter(|pair| !is_it(pair))
+            .collect();
+        if !kept.is_empty() {
+            head.headers.add_known("Cookie", &kept.join(&b"; "[..]));
+        }
     }
 }
 
@@ -72,6 +114,7 @@ pub(crate) fn remove_all(settings: &JwtSettings, head: &mut RequestHead) {
         head.headers.remove(&settings.header);
     }
     TokenLocation::Query.remove(settings, head);
+    TokenLocation::Cookie.remove(settings, head);
 }
 
 impl TokenLocation {
@@ -79,6 +122,11 @@ impl TokenLocation {
     pub(crate) fn remove(self, settings: &JwtSettings, head: &mut RequestHead) {
         match self {
             TokenLocation::Header => head.headers.remove(&settings.header),
+            TokenLocation::Cookie => {
+                if let Some(name) = &settings.cookie {
+                    remove_cookie(head, name);
+                }
+            }
             TokenLocation::Query => {
                 if let Some(name) = &settings.query {
                     query::remove(head, name);

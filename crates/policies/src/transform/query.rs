@@ -13,21 +13,44 @@ pub struct QueryEdits {
     /// The old name and the new one. Where the old one is there, its parameters take the place of those of the new one.
     pub rename: Vec<(String, String)>,
     pub remove: Vec<String>,
+    /// Takes the place of parameters of the same name, where there are some.
+    pub replace: Vec<(String, Template)>,
     /// Becomes the only parameter of its name.
     pub set: Vec<(String, Template)>,
+    /// Becomes the parameter of its name where there is none.
+    pub default: Vec<(String, Template)>,
     /// Comes on top of parameters of the same name.
     pub add: Vec<(String, Template)>,
 }
+
+/// What is done with a pair that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edit {
+    Replace,
+    Set,
+    Default,
+    Add,
+}
+
+/// An edit, the name without escapes, and the pair.
+type Written<'e> = (Edit, &'e str, Vec<u8>);
 
 /// `name`, or `name=value`.
 type Pair<'q> = Cow<'q, [u8]>;
 
 impl QueryEdits {
     pub(super) fn is_empty(&self) -> bool {
-        self.rename.is_empty()
-            && self.remove.is_empty()
-            && self.set.is_empty()
-            && self.add.is_empty()
+        self.rename.is_empty() && self.remove.is_empty() && self.values().next().is_none()
+    }
+
+    fn values(&self) -> impl Iterator<Item = (Edit, &(String, Template))> {
+        let lists = [
+            (Edit::Replace, &self.replace),
+            (Edit::Set, &self.set),
+            (Edit::Default, &self.default),
+            (Edit::Add, &self.add),
+        ];
+        lists.into_iter().flat_map(|(edit, list)| list.iter().map(move |pair| (edit, pair)))
     }
 
     /// Edits the query of the target, and that of the target which a policy above has chosen instead.
@@ -35,14 +58,14 @@ impl QueryEdits {
         if self.is_empty() {
             return;
         }
-        let written = self.set.iter().chain(&self.add).map(|(name, value)| {
+        let written = self.values().map(|(edit, (name, value))| {
             let mut pair = Vec::new();
             encode(name.as_bytes(), &mut pair);
             pair.push(b'=');
             encode(&value.fill(ex, Some(head), Escape::Plain), &mut pair);
-            pair
+            (edit, name.as_str(), pair)
         });
-        let written: Vec<Vec<u8>> = written.collect();
+        let written: Vec<Written<'_>> = written.collect();
         if let Some(target) = self.edited(head.target(), &written) {
             head.set_target(&[&target]);
         }
@@ -54,8 +77,8 @@ impl QueryEdits {
         }
     }
 
-    /// A target with another query; nothing where it stays as it is. `written` are the pairs that are set and added.
-    fn edited(&self, target: &[u8], written: &[Vec<u8>]) -> Option<Vec<u8>> {
+    /// A target with another query; nothing where it stays as it is. `written` are the pairs that are written.
+    fn edited(&self, target: &[u8], written: &[Written<'_>]) -> Option<Vec<u8>> {
         let mut parts = target.splitn(2, |byte| *byte == b'?');
         let (path, query) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
         let pairs = query.split(|byte| *byte == b'&').filter(|_| !query.is_empty());
@@ -63,10 +86,23 @@ impl QueryEdits {
         for (old, new) in &self.rename {
             rename(&mut pairs, old, new);
         }
-        for name in self.remove.iter().chain(self.set.iter().map(|(name, _)| name)) {
+        for name in &self.remove {
             pairs.retain(|pair| !is_named(pair, name));
         }
-        pairs.extend(written.iter().map(|pair| Cow::Borrowed(&**pair)));
+        for (edit, name, written) in written {
+            let is_there = pairs.iter().any(|pair| is_named(pair, name));
+            let applies = match edit {
+                Edit::Replace => is_there,
+                Edit::Default => !is_there,
+                Edit::Set | Edit::Add => true,
+            };
+            if matches!(edit, Edit::Replace | Edit::Set) {
+                pairs.retain(|pair| !is_named(pair, name));
+            }
+            if applies {
+                pairs.push(Cow::Borrowed(&**written));
+            }
+        }
         let edited = pairs.join(&b'&');
         match edited.is_empty() {
             // `*` is no path, and has no query.
@@ -130,7 +166,9 @@ mod tests {
         let edits = QueryEdits {
             rename: vec![("old".to_owned(), "ne w".to_owned())],
             remove: vec!["gone".to_owned()],
+            replace: texts(&[("only", "new")]),
             set: texts(&[("set", "a b&c=d+é/{method}")]),
+            default: texts(&[("set", "never")]),
             add: texts(&[("add", "")]),
         };
         let peer: SocketAddr = "192.0.2.1:1".parse().unwrap();
@@ -144,6 +182,7 @@ mod tests {
             ("/p?%73et=1&s%65t&Set=1&gone&g%6Fne=2", format!("/p?Set=1&{SET}&add=")),
             ("/p?ne+w=1&o%6cd=%20&ne%20w=2&old", format!("/p?ne%20w=%20&ne%20w&{SET}&add=")),
             ("/p?ne+w=1", format!("/p?ne+w=1&{SET}&add=")),
+            ("/p?onl%79=1&only", format!("/p?only=new&{SET}&add=")),
         ] {
             let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
             edits.apply(&mut ex, &mut head);

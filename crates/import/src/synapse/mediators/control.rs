@@ -214,7 +214,7 @@ fn template_flow<'a>(
     }
     let name = c.out.fresh("flow", key);
     c.template_flows.push((key, name.clone()));
-    c.artifact(&template, super::super::table::Outcome::Converted, "");
+    c.artifact(&template, crate::table::Outcome::Converted, "");
     let mut expanding = c.flow.expanding.clone();
     expanding.push(key);
     let flow = Flow { name, expanding, template: Some(key), ..Flow::default() };

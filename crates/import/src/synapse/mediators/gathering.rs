@@ -295,7 +295,7 @@ fn gather<'a>(
     if aggregate.child("correlateOn").is_some() {
         c.note("messages belong together by their branch; `correlateOn` is left out");
     }
-    c.artifact(&aggregate, super::super::table::Outcome::Converted, "");
+    c.artifact(&aggregate, crate::table::Outcome::Converted, "");
     Ok(Json::Object(keys))
 }
 

@@ -1,4 +1,4 @@
-//! The table of an import: converted, approximated and refused parts, each with its place.
+//! The table of an import: converted, approximated and refused parts, each with its place; and mistakes in what was made.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,6 +36,14 @@ pub struct Row {
     pub note: String,
 }
 
+/// A mistake in the configuration, by the line and column of its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    pub line: u32,
+    pub column: u32,
+    pub what: String,
+}
+
 /// All rows, in the order in which they were met.
 #[derive(Debug, Default, Clone)]
 pub struct Table {
@@ -44,13 +52,13 @@ pub struct Table {
 
 impl Table {
     /// Opens a row, so that it stands above those of inner elements.
-    pub(super) fn begin(&mut self, what: String, place: ArtifactPosition) -> usize {
+    pub(crate) fn begin(&mut self, what: String, place: ArtifactPosition) -> usize {
         self.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
         self.rows.len() - 1
     }
 
     /// Sets the outcome of a row; the worst one stays.
-    pub(super) fn set(&mut self, row: usize, outcome: Outcome, note: &str) {
+    pub(crate) fn set(&mut self, row: usize, outcome: Outcome, note: &str) {
         let Some(row) = self.rows.get_mut(row) else { return };
         row.outcome = row.outcome.max(outcome);
         if !row.note.is_empty() && !note.is_empty() {
@@ -60,7 +68,7 @@ impl Table {
     }
 
     /// Refuses a part that has a row, perhaps, with the reason.
-    pub(super) fn refuse(&mut self, what: &str, place: &ArtifactPosition, why: &str) {
+    pub(crate) fn refuse(&mut self, what: &str, place: &ArtifactPosition, why: &str) {
         let known = self.rows.iter().position(|row| row.place == *place && row.what == what);
         match known {
             Some(row) => self.set(row, Outcome::Refused, why),
@@ -69,7 +77,7 @@ impl Table {
     }
 
     /// Adds a whole row.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         outcome: Outcome,
         what: &str,
@@ -86,7 +94,7 @@ impl Table {
     }
 
     /// Unites equal rows: a sequence that is expanded in several flows counts once.
-    pub(super) fn unite(&mut self) {
+    pub(crate) fn unite(&mut self) {
         let mut kept: Vec<Row> = Vec::new();
         let mut known: HashMap<(ArtifactPosition, String), usize> = HashMap::new();
         for row in self.rows.drain(..) {

@@ -1,0 +1,104 @@
+//! Files of Kong's and decK's declarative configuration, formats 1.1 to 3.0, turned into a configuration.
+//!
+//! Owns the counterpart of each entity, credential and plugin, by one table of their fields. Each has a row: converted, approximated with
+//! the difference, or refused with the reason. A guard that is refused takes its routes with it: they answer 503. Values in the files
+//! are literal. It downloads nothing, and what Kong or decK would not load is a mistake with its place.
+
+mod certificates;
+mod consumers;
+mod converter;
+mod criteria;
+mod entities;
+mod fields;
+mod order;
+mod output;
+mod overlap;
+mod plugin_fields;
+mod plugins;
+mod recheck;
+mod routes;
+mod tree;
+mod upstreams;
+
+use std::collections::HashMap;
+
+use converter::Converter;
+use recheck::PolicyOrigin;
+use serde_json::Value as Json;
+use tree::{Mistakes, Variables};
+
+use crate::table::{ArtifactPosition, Table};
+
+/// What the operator says of an import.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Only entities with all of these tags are converted.
+    pub select_tags: Vec<String>,
+    /// The address for plain HTTP.
+    pub listen: String,
+    /// The address for HTTPS, if there is a certificate.
+    pub listen_tls: String,
+}
+
+/// A file, by the name that is told.
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub name: String,
+    pub text: String,
+}
+
+/// The result of an import.
+#[derive(Debug)]
+pub struct KongImport {
+    /// A whole configuration, as YAML.
+    pub configuration: String,
+    /// Files that it names, by their paths beside it.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// The outcome of each part.
+    pub table: Table,
+    /// Values for the variables of the environment that it names, with which it can be checked.
+    pub stand_ins: HashMap<String, String>,
+    whole: Json,
+    /// The entity of which each entry of a section was made.
+    origins: HashMap<(String, String), (String, ArtifactPosition)>,
+    policies: HashMap<String, Vec<PolicyOrigin>>,
+}
+
+/// Reads the files as one configuration. `environment` has the values of variables. The error has all mistakes with their places.
+pub fn import(
+    sources: &[Source],
+    options: &Options,
+    environment: HashMap<String, String>,
+) -> Result<KongImport, Vec<String>> {
+    let mut mistakes = Mistakes::default();
+    let mut variables = Variables { known: environment, stand_ins: HashMap::new() };
+    let read =
+        sources.iter().map(|source| mistakes.read(&source.name, &source.text, &mut variables));
+    // What cannot be read is a mistake already.
+    let files: Vec<tree::Item> = read.collect::<Vec<_>>().into_iter().flatten().collect();
+    let all = entities::merge(&files, &options.select_tags, &mut mistakes);
+    let mut converter = Converter::new(&all, &mut mistakes);
+    converter.all(options);
+    let Converter { table, out, origins, policies, .. } = converter;
+    if !mistakes.is_empty() {
+        return Err(mistakes.lines());
+    }
+    let origins = origins.into_iter().map(|(key, (what, at))| (key, (what, mistakes.told(at))));
+    let mut made = KongImport {
+        configuration: String::new(),
+        whole: out.configuration(),
+        files: out.files,
+        table,
+        stand_ins: variables.stand_ins,
+        origins: origins.collect(),
+        policies,
+    };
+    made.write();
+    Ok(made)
+}
+
+impl KongImport {
+    fn write(&mut self) {
+        self.configuration = crate::yaml(&self.whole);
+    }
+}

@@ -1,0 +1,104 @@
+//! Certificates and the listeners that show them.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::converter::Converter;
+use super::fields::{self, Verdict};
+use super::output::literal;
+
+/// The names of the listeners.
+pub(super) const PUBLIC: &str = "public";
+pub(super) const SECURE: &str = "secure";
+
+impl Converter<'_> {
+    /// Makes the listeners. `listen` and `listen_tls` are their addresses.
+    pub(super) fn listeners(&mut self, listen: &str, listen_tls: &str) {
+        // Kong matches paths with escaped slashes and with `;` as they are.
+        let paths = json!({ "escaped_slash": "keep", "parameters": "keep" });
+        self.out.listen.insert(PUBLIC.to_owned(), json!({ "address": listen, "paths": paths }));
+        let all = self.all;
+        for authority in &all.ca_certificates {
+            let verdict = self.checked(&authority.item, fields::CA_CERTIFICATE);
+            if authority.item.text("cert").is_none() {
+                self.mistakes.add(authority.item.at, "a ca_certificate without `cert`");
+            }
+            self.row(&format!("ca_certificate {}", authority.name), &authority.item, verdict);
+        }
+        let mut names: Map<String, Json> = Map::new();
+        let mut first: Option<(String, String)> = None;
+        for (at, certificate) in all.certificates.iter().enumerate() {
+            let mut verdict = self.checked(&certificate.item, fields::CERTIFICATE);
+            for key in ["cert", "key"] {
+                if certificate.item.text(key).is_none() {
+                    self.mistakes
+                        .add(certificate.item.at, format!("a certificate without `{key}`"));
+                }
+            }
+            let snis: Vec<&str> = all
+                .snis
+                .iter()
+                .filter(|sni| sni.parent == Some(at))
+                .map(|sni| sni.name.as_str())
+                .collect();
+            if !snis.is_empty()
+                && let Some((certificate, key)) = self.certificate_files(at, &mut verdict)
+            {
+                first.get_or_insert_with(|| (certificate.clone(), key.clone()));
+                for name in &snis {
+                    let files = json!({ "certificate": certificate, "key": key });
+                    names.insert((*name).to_owned(), files);
+                }
+            }
+            self.row(&format!("certificate {}", snis.join(" ")), &certificate.item, verdict);
+        }
+        for sni in &all.snis {
+            let name = sni.item.get("name").map_or(sni.item.at, |name| name.at);
+            let verdict = match sni.item.is_map() {
+                true => self.checked(&sni.item, fields::SNI),
+                false => Verdict::default(),
+            };
+            if sni.name.is_empty() {
+                self.mistakes.add(name, "an sni without `name`");
+            }
+            let twins = all.snis.iter().filter(|other| other.name == sni.name).count();
+            if twins > 1 {
+                self.mistakes.add(name, format!("the sni `{}` is here twice", sni.name));
+            }
+            self.row(&format!("sni {}", sni.name), &sni.item, verdict);
+        }
+        if let Some((certificate, key)) = first {
+            let tls = json!({ "certificate": certificate, "key": key, "sni": names });
+            self.out.listen.insert(
+                SECURE.to_owned(),
+                json!({ "address": listen_tls, "tls": tls, "paths": paths }),
+            );
+        }
+    }
+
+    /// The files of a certificate and its key.
+    pub(super) fn certificate_files(
+        &mut self,
+        at: usize,
+        verdict: &mut Verdict,
+    ) -> Option<(String, String)> {
+        let certificate = self.all.certificates.get(at)?;
+        let (cert, key) = (certificate.item.text("cert")?, certificate.item.text("key")?);
+        if [cert, key].iter().any(|text| text.contains('\u{0}')) {
+            verdict.refuse(
+                "a certificate or a key in a variable has no counterpart: a listener names files",
+            );
+            return None;
+        }
+        let named = self.all.snis.iter().find(|sni| sni.parent == Some(at));
+        let name = named
+            .map_or_else(|| "certificate".to_owned(), |sni| literal(&sni.name).replace('*', "any"));
+        let pem = |text: &str| format!("{}\n", text.trim_end()).into_bytes();
+        let cert = self.out.file(&name, "crt", pem(cert));
+        let key = self.out.file(&name, "key", pem(key));
+        Some((cert, key))
+    }
+
+    pub(super) fn has_tls(&self) -> bool {
+        self.out.listen.contains_key(SECURE)
+    }
+}

@@ -1,0 +1,282 @@
+//! Consumers of Kong with their credentials as the keys, users and issuers of policies.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::converter::Converter;
+use super::entities::{Credential, CredentialKind, unique};
+use super::fields::{self, Field, Verdict};
+use super::tree::Item;
+
+/// Whom policies let in.
+#[derive(Debug, Default)]
+pub(super) struct People {
+    /// For `api_key`.
+    pub(super) keys: Map<String, Json>,
+    /// For `basic`.
+    pub(super) users: Map<String, Json>,
+    /// For `hmac`.
+    pub(super) signers: Map<String, Json>,
+    /// The credentials of `jwt`, each with what `issuers` say of it.
+    pub(super) tokens: Vec<Token>,
+    /// Whether some consumer, or each, has an id of its own.
+    pub(super) custom_ids: (bool, bool),
+}
+
+/// A credential of `jwt`.
+#[derive(Debug)]
+pub(super) struct Token {
+    pub(super) name: String,
+    pub(super) subject: String,
+    /// The value of `iss`.
+    pub(super) key: String,
+    pub(super) algorithm: String,
+    /// The secret, if the algorithm has one, or else the public key.
+    pub(super) secret: Option<String>,
+    pub(super) public_key: Option<String>,
+    pub(super) holder: Json,
+}
+
+impl CredentialKind {
+    fn row(self) -> (&'static str, &'static [Field]) {
+        match self {
+            CredentialKind::Key => ("key-auth credential", fields::KEY_AUTH),
+            CredentialKind::Basic => ("basic-auth credential", fields::BASIC_AUTH),
+            CredentialKind::Jwt => ("jwt credential", fields::JWT_SECRET),
+            CredentialKind::Hmac => ("hmac-auth credential", fields::HMAC_AUTH),
+            CredentialKind::Acl => ("acl group", fields::ACL),
+            CredentialKind::Other(what) => (what, &[]),
+        }
+    }
+}
+
+impl Converter<'_> {
+    /// Reads all consumers. `blocked` are those that a refused plugin guards: their credentials are left out.
+    pub(super) fn people(&mut self, blocked: &HashSet<usize>) -> People {
+        let all = self.all;
+        self.look_for_doubles();
+        for group in &all.groups {
+            let verdict = self.checked(&group.item, fields::CONSUMER_GROUP);
+            self.row(&format!("consumer group {}", group.name), &group.item, verdict);
+        }
+        for (at, consumer) in all.consumers.iter().enumerate() {
+            let mut verdict = self.checked(&consumer.item, fields::CONSUMER);
+            if consumer.name.is_empty() {
+                self.mistakes
+                    .add(consumer.item.at, "a consumer without `username` and `custom_id`");
+            }
+            if blocked.contains(&at) {
+                verdict.refuse(
+                    "a plugin that guards it has no counterpart, so its credentials are left out",
+                );
+            }
+            self.row(&format!("consumer {}", consumer.name), &consumer.item, verdict);
+        }
+        let ids = all.consumers.iter().map(|consumer| consumer.item.text("custom_id").is_some());
+        let ids: Vec<bool> = ids.collect();
+        let mut people = People {
+            custom_ids: (ids.contains(&true), !ids.contains(&false)),
+            ..People::default()
+        };
+        for credential in &all.credentials {
+            self.credential(credential, blocked, &mut people);
+        }
+        people
+    }
+
+    fn look_for_doubles(&mut self) {
+        let all = self.all;
+        let consumers = || all.consumers.iter().map(|consumer| &consumer.item);
+        unique(consumers(), "username", "consumer", self.mistakes);
+        unique(consumers(), "custom_id", "consumer", self.mistakes);
+        for (kind, field) in [
+            (CredentialKind::Key, "key"),
+            (CredentialKind::Basic, "username"),
+            (CredentialKind::Jwt, "key"),
+            (CredentialKind::Hmac, "username"),
+        ] {
+            let of_kind = all.credentials.iter().filter(|credential| credential.kind == kind);
+            unique(of_kind.map(|credential| &credential.item), field, kind.row().0, self.mistakes);
+        }
+    }
+
+    fn credential(
+        &mut self,
+        credential: &Credential,
+        blocked: &HashSet<usize>,
+        people: &mut People,
+    ) {
+        let (kind, table) = credential.kind.row();
+        let all = self.all;
+        let Some(consumer) = all.consumers.get(credential.consumer) else { return };
+        let mut verdict = match credential.kind {
+            CredentialKind::Other(_) => Verdict::default(),
+            _ => self.checked(&credential.item, table),
+        };
+        let what = format!("{kind} of {}", consumer.name);
+        if blocked.contains(&credential.consumer) && credential.kind != CredentialKind::Acl {
+            verdict.refuse("its consumer is refused");
+        }
+        if !verdict.is_refused() {
+            self.take(credential, &mut verdict, people);
+        }
+        self.row(&what, &credential.item, verdict);
+    }
+
+    fn take(&mut self, credential: &Credential, verdict: &mut Verdict, people: &mut People) {
+        let item = &credential.item;
+        let all = self.all;
+        let subject = all.consumers.get(credential.consumer).map_or("", |consumer| &consumer.name);
+        let holder = self.holder(credential.consumer);
+        match credential.kind {
+            CredentialKind::Key => match item.text("key") {
+                Some(key) => {
+                    let name = free(&people.keys, subject);
+                    let entry = entry(&name, subject, "key", key, &holder);
+                    people.keys.insert(name, entry);
+                }
+                None => verdict.refuse("Kong makes up the key, and the file does not say it"),
+            },
+            CredentialKind::Basic => match (item.text("username"), item.text("password")) {
+                (Some(user), Some(password)) => {
+                    let secret = match credential.is_hashed {
+                        false => ("password", password.to_owned()),
+                        true => {
+                            let id = all
+                                .consumers
+                                .get(credential.consumer)
+                                .and_then(|c| c.item.text("id"));
+                            match id {
+                                Some(id) => ("sha1", format!("{id}:{password}")),
+                                None => {
+                                    verdict.refuse("the password is hashed with the id of the consumer, which is not in the file");
+                                    return;
+                                }
+                            }
+                        }
+                    };
+                    let entry = entry(user, subject, secret.0, &secret.1, &holder);
+                    people.users.insert(user.to_owned(), entry);
+                }
+                _ => self.mistakes.add(item.at, "a credential without `username` or `password`"),
+            },
+            CredentialKind::Hmac => match (item.text("username"), item.text("secret")) {
+                (Some(user), Some(secret)) => {
+                    let entry = entry(user, subject, "key", secret, &holder);
+                    people.signers.insert(user.to_owned(), entry);
+                }
+                (None, _) => self.mistakes.add(item.at, "a credential without `username`"),
+                (Some(_), None) => {
+                    verdict.refuse("Kong makes up the secret, and the file does not say it")
+                }
+            },
+            CredentialKind::Jwt => self.token(item, subject, holder, verdict, people),
+            CredentialKind::Acl => {
+                if item.text("group").is_none() {
+                    self.mistakes.add(item.at, "an acl without `group`");
+                }
+            }
+            CredentialKind::Other(_) => {
+                verdict.refuse("credentials of this kind have no counterpart")
+            }
+        }
+    }
+
+    fn token(
+        &mut self,
+        item: &Item,
+        subject: &str,
+        holder: Json,
+        verdict: &mut Verdict,
+        people: &mut People,
+    ) {
+        let Some(key) = item.text("key") else {
+            verdict.refuse("Kong makes up the key, and the file does not say it");
+            return;
+        };
+        let algorithm = item.text("algorithm").unwrap_or("HS256");
+        let has_secret = algorithm.starts_with("HS");
+        let (secret, public_key) = match has_secret {
+            true => (item.text("secret").map(str::to_owned), None),
+            false => (None, item.text("rsa_public_key").map(str::to_owned)),
+        };
+        match (&secret, &public_key) {
+            (None, None) if has_secret => {
+                verdict.refuse("Kong makes up the secret, and the file does not say it");
+                return;
+            }
+            (None, None) => {
+                self.mistakes.add(item.at, format!("`{algorithm}` needs `rsa_public_key`"));
+                return;
+            }
+            _ => {}
+        }
+        let name = self.out.fresh("issuer", &format!("jwt-{subject}"));
+        let [key, algorithm, subject] = [key, algorithm, subject].map(str::to_owned);
+        people.tokens.push(Token { name, subject, key, algorithm, secret, public_key, holder });
+    }
+
+    /// What is known of a consumer besides its name.
+    fn holder(&self, consumer: usize) -> Json {
+        let mut known = Map::new();
+        let groups = self.all.credentials.iter().filter(|other| other.consumer == consumer);
+        let groups = groups.filter(|other| other.kind == CredentialKind::Acl);
+        let groups: Vec<&str> = groups.filter_map(|acl| acl.item.text("group")).collect();
+        if !groups.is_empty() {
+            known.insert("groups".to_owned(), json!(groups));
+        }
+        let entity = self.all.consumers.get(consumer);
+        let custom_id = entity.and_then(|entity| entity.item.text("custom_id"));
+        if let Some(id) = custom_id {
+            known.insert("attributes".to_owned(), json!({ "custom_id": id }));
+        }
+        Json::Object(known)
+    }
+}
+
+/// A name that no entry has.
+fn free(entries: &Map<String, Json>, wanted: &str) -> String {
+    let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+    let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+    // Harmless: there are more numbers than entries.
+    names.find(|name| !entries.contains_key(name)).unwrap_or_default()
+}
+
+/// An entry of a map of secrets.
+fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Json) -> Json {
+    let mut entry = Map::new();
+    entry.insert(key.to_owned(), json!(secret));
+    if name != subject {
+        entry.insert("subject".to_owned(), json!(subject));
+    }
+    entry.extend(holder.as_object().cloned().unwrap_or_default());
+    match entry.len() == 1 && key != "sha1" {
+        true => json!(secret),
+        false => Json::Object(entry),
+    }
+}
+
+impl Token {
+    /// The entry of `issuers`, with the file of its public key.
+    pub(super) fn issuer(&self, converter: &mut Converter<'_>, expiry: bool, base64: bool) -> Json {
+        let mut issuer = Map::new();
+        issuer.insert("issuer".to_owned(), json!(self.key));
+        if let Some(secret) = &self.secret {
+            let prefix = if base64 { "base64:" } else { "" };
+            issuer.insert("secret".to_owned(), json!(format!("{prefix}{secret}")));
+        }
+        if let Some(key) = &self.public_key {
+            let file =
+                converter.out.file(&self.name, "pem", format!("{}\n", key.trim_end()).into_bytes());
+            issuer.insert("keys".to_owned(), json!([file]));
+        }
+        issuer.insert("algorithms".to_owned(), json!([self.algorithm]));
+        issuer.insert("types".to_owned(), json!([]));
+        issuer.insert("leeway".to_owned(), json!("0s"));
+        issuer.insert("expiry_required".to_owned(), json!(expiry));
+        issuer.insert("subject".to_owned(), json!(self.subject));
+        issuer.extend(self.holder.as_object().cloned().unwrap_or_default());
+        Json::Object(issuer)
+    }
+}

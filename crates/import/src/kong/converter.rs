@@ -1,0 +1,92 @@
+//! What all conversions share, and their order.
+
+use std::collections::HashMap;
+
+use super::Options;
+use super::entities::Entities;
+use super::fields::{self, Field, Verdict};
+use super::output::Output;
+use super::recheck::PolicyOrigin;
+use super::tree::{Item, Mistakes, Place};
+use crate::table::{Outcome, Table};
+
+/// The conversion of one set of files.
+pub(super) struct Converter<'a> {
+    pub(super) all: &'a Entities,
+    pub(super) mistakes: &'a mut Mistakes,
+    pub(super) table: Table,
+    pub(super) out: Output,
+    /// The entity of which an entry of a section was made, by the section and the entry's name.
+    pub(super) origins: HashMap<(String, String), (String, Place)>,
+    /// The plugin of which each policy of a route was made.
+    pub(super) policies: HashMap<String, Vec<PolicyOrigin>>,
+    /// Hosts that plugins name, of which some may be upstreams of Kong's.
+    pub(super) named_pools: Vec<String>,
+}
+
+impl<'a> Converter<'a> {
+    pub(super) fn new(all: &'a Entities, mistakes: &'a mut Mistakes) -> Converter<'a> {
+        Converter {
+            all,
+            mistakes,
+            table: Table::default(),
+            out: Output::default(),
+            origins: HashMap::new(),
+            policies: HashMap::new(),
+            named_pools: Vec::new(),
+        }
+    }
+
+    pub(super) fn all(&mut self, options: &Options) {
+        self.others();
+        self.listeners(&options.listen, &options.listen_tls);
+        let pools = self.pools();
+        let services = self.services(&pools);
+        let blocked = self.blocked();
+        let people = self.people(&blocked);
+        let (scopes, plugins) = self.plugins(&people);
+        self.add_named_pools(&pools);
+        self.routes(&services, &scopes, &plugins);
+    }
+
+    /// Entities that have no counterpart.
+    fn others(&mut self) {
+        let all = self.all;
+        for (kind, item) in &all.others {
+            let mut verdict = Verdict::default();
+            verdict.refuse(match kind.as_str() {
+                "keys" | "key_sets" => "keys of Kong's own are not read here",
+                "partials" => "partials are not read here",
+                "filter_chains" => "filters of WebAssembly are not run here",
+                "rbac_roles" | "rbac_endpoint_permissions" => {
+                    "roles of operators have no counterpart"
+                }
+                "licenses" => "a licence of Kong has no use here",
+                _ => "entities of this kind are not known here",
+            });
+            let name = ["name", "id"].iter().find_map(|key| item.text(key)).unwrap_or_default();
+            self.row(format!("{kind} {name}").trim_end(), item, verdict);
+        }
+        for vault in &all.vaults {
+            let mut verdict = self.checked(&vault.item, fields::VAULT);
+            if vault.item.text("name") != Some("env") {
+                verdict.refuse("values come from the environment and from files here");
+            }
+            self.row(&format!("vault {}", vault.name), &vault.item, verdict);
+        }
+    }
+
+    /// Looks at the fields of an entity.
+    pub(super) fn checked(&mut self, item: &Item, table: &[Field]) -> Verdict {
+        let mut verdict = Verdict::default();
+        fields::check(item, table, self.mistakes, &mut verdict);
+        verdict
+    }
+
+    /// Adds the row of an entity.
+    pub(super) fn row(&mut self, what: &str, item: &Item, verdict: Verdict) {
+        let place = self.mistakes.told(item.at);
+        let outcome = verdict.outcome.unwrap_or(Outcome::Converted);
+        self.table.add(outcome, what, place, &verdict.notes.join("; "));
+    }
+}

@@ -1,0 +1,435 @@
+//! The table of Kong's entities and their fields: what each takes, and what becomes of it here. Plugins have theirs in
+//! [`super::plugin_fields`].
+
+use crate::table::Outcome;
+
+use super::tree::{Item, Mistakes, Value};
+
+/// What a field takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    Whole,
+    Number,
+    Switch,
+    /// A list of texts.
+    Texts,
+    /// A map with any keys.
+    Map,
+    Word(&'static [&'static str]),
+    Any,
+}
+
+/// What becomes of a field.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rule {
+    /// The converter reads it.
+    Used,
+    /// It changes nothing for requests.
+    Silent,
+    /// This value alone, which is the default, has a counterpart. Any other has this outcome.
+    Only(&'static str, Outcome, &'static str),
+}
+
+/// A field, with dots between the names of maps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    name: &'static str,
+    kind: Kind,
+    rule: Rule,
+}
+
+/// What became of an entity.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Verdict {
+    pub(super) outcome: Option<Outcome>,
+    pub(super) notes: Vec<String>,
+}
+
+use Kind::{Any, Map, Number, Switch, Text, Texts, Whole, Word};
+
+pub(super) const fn used(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, rule: Rule::Used }
+}
+
+pub(super) const fn silent(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, rule: Rule::Silent }
+}
+
+/// A field of which other values than the default are refused.
+pub(super) const fn only(
+    name: &'static str,
+    kind: Kind,
+    value: &'static str,
+    note: &'static str,
+) -> Field {
+    Field { name, kind, rule: Rule::Only(value, Outcome::Refused, note) }
+}
+
+/// A field of which other values than the default do nearly the same.
+pub(super) const fn nearly(
+    name: &'static str,
+    kind: Kind,
+    value: &'static str,
+    note: &'static str,
+) -> Field {
+    Field { name, kind, rule: Rule::Only(value, Outcome::Approximated, note) }
+}
+
+const PROTOCOLS: Kind =
+    Word(&["http", "https", "grpc", "grpcs", "tcp", "tls", "tls_passthrough", "udp", "ws", "wss"]);
+
+/// What every entity has.
+const COMMON: &[Field] = &[
+    silent("id", Text),
+    silent("tags", Texts),
+    silent("created_at", Whole),
+    silent("updated_at", Whole),
+    silent("ws_id", Text),
+];
+
+pub(super) const SERVICE: &[Field] = &[
+    used("name", Text),
+    used("url", Text),
+    used("protocol", PROTOCOLS),
+    used("host", Text),
+    used("port", Whole),
+    used("path", Text),
+    used("retries", Whole),
+    used("connect_timeout", Whole),
+    used("read_timeout", Whole),
+    used("write_timeout", Whole),
+    used("enabled", Switch),
+    used("client_certificate", Any),
+    used("tls_verify", Switch),
+    nearly(
+        "tls_verify_depth",
+        Whole,
+        "1",
+        "the depth of a chain of certificates is not limited here",
+    ),
+    used("ca_certificates", Texts),
+    silent("tls_sans", Any),
+    used("routes", Any),
+    used("plugins", Any),
+];
+
+pub(super) const ROUTE: &[Field] = &[
+    used("name", Text),
+    used("protocols", Texts),
+    used("https_redirect_status_code", Word(&["426", "301", "302", "307", "308"])),
+    used("strip_path", Switch),
+    used("preserve_host", Switch),
+    silent("request_buffering", Switch),
+    silent("response_buffering", Switch),
+    used("regex_priority", Whole),
+    used("path_handling", Word(&["v0", "v1"])),
+    used("methods", Texts),
+    used("hosts", Texts),
+    used("paths", Texts),
+    used("headers", Map),
+    used("snis", Texts),
+    used("sources", Any),
+    used("destinations", Any),
+    used("expression", Text),
+    used("priority", Whole),
+    used("service", Any),
+    used("plugins", Any),
+];
+
+pub(super) const UPSTREAM: &[Field] = &[
+    used("name", Text),
+    used(
+        "algorithm",
+        Word(&[
+            "round-robin",
+            "least-connections",
+            "consistent-hashing",
+            "latency",
+            "sticky-sessions",
+        ]),
+    ),
+    used("hash_on", Word(HASH_ON)),
+    used("hash_fallback", Word(HASH_ON)),
+    used("hash_on_header", Text),
+    used("hash_fallback_header", Text),
+    used("hash_on_cookie", Text),
+    silent("hash_on_cookie_path", Text),
+    used("hash_on_query_arg", Text),
+    used("hash_fallback_query_arg", Text),
+    used("hash_on_uri_capture", Text),
+    used("hash_fallback_uri_capture", Text),
+    used("sticky_sessions_cookie", Text),
+    silent("sticky_sessions_cookie_path", Text),
+    silent("slots", Whole),
+    used("host_header", Text),
+    used("client_certificate", Any),
+    only(
+        "use_srv_name",
+        Switch,
+        "false",
+        "the name of a record of SRV is not sent as the Host here",
+    ),
+    used("targets", Any),
+    only("healthchecks.threshold", Number, "0", "an upstream is not taken out as a whole here"),
+    used("healthchecks.active.type", Word(&["http", "https", "tcp", "grpc", "grpcs"])),
+    used("healthchecks.active.http_path", Text),
+    used("healthchecks.active.timeout", Number),
+    silent("healthchecks.active.concurrency", Whole),
+    silent("healthchecks.active.https_verify_certificate", Switch),
+    only(
+        "healthchecks.active.https_sni",
+        Text,
+        "",
+        "health checks have the name of the target here",
+    ),
+    only("healthchecks.active.headers", Map, "", "health checks have no headers of their own here"),
+    used("healthchecks.active.healthy.interval", Number),
+    used("healthchecks.active.healthy.successes", Whole),
+    used("healthchecks.active.healthy.http_statuses", Texts),
+    used("healthchecks.active.unhealthy.interval", Number),
+    used("healthchecks.active.unhealthy.tcp_failures", Whole),
+    used("healthchecks.active.unhealthy.timeouts", Whole),
+    used("healthchecks.active.unhealthy.http_failures", Whole),
+    used("healthchecks.active.unhealthy.http_statuses", Texts),
+    silent("healthchecks.passive.type", Word(&["http", "https", "tcp", "grpc", "grpcs"])),
+    used("healthchecks.passive.healthy.successes", Whole),
+    used("healthchecks.passive.healthy.http_statuses", Texts),
+    used("healthchecks.passive.unhealthy.tcp_failures", Whole),
+    used("healthchecks.passive.unhealthy.timeouts", Whole),
+    used("healthchecks.passive.unhealthy.http_failures", Whole),
+    used("healthchecks.passive.unhealthy.http_statuses", Texts),
+];
+
+const HASH_ON: &[&str] =
+    &["none", "consumer", "ip", "header", "cookie", "path", "query_arg", "uri_capture"];
+
+pub(super) const TARGET: &[Field] = &[
+    used("target", Text),
+    used("weight", Whole),
+    used("upstream", Any),
+    only(
+        "failover",
+        Switch,
+        "false",
+        "a target that is used only if all others fail has no counterpart beside weights",
+    ),
+];
+
+pub(super) const CONSUMER: &[Field] = &[
+    used("username", Text),
+    used("custom_id", Text),
+    used("keyauth_credentials", Any),
+    used("basicauth_credentials", Any),
+    used("jwt_secrets", Any),
+    used("hmacauth_credentials", Any),
+    used("oauth2_credentials", Any),
+    used("mtls_auth_credentials", Any),
+    used("acls", Any),
+    used("groups", Any),
+    used("plugins", Any),
+    silent("type", Any),
+];
+
+pub(super) const CONSUMER_GROUP: &[Field] =
+    &[used("name", Text), used("consumers", Any), used("plugins", Any)];
+
+pub(super) const CERTIFICATE: &[Field] = &[
+    used("cert", Text),
+    used("key", Text),
+    only("cert_alt", Text, "", "a listener has one certificate for a name here"),
+    only("key_alt", Text, "", "a listener has one certificate for a name here"),
+    used("snis", Any),
+    silent("passphrase", Text),
+];
+
+pub(super) const SNI: &[Field] = &[used("name", Text), used("certificate", Any)];
+
+pub(super) const CA_CERTIFICATE: &[Field] = &[used("cert", Text), silent("cert_digest", Text)];
+
+pub(super) const VAULT: &[Field] =
+    &[used("name", Text), used("prefix", Text), silent("description", Text), used("config", Any)];
+
+pub(super) const KEY_AUTH: &[Field] =
+    &[used("key", Text), used("consumer", Any), silent("ttl", Any)];
+
+pub(super) const BASIC_AUTH: &[Field] =
+    &[used("username", Text), used("password", Text), used("consumer", Any)];
+
+pub(super) const JWT_SECRET: &[Field] = &[
+    used("key", Text),
+    used("secret", Text),
+    used("rsa_public_key", Text),
+    used(
+        "algorithm",
+        Word(&[
+            "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512",
+            "PS256", "PS384", "PS512", "EdDSA",
+        ]),
+    ),
+    used("consumer", Any),
+];
+
+pub(super) const HMAC_AUTH: &[Field] =
+    &[used("username", Text), used("secret", Text), used("consumer", Any)];
+
+pub(super) const ACL: &[Field] = &[used("group", Text), used("consumer", Any)];
+
+/// A plugin, without its `config`.
+pub(super) const PLUGIN: &[Field] = &[
+    used("name", Text),
+    used("config", Any),
+    used("_config", Text),
+    used("enabled", Switch),
+    nearly("protocols", Texts, "grpc,grpcs,http,https", "the plugin runs for every protocol here"),
+    used("service", Any),
+    used("route", Any),
+    used("consumer", Any),
+    used("consumer_group", Any),
+    silent("instance_name", Text),
+    only("ordering", Any, "", "plugins run in the order of their priorities here"),
+    only("run_on", Text, "first", "`run_on` is of Kong's service mesh"),
+    only("condition", Text, "", "a condition of a plugin has no counterpart"),
+    only("partials", Any, "", "partials are not read here"),
+];
+
+impl Verdict {
+    pub(super) fn add(&mut self, outcome: Outcome, note: impl Into<String>) {
+        self.outcome = self.outcome.max(Some(outcome));
+        let note = note.into();
+        if !note.is_empty() && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub(super) fn nearly(&mut self, note: impl Into<String>) {
+        self.add(Outcome::Approximated, note);
+    }
+
+    pub(super) fn refuse(&mut self, note: impl Into<String>) {
+        self.add(Outcome::Refused, note);
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.outcome == Some(Outcome::Refused)
+    }
+}
+
+/// Looks at each field of an entity: wrong values are mistakes, what has no counterpart is in the verdict.
+pub(super) fn check(
+    entity: &Item,
+    table: &[Field],
+    mistakes: &mut Mistakes,
+    verdict: &mut Verdict,
+) {
+    if !entity.is_map() {
+        mistakes.add(entity.at, "expected an entity, a map of fields");
+        return;
+    }
+    let rows: Vec<&Field> = table.iter().chain(COMMON).collect();
+    fields(entity, "", &rows, mistakes, verdict);
+}
+
+/// The same for the `config` of a plugin, which has no common fields.
+pub(super) fn check_config(
+    config: &Item,
+    table: &[Field],
+    mistakes: &mut Mistakes,
+    verdict: &mut Verdict,
+) {
+    let rows: Vec<&Field> = table.iter().collect();
+    fields(config, "", &rows, mistakes, verdict);
+}
+
+fn fields(
+    map: &Item,
+    above: &str,
+    rows: &[&Field],
+    mistakes: &mut Mistakes,
+    verdict: &mut Verdict,
+) {
+    for (key, item) in map.entries() {
+        let name = format!("{above}{key}");
+        let below = format!("{name}.");
+        match rows.iter().find(|row| row.name == name) {
+            Some(row) => field(row, item, mistakes, verdict),
+            None if rows.iter().any(|row| row.name.starts_with(&below)) => match &item.value {
+                Value::Map(_) => fields(item, &below, rows, mistakes, verdict),
+                Value::Null => {}
+                Value::Text(_) | Value::List(_) => {
+                    mistakes.add(item.at, format!("`{name}` must be a map"));
+                }
+            },
+            None if item.is_null() => {}
+            None => verdict.refuse(format!("the field `{name}` is not known here")),
+        }
+    }
+}
+
+fn field(row: &Field, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdict) {
+    if item.is_null() {
+        return;
+    }
+    if let Some(expected) = unfit(row.kind, item) {
+        mistakes.add(item.at, format!("`{}` must be {expected}", row.name));
+        return;
+    }
+    if let Rule::Only(value, outcome, note) = row.rule
+        && plain(item) != value
+    {
+        verdict.add(outcome, format!("`{}`: {note}", row.name));
+    }
+}
+
+/// What a value is expected to be, if it is something else.
+fn unfit(kind: Kind, item: &Item) -> Option<String> {
+    let scalar = item.scalar();
+    let is_name = |text: &str| text.contains('\u{0}');
+    let fits = match kind {
+        Any => true,
+        Text => scalar.is_some(),
+        Switch => {
+            scalar.is_some_and(|text| matches!(text.to_lowercase().as_str(), "true" | "false"))
+        }
+        Whole => scalar.is_some_and(|text| text.parse::<u64>().is_ok()),
+        Number => {
+            scalar.is_some_and(|text| text.parse::<f64>().is_ok_and(|n| n.is_finite() && n >= 0.0))
+        }
+        Texts => match &item.value {
+            Value::List(items) => items.iter().all(|item| item.scalar().is_some()),
+            Value::Null | Value::Text(_) | Value::Map(_) => false,
+        },
+        Map => item.is_map(),
+        Word(words) => scalar.is_some_and(|text| words.contains(&text) || is_name(text)),
+    };
+    let expected = match kind {
+        Any => "a value".to_owned(),
+        Text => "a text".to_owned(),
+        Switch => "`true` or `false`".to_owned(),
+        Whole => "a whole number".to_owned(),
+        Number => "a number".to_owned(),
+        Texts => "a list of texts".to_owned(),
+        Map => "a map".to_owned(),
+        Word(words) => format!("one of {}", words.join(", ")),
+    };
+    (!fits).then_some(expected)
+}
+
+/// A value as one text, for a comparison with a default: lists in their order, without one kind of empty value or another.
+fn plain(item: &Item) -> String {
+    match &item.value {
+        Value::Null => String::new(),
+        Value::Text(text) => text.trim_end_matches(".0").to_owned(),
+        Value::List(items) => {
+            let mut texts: Vec<String> = items.iter().map(plain).collect();
+            texts.sort();
+            texts.join(",")
+        }
+        Value::Map(entries) if entries.is_empty() => String::new(),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(key, item)| format!("{key}:{}", plain(item)))
+            .collect::<Vec<_>>()
+            .join(","),
+    }
+}

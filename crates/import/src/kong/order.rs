@@ -1,0 +1,303 @@
+//! The order in which Kong and this gateway match routes, and where they differ.
+//!
+//! Kong looks at the number of kinds of conditions first, and at the path last. Here the host decides first, then the path, and then the
+//! rest. Owns both orders, and an example for each pair of routes that both match a request and whose winner differs.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
+
+use super::overlap;
+use super::tree::Place;
+
+/// A route with one of its hosts and one of its paths.
+#[derive(Debug, Clone)]
+pub(super) struct Atom {
+    /// The route's index.
+    pub(super) route: usize,
+    pub(super) host: HostWant,
+    pub(super) path: PathWant,
+    pub(super) methods: Vec<String>,
+    /// Names with one value that fits each.
+    pub(super) headers: Vec<(String, String)>,
+    /// The only listener, if there is one.
+    pub(super) listener: Option<&'static str>,
+    pub(super) kong: KongRank,
+    /// When the route was made, if the file says so.
+    pub(super) created_at: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum HostWant {
+    Any,
+    /// The part before `*`, a condition on a header here.
+    Begins(String),
+    /// The part behind `*.`.
+    Below(String),
+    Exact(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum PathWant {
+    Any,
+    Prefix(String),
+    /// An expression for the beginning.
+    Regex(String),
+}
+
+/// Kong's priority of a route with one group of its paths, the most important first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct KongRank {
+    /// How many kinds of conditions there are.
+    pub(super) kinds: u8,
+    pub(super) plain_hosts: bool,
+    pub(super) headers: usize,
+    pub(super) is_regex: bool,
+    pub(super) regex_priority: u64,
+    pub(super) length: usize,
+}
+
+/// Two routes whose winner differs, and a request for both.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) winner: usize,
+    pub(super) loser: usize,
+    pub(super) example: String,
+}
+
+/// The pairs that are told; more would be read by nobody.
+pub(super) const PAIRS_MAX: usize = 1_000;
+
+/// Takes out of the routes what an equal one takes in Kong before them: two equal conditions are a complaint here. The result says which
+/// atoms are left.
+pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool> {
+    let mut left = vec![true; atoms.len()];
+    let mut groups: HashMap<(HostWant, PathWant, Vec<(String, String)>), Vec<usize>> =
+        HashMap::new();
+    for (at, atom) in atoms.iter().enumerate() {
+        let key = (atom.host.clone(), atom.path.clone(), atom.headers.clone());
+        groups.entry(key).or_default().push(at);
+    }
+    let mut groups: Vec<Vec<usize>> =
+        groups.into_values().filter(|group| group.len() > 1).collect();
+    groups.sort();
+    for mut group in groups {
+        group.sort_by(|a, b| by_kong(atoms.get(*a), atoms.get(*b), places));
+        let mut before: Vec<usize> = Vec::new();
+        for at in group {
+            let meets = |other: &&usize| match (atoms.get(**other), atoms.get(at)) {
+                (Some(other), Some(atom)) => {
+                    let same_listener = other.listener == atom.listener;
+                    let same_kind = other.methods.is_empty() == atom.methods.is_empty();
+                    same_listener && same_kind
+                }
+                _ => false,
+            };
+            let taken: Vec<usize> = before.iter().filter(meets).copied().collect();
+            let mut methods = atoms.get(at).map(|atom| atom.methods.clone()).unwrap_or_default();
+            let had = methods.len();
+            for other in &taken {
+                let other =
+                    atoms.get(*other).map(|other| other.methods.clone()).unwrap_or_default();
+                methods.retain(|method| !other.contains(method));
+            }
+            let is_gone = !taken.is_empty() && methods.is_empty();
+            if let (true, Some(left)) = (is_gone, left.get_mut(at)) {
+                *left = false;
+            }
+            if let (true, Some(atom)) = (methods.len() < had && !is_gone, atoms.get_mut(at)) {
+                atom.methods = methods;
+            }
+            before.push(at);
+        }
+    }
+    left
+}
+
+/// Which of two routes comes first in Kong.
+fn by_kong(a: Option<&Atom>, b: Option<&Atom>, places: &[Place]) -> Ordering {
+    let (Some(a), Some(b)) = (a, b) else { return Ordering::Equal };
+    let age = |atom: &Atom| atom.created_at.unwrap_or(u64::MAX);
+    let place = |atom: &Atom| places.get(atom.route).copied().unwrap_or_default();
+    b.kong.cmp(&a.kong).then(age(a).cmp(&age(b))).then(place(a).cmp(&place(b)))
+}
+
+/// Which of two atoms that both match a request comes first here.
+fn by_us(a: &Atom, b: &Atom) -> Ordering {
+    let host = |atom: &Atom| match &atom.host {
+        HostWant::Exact(_) => (0, Reverse(0)),
+        HostWant::Below(parent) => (1, Reverse(parent.len())),
+        HostWant::Begins(_) | HostWant::Any => (2, Reverse(0)),
+    };
+    let path = |atom: &Atom| match &atom.path {
+        PathWant::Regex(text) => (0, Reverse(text.len()), text.clone()),
+        PathWant::Prefix(text) => (1, Reverse(text.len()), String::new()),
+        PathWant::Any => (2, Reverse(0), String::new()),
+    };
+    let rest = |atom: &Atom| {
+        let hosts = usize::from(matches!(atom.host, HostWant::Begins(_)));
+        Reverse((atom.listener.is_some(), !atom.methods.is_empty(), atom.headers.len() + hosts))
+    };
+    host(a).cmp(&host(b)).then(path(a).cmp(&path(b))).then(rest(a).cmp(&rest(b)))
+}
+
+/// All pairs of routes whose winner differs, each once.
+pub(super) fn pairs(atoms: &[Atom]) -> (Vec<Pair>, usize) {
+    let mut found: HashMap<(usize, usize), Pair> = HashMap::new();
+    let mut more = 0;
+    let candidates = Candidates::of(atoms);
+    for (at, atom) in atoms.iter().enumerate() {
+        candidates.each(at, atom, |other| {
+            let Some(beside) = atoms.get(other) else { return };
+            if atom.route == beside.route || !differs(atom, beside) || !meets(atom, beside) {
+                return;
+            }
+            let (winner, loser) = match atom.kong > beside.kong {
+                true => (atom, beside),
+                false => (beside, atom),
+            };
+            let key = (winner.route, loser.route);
+            if found.contains_key(&key) {
+                return;
+            }
+            if found.len() >= PAIRS_MAX {
+                more += 1;
+                return;
+            }
+            if let Some(example) = example(winner, loser) {
+                found.insert(key, Pair { winner: winner.route, loser: loser.route, example });
+            }
+        });
+    }
+    let mut pairs: Vec<Pair> = found.into_values().collect();
+    pairs.sort_by_key(|pair| (pair.winner.min(pair.loser), pair.winner.max(pair.loser)));
+    (pairs, more)
+}
+
+/// True if one of two orders puts the one first and the other one the other.
+fn differs(a: &Atom, b: &Atom) -> bool {
+    // What Kong decides by age or id needs no word, unless the files say the age.
+    let age = |atom: &Atom| atom.created_at.unwrap_or(0);
+    let kong = b.kong.cmp(&a.kong).then(match (a.created_at, b.created_at) {
+        (Some(_), Some(_)) => age(a).cmp(&age(b)),
+        _ => Ordering::Equal,
+    });
+    kong != Ordering::Equal && kong != by_us(a, b)
+}
+
+/// True if a request can meet the conditions of both besides the path.
+fn meets(a: &Atom, b: &Atom) -> bool {
+    let listeners = a.listener.is_none() || b.listener.is_none() || a.listener == b.listener;
+    let methods = a.methods.is_empty()
+        || b.methods.is_empty()
+        || a.methods.iter().any(|method| b.methods.contains(method));
+    listeners && methods && host(&a.host, &b.host).is_some()
+}
+
+/// A host that both take.
+fn host(a: &HostWant, b: &HostWant) -> Option<String> {
+    use HostWant::{Any, Begins, Below, Exact};
+    let is_below = |name: &str, parent: &str| {
+        name.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with('.'))
+    };
+    let told = |want: &HostWant| match want {
+        Any => "h".to_owned(),
+        Exact(name) => name.clone(),
+        Below(parent) => format!("a.{parent}"),
+        Begins(begins) => format!("{begins}test"),
+    };
+    match (a, b) {
+        (Any, other) | (other, Any) => Some(told(other)),
+        (Exact(one), Exact(other)) => (one == other).then(|| one.clone()),
+        (Exact(name), Below(parent)) | (Below(parent), Exact(name)) => {
+            is_below(name, parent).then(|| name.clone())
+        }
+        (Exact(name), Begins(begins)) | (Begins(begins), Exact(name)) => {
+            name.starts_with(begins.as_str()).then(|| name.clone())
+        }
+        (Below(one), Below(other)) => {
+            let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+            (short == long || is_below(long, short)).then(|| format!("a.{long}"))
+        }
+        (Begins(one), Begins(other)) => {
+            let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+            long.starts_with(short.as_str()).then(|| format!("{long}test"))
+        }
+        (Begins(begins), Below(parent)) | (Below(parent), Begins(begins)) => {
+            Some(format!("{begins}{parent}"))
+        }
+    }
+}
+
+/// A request that both match, as it is told.
+fn example(winner: &Atom, loser: &Atom) -> Option<String> {
+    let path = path(&winner.path, &loser.path)?;
+    let host = host(&winner.host, &loser.host)?;
+    let both = |method: &&String| loser.methods.is_empty() || loser.methods.contains(method);
+    let method = winner.methods.iter().find(both).or(loser.methods.first());
+    let method = method.map_or("GET", String::as_str);
+    let scheme = match winner.listener.or(loser.listener) {
+        Some("secure") => "https",
+        _ => "http",
+    };
+    let headers = winner.headers.iter().chain(&loser.headers);
+    let headers: Vec<String> = headers.map(|(name, value)| format!("{name}: {value}")).collect();
+    let with = match headers.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", headers.join(", ")),
+    };
+    Some(format!("{method} {scheme}://{host}{path}{with}"))
+}
+
+/// A path that both take.
+fn path(a: &PathWant, b: &PathWant) -> Option<String> {
+    use PathWant::{Any, Prefix, Regex};
+    match (a, b) {
+        (Any, Any) => Some("/".to_owned()),
+        (Any, Prefix(text)) | (Prefix(text), Any) => Some(text.clone()),
+        (Prefix(one), Prefix(other)) => {
+            let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+            long.starts_with(short.as_str()).then(|| long.clone())
+        }
+        (Any, Regex(text)) | (Regex(text), Any) => overlap::example(text, ""),
+        (Prefix(prefix), Regex(text)) | (Regex(text), Prefix(prefix)) => {
+            overlap::example(text, &overlap::escaped(prefix))
+        }
+        (Regex(one), Regex(other)) => overlap::example(one, other),
+    }
+}
+
+/// Which atoms may match the same path: those with the prefixes of a prefix, and all expressions.
+struct Candidates<'a> {
+    prefixes: HashMap<&'a str, Vec<usize>>,
+    others: Vec<usize>,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(atoms: &'a [Atom]) -> Candidates<'a> {
+        let mut candidates = Candidates { prefixes: HashMap::new(), others: Vec::new() };
+        for (at, atom) in atoms.iter().enumerate() {
+            match &atom.path {
+                PathWant::Prefix(text) => candidates.prefixes.entry(text).or_default().push(at),
+                PathWant::Regex(_) | PathWant::Any => candidates.others.push(at),
+            }
+        }
+        candidates
+    }
+
+    /// Each pair comes once.
+    fn each(&self, at: usize, atom: &Atom, mut see: impl FnMut(usize)) {
+        if let PathWant::Prefix(text) = &atom.path {
+            for (end, _) in text.char_indices().skip(1).chain([(text.len(), ' ')]) {
+                let shorter = text.get(..end).and_then(|shorter| self.prefixes.get(shorter));
+                for other in shorter.into_iter().flatten() {
+                    if end < text.len() || *other > at {
+                        see(*other);
+                    }
+                }
+            }
+            self.others.iter().for_each(|other| see(*other));
+            return;
+        }
+        self.others.iter().filter(|other| **other > at).for_each(|other| see(*other));
+    }
+}

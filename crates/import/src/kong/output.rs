@@ -1,0 +1,118 @@
+//! The configuration that is made, and the files beside it.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::wsdl::slug;
+
+/// Everything that is written.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) listen: Map<String, Json>,
+    pub(super) stores: Map<String, Json>,
+    pub(super) issuers: Map<String, Json>,
+    pub(super) upstreams: Map<String, Json>,
+    pub(super) policy_sets: Map<String, Json>,
+    pub(super) routes: Map<String, Json>,
+    pub(super) telemetry: Map<String, Json>,
+    /// Files beside the configuration, by their paths.
+    pub(super) files: Vec<(String, Vec<u8>)>,
+    taken: HashSet<String>,
+}
+
+impl Output {
+    /// A name that nothing of this kind has yet.
+    pub(super) fn fresh(&mut self, kind: &str, wanted: &str) -> String {
+        let wanted = match slug(wanted).trim_matches('-') {
+            "" => kind.to_owned(),
+            name => name.to_owned(),
+        };
+        let mut number = 1;
+        let mut name = wanted.clone();
+        while !self.taken.insert(format!("{kind} {name}")) {
+            number += 1;
+            name = format!("{wanted}-{number}");
+        }
+        name
+    }
+
+    /// Keeps a file beside the configuration; the result is its path there. Equal files are one.
+    pub(super) fn file(&mut self, wanted: &str, ending: &str, content: Vec<u8>) -> String {
+        let known =
+            self.files.iter().find(|(path, bytes)| *bytes == content && path.ends_with(ending));
+        if let Some((path, _)) = known {
+            return path.clone();
+        }
+        let path = format!("{}.{ending}", self.fresh("file", wanted));
+        self.files.push((path.clone(), content));
+        path
+    }
+
+    /// The whole configuration.
+    pub(super) fn configuration(&self) -> Json {
+        let sections = [
+            ("listen", &self.listen),
+            ("stores", &self.stores),
+            ("issuers", &self.issuers),
+            ("upstreams", &self.upstreams),
+            ("policy_sets", &self.policy_sets),
+            ("routes", &self.routes),
+            ("telemetry", &self.telemetry),
+        ];
+        let written = sections.into_iter().filter(|(_, section)| !section.is_empty());
+        let all = written.map(|(name, section)| (name.to_owned(), Json::Object(section.clone())));
+        Json::Object(all.collect())
+    }
+}
+
+/// A text of Kong's as a text with placeholders: whatever stands in braces there is itself.
+pub(super) fn literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let named = after.split_once('}').filter(|(name, _)| is_name(name));
+        match named {
+            // A `{` before it would make three, of which the first two are read as one.
+            Some((name, behind)) if !out.ends_with('$') => {
+                out.push_str("{{");
+                out.push_str(name);
+                out.push_str("}}");
+                rest = behind;
+            }
+            Some(_) | None => {
+                out.push('{');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// True for what a text with placeholders takes for a name.
+fn is_name(text: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
+    match text.strip_prefix("claims.").or_else(|| text.strip_prefix("attributes.")) {
+        Some(claim) => !claim.is_empty() && !claim.contains(odd),
+        None => {
+            let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            begins && text.chars().all(name)
+        }
+    }
+}
+
+/// A time of so many milliseconds.
+pub(super) fn milliseconds(number: u64) -> String {
+    match number % 1000 {
+        0 => format!("{}s", number / 1000),
+        _ => format!("{number}ms"),
+    }
+}
+
+/// The answer of a route that is closed because of a guard that has no counterpart.
+pub(super) fn closed() -> Json {
+    json!({ "status": 503, "body": "{\"message\":\"Service unavailable\"}\n", "headers": { "content-type": "application/json" } })
+}

@@ -1,0 +1,446 @@
+//! The table of Kong's plugins: their priorities, whether they guard, and their fields with what becomes of each.
+
+use super::fields::Kind::{Any, Map, Number, Switch, Text, Texts, Whole, Word};
+use super::fields::{Field, nearly, only, silent, used};
+
+/// What is known of a plugin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PluginRow {
+    pub(super) name: &'static str,
+    /// Plugins with a higher one run earlier.
+    pub(super) priority: i32,
+    /// Whether requests may not pass without it.
+    pub(super) guards: bool,
+    pub(super) support: Support,
+}
+
+/// Whether a plugin has a counterpart.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Support {
+    Fields(&'static [Field]),
+    /// It has none, for this reason.
+    Nothing(&'static str),
+}
+
+const fn guard(name: &'static str, priority: i32, fields: &'static [Field]) -> PluginRow {
+    PluginRow { name, priority, guards: true, support: Support::Fields(fields) }
+}
+
+const fn plain(name: &'static str, priority: i32, fields: &'static [Field]) -> PluginRow {
+    PluginRow { name, priority, guards: false, support: Support::Fields(fields) }
+}
+
+const fn no_guard(name: &'static str, priority: i32, why: &'static str) -> PluginRow {
+    PluginRow { name, priority, guards: true, support: Support::Nothing(why) }
+}
+
+const fn nothing(name: &'static str, priority: i32, why: &'static str) -> PluginRow {
+    PluginRow { name, priority, guards: false, support: Support::Nothing(why) }
+}
+
+/// The row of a plugin; none if it is unknown, such as one of a company's own.
+pub(super) fn row(name: &str) -> Option<&'static PluginRow> {
+    PLUGINS.iter().find(|row| row.name == name)
+}
+
+const TELEMETRY: &str =
+    "the gateway has telemetry of its own, which is not configured by this plugin";
+const CODE: &str = "code of plugins is not run here";
+
+const PLUGINS: &[PluginRow] = &[
+    no_guard("pre-function", 1_000_000, CODE),
+    plain("correlation-id", 100_001, CORRELATION_ID),
+    nothing("zipkin", 100_000, TELEMETRY),
+    no_guard("bot-detection", 2_500, "clients are not told apart by their `User-Agent` here"),
+    plain("cors", 2_000, CORS),
+    no_guard("session", 1_900, "sessions have no counterpart"),
+    no_guard("acme", 1_705, "certificates are not obtained by ACME here"),
+    no_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),
+    no_guard("degraphql", 1_500, "GraphQL has no counterpart"),
+    guard("jwt", 1_450, JWT),
+    no_guard("oauth2", 1_400, "the gateway is no authorisation server by itself"),
+    no_guard("vault-auth", 1_350, "credentials of a vault have no counterpart"),
+    guard("key-auth", 1_250, KEY_AUTH),
+    no_guard("ldap-auth", 1_200, "LDAP has no counterpart"),
+    no_guard("ldap-auth-advanced", 1_200, "LDAP has no counterpart"),
+    guard("basic-auth", 1_100, BASIC_AUTH),
+    no_guard("openid-connect", 1_050, "OpenID Connect is not converted: write `issuers` and `jwt`"),
+    no_guard("hmac-auth", 1_030, "signatures of requests have no counterpart"),
+    no_guard("json-threat-protection", 1_009, "limits on the shape of JSON have no counterpart"),
+    no_guard("xml-threat-protection", 1_008, "limits on the shape of XML have no counterpart"),
+    no_guard("request-validator", 999, "schemas of the plugin are not converted"),
+    no_guard("grpc-gateway", 998, "JSON is not translated to gRPC here"),
+    guard("ip-restriction", 990, IP_RESTRICTION),
+    guard("request-size-limiting", 951, REQUEST_SIZE_LIMITING),
+    guard("acl", 950, ACL),
+    no_guard("opa", 920, "policies of OPA have no counterpart"),
+    plain("rate-limiting", 910, RATE_LIMITING),
+    plain("rate-limiting-advanced", 910, RATE_LIMITING_ADVANCED),
+    nothing("response-ratelimiting", 900, "limits by headers of replies have no counterpart"),
+    no_guard("oas-validation", 840, "documents of OpenAPI in the plugin are not converted"),
+    no_guard("route-by-header", 850, "a plugin that changes the upstream has no counterpart"),
+    no_guard("jq", 811, "programs of jq have no counterpart"),
+    plain("request-transformer-advanced", 802, REQUEST_TRANSFORMER_ADVANCED),
+    plain("request-transformer", 801, REQUEST_TRANSFORMER),
+    plain("response-transformer-advanced", 800, RESPONSE_TRANSFORMER_ADVANCED),
+    plain("response-transformer", 800, RESPONSE_TRANSFORMER),
+    plain("redirect", 779, REDIRECT),
+    no_guard(
+        "route-transformer-advanced",
+        780,
+        "a plugin that changes the upstream has no counterpart",
+    ),
+    nothing("aws-lambda", 750, "functions of AWS have no counterpart"),
+    nothing("azure-functions", 749, "functions of Azure have no counterpart"),
+    nothing("proxy-cache-advanced", 100, "the cache of this plugin is not converted"),
+    plain("proxy-cache", 100, PROXY_CACHE),
+    guard("soap-xml-request-handling", 75, SOAP_REQUEST),
+    guard("soap-xml-response-handling", 70, SOAP_RESPONSE),
+    nothing("forward-proxy", 50, "upstreams are not reached by a proxy here"),
+    nothing("canary", 20, "releases by time or by consumer have no counterpart"),
+    nothing("opentelemetry", 14, TELEMETRY),
+    plain("prometheus", 13, PROMETHEUS),
+    nothing("http-log", 12, "logs are not sent by HTTP here"),
+    nothing("statsd", 11, TELEMETRY),
+    nothing("statsd-advanced", 11, TELEMETRY),
+    nothing("datadog", 10, TELEMETRY),
+    plain("file-log", 9, FILE_LOG),
+    nothing("udp-log", 8, "logs are not sent by UDP here"),
+    nothing("tcp-log", 7, "logs are not sent by TCP here"),
+    nothing("loggly", 6, "logs are not sent by syslog here"),
+    nothing("kafka-log", 5, "logs are not sent to Kafka here"),
+    nothing("syslog", 4, "logs are not sent by syslog here"),
+    plain("grpc-web", 3, GRPC_WEB),
+    plain("request-termination", 2, REQUEST_TERMINATION),
+    nothing("mocking", -1, "replies are not made of examples here"),
+    no_guard("post-function", -1_000, CODE),
+];
+
+const CORRELATION_ID: &[Field] = &[
+    used("header_name", Text),
+    used("generator", Word(&["uuid", "uuid#counter", "tracker"])),
+    used("echo_downstream", Switch),
+];
+
+const CORS: &[Field] = &[
+    used("origins", Texts),
+    used("methods", Texts),
+    used("headers", Texts),
+    used("exposed_headers", Texts),
+    used("credentials", Switch),
+    used("max_age", Number),
+    only("preflight_continue", Switch, "false", "preflights are always answered here"),
+    only("private_network", Switch, "false", "requests to private networks are not asked for here"),
+    silent("allow_origin_absent", Switch),
+];
+
+const JWT: &[Field] = &[
+    only("key_claim_name", Text, "iss", "the credential is found by `iss` here"),
+    used("claims_to_verify", Texts),
+    used("header_names", Texts),
+    used("uri_param_names", Texts),
+    used("cookie_names", Texts),
+    used("maximum_expiration", Number),
+    used("secret_is_base64", Switch),
+    only("run_on_preflight", Switch, "true", "preflights that are not answered need a token here"),
+    used("anonymous", Text),
+    used("realm", Text),
+];
+
+const KEY_AUTH: &[Field] = &[
+    used("key_names", Texts),
+    used("key_in_header", Switch),
+    used("key_in_query", Switch),
+    only("key_in_body", Switch, "false", "keys are not looked for in bodies here"),
+    used("hide_credentials", Switch),
+    used("anonymous", Text),
+    only("run_on_preflight", Switch, "true", "preflights that are not answered need a key here"),
+    silent("realm", Text),
+    only("identity_realms", Any, "", "keys of other realms are not known here"),
+];
+
+const BASIC_AUTH: &[Field] = &[
+    used("hide_credentials", Switch),
+    used("anonymous", Text),
+    used("realm", Text),
+    only("brute_force_protection", Any, "", "attempts are not counted here"),
+];
+
+const IP_RESTRICTION: &[Field] = &[
+    used("allow", Texts),
+    used("deny", Texts),
+    used("whitelist", Texts),
+    used("blacklist", Texts),
+    nearly("status", Whole, "403", "the status is 403 here"),
+    nearly("message", Text, "", "the body has a text of its own here"),
+];
+
+const REQUEST_SIZE_LIMITING: &[Field] = &[
+    used("allowed_payload_size", Whole),
+    used("size_unit", Word(&["megabytes", "kilobytes", "bytes"])),
+    only("require_content_length", Switch, "false", "bodies without a length are not refused here"),
+];
+
+const ACL: &[Field] = &[
+    used("allow", Texts),
+    used("deny", Texts),
+    used("whitelist", Texts),
+    used("blacklist", Texts),
+    used("hide_groups_header", Switch),
+    only(
+        "always_use_authenticated_groups",
+        Switch,
+        "false",
+        "groups of other plugins are not known here",
+    ),
+    only(
+        "include_consumer_groups",
+        Switch,
+        "false",
+        "consumer groups are not groups of `acl` here",
+    ),
+];
+
+const RATE_LIMITING: &[Field] = &[
+    used("second", Number),
+    used("minute", Number),
+    used("hour", Number),
+    used("day", Number),
+    used("month", Number),
+    used("year", Number),
+    used(
+        "limit_by",
+        Word(&["consumer", "credential", "ip", "service", "header", "path", "consumer-group"]),
+    ),
+    used("header_name", Text),
+    used("path", Text),
+    used("policy", Word(&["local", "cluster", "redis"])),
+    used("fault_tolerant", Switch),
+    used("hide_client_headers", Switch),
+    used("error_code", Whole),
+    used("error_message", Text),
+    silent("sync_rate", Any),
+    used("redis", Map),
+    used("redis_host", Text),
+    used("redis_port", Whole),
+    used("redis_password", Text),
+    used("redis_username", Text),
+    used("redis_ssl", Switch),
+    silent("redis_ssl_verify", Switch),
+    silent("redis_server_name", Text),
+    silent("redis_timeout", Whole),
+    used("redis_database", Whole),
+];
+
+const RATE_LIMITING_ADVANCED: &[Field] = &[
+    used("limit", Texts),
+    used("window_size", Texts),
+    used("window_type", Word(&["sliding", "fixed"])),
+    used(
+        "identifier",
+        Word(&["consumer", "credential", "ip", "service", "header", "path", "consumer-group"]),
+    ),
+    used("header_name", Text),
+    used("path", Text),
+    used("strategy", Word(&["local", "cluster", "redis"])),
+    used("namespace", Text),
+    silent("sync_rate", Any),
+    silent("dictionary_name", Text),
+    used("hide_client_headers", Switch),
+    used("error_code", Whole),
+    used("error_message", Text),
+    nearly("retry_after_jitter_max", Number, "0", "`Retry-After` has no jitter here"),
+    nearly("disable_penalty", Switch, "false", "refused requests do not count here"),
+    only(
+        "enforce_consumer_groups",
+        Switch,
+        "false",
+        "limits of consumer groups have no counterpart",
+    ),
+    only("consumer_groups", Texts, "", "limits of consumer groups have no counterpart"),
+    only("compound_identifier", Texts, "", "a limit is counted by one thing here"),
+    silent("lock_dictionary_name", Text),
+    used("redis", Map),
+];
+
+const REQUEST_TRANSFORMER: &[Field] = &[
+    only("http_method", Text, "", "the method is not changed here"),
+    used("remove.headers", Texts),
+    used("remove.querystring", Texts),
+    used("remove.body", Texts),
+    used("rename.headers", Texts),
+    used("rename.querystring", Texts),
+    used("rename.body", Texts),
+    used("replace.headers", Texts),
+    used("replace.querystring", Texts),
+    used("replace.body", Texts),
+    used("replace.uri", Text),
+    used("add.headers", Texts),
+    used("add.querystring", Texts),
+    used("add.body", Texts),
+    used("append.headers", Texts),
+    used("append.querystring", Texts),
+    used("append.body", Texts),
+];
+
+const REQUEST_TRANSFORMER_ADVANCED: &[Field] = &[
+    only("http_method", Text, "", "the method is not changed here"),
+    used("remove.headers", Texts),
+    used("remove.querystring", Texts),
+    used("remove.body", Texts),
+    used("rename.headers", Texts),
+    used("rename.querystring", Texts),
+    used("rename.body", Texts),
+    used("replace.headers", Texts),
+    used("replace.querystring", Texts),
+    used("replace.body", Texts),
+    used("replace.uri", Text),
+    only("replace.json_types", Texts, "", "JSON is not typed here"),
+    used("add.headers", Texts),
+    used("add.querystring", Texts),
+    used("add.body", Texts),
+    only("add.json_types", Texts, "", "JSON is not typed here"),
+    used("append.headers", Texts),
+    used("append.querystring", Texts),
+    used("append.body", Texts),
+    only("append.json_types", Texts, "", "JSON is not typed here"),
+    only("allow.body", Texts, "", "members that are not listed are not removed here"),
+    silent("dots_in_keys", Switch),
+];
+
+const RESPONSE_TRANSFORMER: &[Field] = &[
+    used("remove.headers", Texts),
+    used("remove.json", Texts),
+    used("rename.headers", Texts),
+    used("rename.json", Texts),
+    used("replace.headers", Texts),
+    used("replace.json", Texts),
+    used("replace.json_types", Texts),
+    used("add.headers", Texts),
+    used("add.json", Texts),
+    used("add.json_types", Texts),
+    used("append.headers", Texts),
+    used("append.json", Texts),
+    used("append.json_types", Texts),
+];
+
+const IF_STATUS: &str = "changes by the status of the reply have no counterpart";
+
+const RESPONSE_TRANSFORMER_ADVANCED: &[Field] = &[
+    used("remove.headers", Texts),
+    used("remove.json", Texts),
+    only("remove.if_status", Texts, "", IF_STATUS),
+    used("rename.headers", Texts),
+    used("rename.json", Texts),
+    only("rename.if_status", Texts, "", IF_STATUS),
+    used("replace.headers", Texts),
+    used("replace.json", Texts),
+    used("replace.json_types", Texts),
+    only("replace.body", Text, "", "a whole body is not replaced here"),
+    only("replace.if_status", Texts, "", IF_STATUS),
+    used("add.headers", Texts),
+    used("add.json", Texts),
+    used("add.json_types", Texts),
+    only("add.if_status", Texts, "", IF_STATUS),
+    used("append.headers", Texts),
+    used("append.json", Texts),
+    used("append.json_types", Texts),
+    only("append.if_status", Texts, "", IF_STATUS),
+    only("allow.json", Texts, "", "members that are not listed are not removed here"),
+    only("transform.functions", Texts, "", CODE),
+    only("transform.if_status", Texts, "", IF_STATUS),
+    only("transform.json", Texts, "", CODE),
+    silent("dots_in_keys", Switch),
+];
+
+const REDIRECT: &[Field] =
+    &[used("status_code", Whole), used("location", Text), used("keep_incoming_path", Switch)];
+
+const PROXY_CACHE: &[Field] = &[
+    only("strategy", Word(&["memory"]), "memory", "replies are kept in memory here"),
+    silent("memory.dictionary_name", Text),
+    used("cache_ttl", Whole),
+    used("response_code", Texts),
+    used("request_method", Texts),
+    used("content_type", Texts),
+    only("vary_headers", Texts, "", "replies are told apart by the `Vary` of the service alone"),
+    only("vary_query_params", Texts, "", "replies are told apart by the whole query here"),
+    used("cache_control", Switch),
+    only("ignore_uri_case", Switch, "false", "paths are compared by their case here"),
+    silent("storage_ttl", Whole),
+    nearly("response_headers", Any, "", "the headers of a cached reply are those of HTTP here"),
+];
+
+const PROMETHEUS: &[Field] = &[
+    nearly("per_consumer", Switch, "false", "metrics are not told apart by consumer here"),
+    silent("status_code_metrics", Switch),
+    silent("latency_metrics", Switch),
+    silent("bandwidth_metrics", Switch),
+    silent("upstream_health_metrics", Switch),
+    silent("ai_metrics", Switch),
+    silent("wasm_metrics", Switch),
+];
+
+const FILE_LOG: &[Field] =
+    &[used("path", Text), silent("reopen", Switch), only("custom_fields_by_lua", Map, "", CODE)];
+
+const GRPC_WEB: &[Field] = &[
+    only("proto", Text, "", "JSON is not translated to gRPC here"),
+    silent("pass_stripped_path", Switch),
+    used("allow_origin_header", Text),
+];
+
+const REQUEST_TERMINATION: &[Field] = &[
+    used("status_code", Whole),
+    used("message", Text),
+    used("body", Text),
+    used("content_type", Text),
+    only("echo", Switch, "false", "requests are not shown in replies here"),
+    only("trigger", Text, "", "a reply that only some requests get has no counterpart"),
+];
+
+const SOAP_REQUEST: &[Field] = &[
+    used("ExternalEntityLoader_Async", Switch),
+    used("ExternalEntityLoader_CacheTTL", Whole),
+    used("ExternalEntityLoader_Timeout", Whole),
+    used("filePathPrefix", Text),
+    used("wsdlApiSchemaForceSchemaLocation", Switch),
+    used("wsdlApiRecursiveWsdlImport", Switch),
+    used("xsdApiSchema", Text),
+    used("xsdApiSchemaInclude", Map),
+    used("xsdSoapSchema", Text),
+    used("xsdSoapSchemaInclude", Map),
+    used("xsdSoap12Schema", Text),
+    used("xsdSoap12SchemaInclude", Map),
+    used("xsltLibrary", Word(&["libxslt", "saxon"])),
+    used("xsltTransformBefore", Text),
+    used("xsltTransformAfter", Text),
+    used("xsltParams", Map),
+    used("xsltRemoveEmptyNameSpace", Switch),
+    used("RouteXPathRegisterNs", Texts),
+    used("RouteXPathTargets", Any),
+    used("SOAPAction_Header", Word(&["no", "yes", "yes_null_allowed"])),
+    used("VerboseRequest", Switch),
+];
+
+const SOAP_RESPONSE: &[Field] = &[
+    used("ExternalEntityLoader_Async", Switch),
+    used("ExternalEntityLoader_CacheTTL", Whole),
+    used("ExternalEntityLoader_Timeout", Whole),
+    used("filePathPrefix", Text),
+    used("wsdlApiSchemaForceSchemaLocation", Switch),
+    used("wsdlApiRecursiveWsdlImport", Switch),
+    used("xsdApiSchema", Text),
+    used("xsdApiSchemaInclude", Map),
+    used("xsdSoapSchema", Text),
+    used("xsdSoapSchemaInclude", Map),
+    used("xsdSoap12Schema", Text),
+    used("xsdSoap12SchemaInclude", Map),
+    used("xsltLibrary", Word(&["libxslt", "saxon"])),
+    used("xsltTransformBefore", Text),
+    used("xsltTransformAfter", Text),
+    used("xsltParams", Map),
+    used("xsltRemoveEmptyNameSpace", Switch),
+    used("ignoreProcessIfServiceHttpError", Switch),
+    used("VerboseResponse", Switch),
+];

@@ -1,0 +1,231 @@
+//! What is made of each plugin, and where it applies.
+
+mod auth;
+mod limits;
+mod replies;
+mod soap;
+mod transform;
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value as Json, json};
+
+use super::consumers::People;
+use super::converter::Converter;
+use super::entities::{Plugin, Scope};
+use super::fields::{self, Verdict};
+use super::plugin_fields::{self, Support};
+
+/// What is made of a plugin.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Made {
+    pub(super) priority: i32,
+    /// In the order in which they run.
+    pub(super) policies: Vec<Json>,
+    /// A kind of credential, which is no policy yet if others may stand beside it.
+    pub(super) credential: Option<OneCredential>,
+    /// Keys of the route.
+    pub(super) route: Map<String, Json>,
+    /// The answer of the route, in the place of a service.
+    pub(super) respond: Option<Json>,
+    /// True if the route goes nowhere else.
+    pub(super) answers: bool,
+    /// True if the routes where it applies must not serve: it is a guard and has no counterpart.
+    pub(super) closes: bool,
+    /// The name of the policy set with its policies, if several routes have it.
+    pub(super) set: Option<String>,
+}
+
+/// A policy that may stand in `authenticate`.
+#[derive(Debug, Clone)]
+pub(super) struct OneCredential {
+    pub(super) kind: &'static str,
+    pub(super) keys: Json,
+    pub(super) anonymous: bool,
+}
+
+/// The plugins that may apply to a route, by where they apply.
+#[derive(Debug, Default)]
+pub(super) struct Scopes {
+    everywhere: Vec<usize>,
+    services: HashMap<usize, Vec<usize>>,
+    routes: HashMap<usize, Vec<usize>>,
+}
+
+impl Scopes {
+    fn of(plugins: &[Plugin]) -> Scopes {
+        let mut scopes = Scopes::default();
+        for (at, plugin) in plugins.iter().enumerate() {
+            match plugin.scope {
+                Scope { consumer: Some(_), .. } | Scope { group: Some(_), .. } => {}
+                Scope { route: Some(route), .. } => {
+                    scopes.routes.entry(route).or_default().push(at)
+                }
+                Scope { service: Some(service), .. } => {
+                    scopes.services.entry(service).or_default().push(at);
+                }
+                Scope { .. } => scopes.everywhere.push(at),
+            }
+        }
+        scopes
+    }
+
+    /// The plugins that run on a route: of each name the one with the narrowest scope.
+    pub(super) fn on(
+        &self,
+        plugins: &[Plugin],
+        route: usize,
+        service: Option<usize>,
+    ) -> Vec<usize> {
+        let own = self.routes.get(&route).into_iter().flatten();
+        // One for a route and a service runs only if the route is the service's.
+        let fits = |at: &&usize| match plugins.get(**at).map(|plugin| plugin.scope) {
+            Some(Scope { service: Some(wanted), .. }) => service == Some(wanted),
+            Some(_) | None => true,
+        };
+        let both =
+            |at: &&usize| plugins.get(**at).is_some_and(|plugin| plugin.scope.service.is_some());
+        let own: Vec<&usize> = own.filter(fits).collect();
+        let narrow =
+            own.iter().copied().filter(both).chain(own.iter().copied().filter(|at| !both(at)));
+        let of_service =
+            service.and_then(|service| self.services.get(&service)).into_iter().flatten();
+        let mut names = HashSet::new();
+        let all = narrow.chain(of_service).chain(&self.everywhere);
+        let enabled =
+            all.filter(|at| plugins.get(**at).is_some_and(|p| p.item.is_true("enabled", true)));
+        enabled
+            .filter(|at| plugins.get(**at).is_some_and(|p| names.insert(p.name.as_str())))
+            .copied()
+            .collect()
+    }
+}
+
+impl Converter<'_> {
+    /// Consumers whom a plugin guards that has no counterpart.
+    pub(super) fn blocked(&self) -> HashSet<usize> {
+        let all = self.all;
+        let guards = |plugin: &&Plugin| {
+            let row = plugin_fields::row(&plugin.name);
+            let ends = plugin.name == "request-termination";
+            plugin.item.is_true("enabled", true) && (ends || row.is_none_or(|row| row.guards))
+        };
+        all.plugins.iter().filter(guards).filter_map(|plugin| plugin.scope.consumer).collect()
+    }
+
+    /// Converts all plugins.
+    pub(super) fn plugins(&mut self, people: &People) -> (Scopes, Vec<Made>) {
+        let all = self.all;
+        let scopes = Scopes::of(&all.plugins);
+        let mut uses: HashMap<usize, usize> = HashMap::new();
+        for (at, route) in all.routes.iter().enumerate() {
+            for plugin in scopes.on(&all.plugins, at, route.parent) {
+                *uses.entry(plugin).or_default() += 1;
+            }
+        }
+        let mut made: Vec<Made> = Vec::new();
+        for (at, plugin) in all.plugins.iter().enumerate() {
+            let mut one = self.plugin(plugin, people);
+            let is_shared = uses.get(&at).is_some_and(|uses| *uses > 1);
+            let stands_alone =
+                one.credential.as_ref().is_none_or(|credential| !credential.anonymous);
+            if is_shared && stands_alone && !(one.policies.is_empty() && one.credential.is_none()) {
+                let name = self.out.fresh("set", &plugin.name);
+                let credential = one.credential.take().map(|one| json!({ (one.kind): one.keys }));
+                let policies: Vec<Json> =
+                    credential.into_iter().chain(std::mem::take(&mut one.policies)).collect();
+                self.out.policy_sets.insert(name.clone(), Json::Array(policies));
+                let what = (self.plugin_told(plugin), plugin.item.at);
+                self.origins.insert(("policy_sets".to_owned(), name.clone()), what);
+                one.set = Some(name);
+            }
+            made.push(one);
+        }
+        (scopes, made)
+    }
+
+    pub(super) fn plugin_told(&self, plugin: &Plugin) -> String {
+        let name = |list: &[super::entities::Entity], at: Option<usize>, kind: &str| {
+            at.and_then(|at| list.get(at)).map(|entity| format!(" of {kind} {}", entity.name))
+        };
+        let Scope { service, route, consumer, group } = plugin.scope;
+        let of = [
+            name(&self.all.routes, route, "route"),
+            name(&self.all.services, service, "service"),
+            name(&self.all.consumers, consumer, "consumer"),
+            name(&self.all.groups, group, "consumer group"),
+        ];
+        format!("plugin {}{}", plugin.name, of.into_iter().flatten().collect::<String>())
+    }
+
+    fn plugin(&mut self, plugin: &Plugin, people: &People) -> Made {
+        let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
+        let row = plugin_fields::row(&plugin.name);
+        let mut made = Made { priority: row.map_or(0, |row| row.priority), ..Made::default() };
+        match row.map(|row| row.support) {
+            None => verdict.refuse("this plugin is not known here"),
+            Some(Support::Nothing(why)) => verdict.refuse(why),
+            Some(Support::Fields(table)) => {
+                if !plugin.config.is_map() {
+                    self.mistakes.add(plugin.config.at, "`config` must be a map");
+                }
+                fields::check_config(&plugin.config, table, self.mistakes, &mut verdict);
+                if plugin.scope.consumer.is_some() || plugin.scope.group.is_some() {
+                    verdict.refuse("a plugin for one consumer or group has no counterpart");
+                }
+                if !verdict.is_refused() {
+                    self.convert(plugin, people, &mut made, &mut verdict);
+                }
+            }
+        }
+        if verdict.is_refused() {
+            made = Made {
+                priority: made.priority,
+                closes: row.is_none_or(|row| row.guards),
+                ..Made::default()
+            };
+        }
+        if !plugin.item.is_true("enabled", true) {
+            verdict = Verdict::default();
+        }
+        self.row(&self.plugin_told(plugin), &plugin.item, verdict);
+        made
+    }
+
+    fn convert(
+        &mut self,
+        plugin: &Plugin,
+        people: &People,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        match plugin.name.as_str() {
+            "jwt" => self.jwt(plugin, people, made, verdict),
+            "key-auth" => self.key_auth(plugin, people, made, verdict),
+            "basic-auth" => self.basic_auth(plugin, people, made, verdict),
+            "acl" => self.acl(config, made, verdict),
+            "ip-restriction" => self.ip_restriction(config, made),
+            "request-size-limiting" => limits::size(config, made),
+            "rate-limiting" => self.rate_limiting(plugin, made, verdict),
+            "rate-limiting-advanced" => self.rate_limiting_advanced(plugin, made, verdict),
+            "request-transformer" | "request-transformer-advanced" => {
+                transform::request(config, made, verdict);
+            }
+            "response-transformer" | "response-transformer-advanced" => {
+                transform::response(config, made, verdict);
+            }
+            "correlation-id" => replies::correlation(config, made, verdict),
+            "cors" => replies::cors(config, made, verdict),
+            "redirect" => self.redirect(config, made, verdict),
+            "proxy-cache" => replies::cache(config, made, verdict),
+            "request-termination" => self.termination(config, made),
+            "grpc-web" => replies::grpc_web(config, made),
+            "file-log" => self.file_log(config, verdict),
+            "prometheus" => {}
+            "soap-xml-request-handling" => self.soap(config, soap::Side::Request, made, verdict),
+            "soap-xml-response-handling" => self.soap(config, soap::Side::Response, made, verdict),
+            _ => verdict.refuse("this plugin is not known here"),
+        }
+    }
+}

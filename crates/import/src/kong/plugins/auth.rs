@@ -1,0 +1,240 @@
+//! Plugins that find out who asks, and those that decide who may.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::consumers::People;
+use super::super::converter::Converter;
+use super::super::entities::Plugin;
+use super::super::fields::Verdict;
+use super::super::tree::Item;
+use super::{Made, OneCredential};
+
+const ANONYMOUS: &str =
+    "wrong credentials are refused here, and the anonymous consumer has neither headers nor groups";
+
+impl Converter<'_> {
+    /// Notes what holds for all plugins with credentials, and returns whether requests without one pass.
+    fn anonymous(&mut self, config: &Item, verdict: &mut Verdict) -> bool {
+        let Some(name) = config.text("anonymous").filter(|name| !name.is_empty()) else {
+            return false;
+        };
+        let all = self.all;
+        let known = all
+            .consumers
+            .iter()
+            .position(|consumer| consumer.name == name || consumer.item.text("id") == Some(name));
+        if known.is_none() {
+            let at = config.get("anonymous").map_or(config.at, |item| item.at);
+            self.mistakes.add(at, format!("there is no consumer `{name}`"));
+        }
+        verdict.nearly(ANONYMOUS);
+        let ends = |plugin: &Plugin| {
+            plugin.name == "request-termination"
+                && plugin.scope.consumer == known
+                && plugin.item.is_true("enabled", true)
+        };
+        let ends = known.is_some() && all.plugins.iter().any(ends);
+        if ends {
+            verdict.nearly("requests without a credential are refused with 401 here, as its `request-termination` would");
+        }
+        !ends
+    }
+
+    pub(super) fn key_auth(
+        &mut self,
+        plugin: &Plugin,
+        people: &People,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let mut names = config.texts("key_names");
+        if names.is_empty() {
+            names.push("apikey");
+        }
+        let mut keys = Map::new();
+        for (switch, key) in [("key_in_header", "header"), ("key_in_query", "query")] {
+            if config.is_true(switch, true) {
+                keys.insert(key.to_owned(), one_or_more(&names));
+            }
+        }
+        if keys.is_empty() {
+            verdict.refuse("the key is looked for nowhere");
+            return;
+        }
+        let anonymous = self.anonymous(config, verdict);
+        keys.insert("keys".to_owned(), Json::Object(people.keys.clone()));
+        keys.insert("forward".to_owned(), json!(!config.is_true("hide_credentials", false)));
+        made.credential =
+            Some(OneCredential { kind: "api_key", keys: Json::Object(keys), anonymous });
+        made.policies = identity(people, verdict);
+    }
+
+    pub(super) fn basic_auth(
+        &mut self,
+        plugin: &Plugin,
+        people: &People,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let anonymous = self.anonymous(config, verdict);
+        let keys = json!({
+            "users": people.users,
+            "realm": config.text("realm").unwrap_or("service"),
+            "forward": !config.is_true("hide_credentials", false),
+        });
+        made.credential = Some(OneCredential { kind: "basic", keys, anonymous });
+        made.policies = identity(people, verdict);
+    }
+
+    pub(super) fn jwt(
+        &mut self,
+        plugin: &Plugin,
+        people: &People,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let mut keys = Map::new();
+        let verified = config.texts("claims_to_verify");
+        if verified.len() < 2 {
+            verdict.nearly("`exp` and `nbf` are checked wherever a token has them");
+        }
+        if verified.contains(&"nbf") {
+            verdict.nearly("a token without `nbf` is taken");
+        }
+        let expiry = verified.contains(&"exp");
+        let base64 = config.is_true("secret_is_base64", false);
+        let mut names = Vec::new();
+        for token in &people.tokens {
+            let mut name = token.name.clone();
+            let issuer = token.issuer(self, expiry, base64);
+            match self.out.issuers.get(&name) {
+                Some(known) if *known == issuer => {}
+                Some(_) => {
+                    name = self.out.fresh("issuer", &token.name);
+                    self.out.issuers.insert(name.clone(), issuer);
+                }
+                None => drop(self.out.issuers.insert(name.clone(), issuer)),
+            }
+            names.push(name);
+        }
+        if names.is_empty() {
+            verdict.refuse("no consumer has a credential of `jwt`, so no token is good");
+            return;
+        }
+        keys.insert("issuers".to_owned(), json!(names));
+        one_of(config, "header_names", "authorization", "header", &mut keys, verdict);
+        match config.get("uri_param_names") {
+            None => drop(keys.insert("query".to_owned(), json!("jwt"))),
+            Some(_) => one_of(config, "uri_param_names", "", "query", &mut keys, verdict),
+        }
+        one_of(config, "cookie_names", "", "cookie", &mut keys, verdict);
+        let seconds = config.number("maximum_expiration").unwrap_or(0.0);
+        if seconds > 0.0 {
+            keys.insert("lifetime_max".to_owned(), json!(format!("{seconds}s")));
+        }
+        keys.insert("forward".to_owned(), json!(true));
+        if let Some(realm) = config.text("realm") {
+            keys.insert("realm".to_owned(), json!(realm));
+        }
+        let anonymous = self.anonymous(config, verdict);
+        made.credential = Some(OneCredential { kind: "jwt", keys: Json::Object(keys), anonymous });
+        made.policies = identity(people, verdict);
+    }
+
+    pub(super) fn acl(&mut self, config: &Item, made: &mut Made, verdict: &mut Verdict) {
+        let (allow, deny) = lists(config);
+        if allow.is_empty() == deny.is_empty() {
+            self.mistakes.add(config.at, "an acl needs one of `allow` and `deny`");
+            return;
+        }
+        let mut groups = Map::new();
+        if !allow.is_empty() {
+            groups.insert("allow".to_owned(), json!(allow));
+        }
+        if !deny.is_empty() {
+            verdict.nearly(
+                "a request without a consumer is refused with 401 in Kong, and passes here",
+            );
+            groups.insert("deny".to_owned(), json!(deny));
+        }
+        made.policies.push(json!({ "authorize": { "groups": groups } }));
+        if !config.is_true("hide_groups_header", false) {
+            let set = json!({ "x-consumer-groups": "{groups}" });
+            made.policies.push(json!({ "headers": { "request": { "set": set } } }));
+        }
+    }
+
+    pub(super) fn ip_restriction(&mut self, config: &Item, made: &mut Made) {
+        let (allow, deny) = lists(config);
+        if allow.is_empty() && deny.is_empty() {
+            self.mistakes.add(config.at, "an ip-restriction needs `allow` or `deny`");
+            return;
+        }
+        let mut keys = Map::new();
+        for (key, list) in [("allow", allow), ("deny", deny)] {
+            if !list.is_empty() {
+                keys.insert(key.to_owned(), json!(list));
+            }
+        }
+        made.policies.push(json!({ "ip_filter": keys }));
+    }
+}
+
+/// `allow` and `deny` by whichever of their names.
+fn lists(config: &Item) -> (Vec<&str>, Vec<&str>) {
+    let either = |new: &str, old: &str| {
+        let list = config.texts(new);
+        if list.is_empty() { config.texts(old) } else { list }
+    };
+    (either("allow", "whitelist"), either("deny", "blacklist"))
+}
+
+/// The headers that say who asks.
+fn identity(people: &People, verdict: &mut Verdict) -> Vec<Json> {
+    let mut set = Map::new();
+    set.insert("x-consumer-username".to_owned(), json!("{subject}"));
+    let (some, each) = people.custom_ids;
+    let mut edits = Map::new();
+    if some {
+        set.insert("x-consumer-custom-id".to_owned(), json!("{attributes.custom_id}"));
+        if !each {
+            verdict.nearly("`X-Consumer-Custom-ID` is empty for a consumer without one");
+        }
+    }
+    let mut remove = vec!["x-consumer-id", "x-credential-identifier", "x-anonymous-consumer"];
+    if !some {
+        remove.push("x-consumer-custom-id");
+    }
+    edits.insert("set".to_owned(), Json::Object(set));
+    edits.insert("remove".to_owned(), json!(remove));
+    vec![json!({ "headers": { "request": edits } })]
+}
+
+/// One name of a list, for a key that takes one.
+fn one_of(
+    config: &Item,
+    list: &str,
+    absent: &str,
+    key: &str,
+    keys: &mut Map<String, Json>,
+    verdict: &mut Verdict,
+) {
+    let names = config.texts(list);
+    let first = names.first().copied().unwrap_or(absent);
+    if names.len() > 1 {
+        verdict.refuse(format!("`{list}`: a token is looked for under one name here"));
+    }
+    if !first.is_empty() && (key != "header" || !first.eq_ignore_ascii_case("authorization")) {
+        keys.insert(key.to_owned(), json!(first));
+    }
+}
+
+fn one_or_more(names: &[&str]) -> Json {
+    match names {
+        [one] => json!(one),
+        several => json!(several),
+    }
+}

@@ -1,0 +1,235 @@
+//! Plugins that limit requests.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::Converter;
+use super::super::entities::Plugin;
+use super::super::fields::Verdict;
+use super::super::tree::Item;
+use super::Made;
+
+/// The windows of `rate-limiting`, with their seconds.
+const WINDOWS: [(&str, u64); 6] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 3_600),
+    ("day", 86_400),
+    ("month", 2_592_000),
+    ("year", 31_536_000),
+];
+
+/// The most windows of one limit.
+const WINDOWS_MAX: usize = 4;
+
+pub(super) fn size(config: &Item, made: &mut Made) {
+    let unit = match config.text("size_unit").unwrap_or("megabytes") {
+        "bytes" => 1,
+        "kilobytes" => 1 << 10,
+        _ => 1 << 20,
+    };
+    let bytes = config.whole("allowed_payload_size", 128).saturating_mul(unit);
+    let limits = json!({ "body_bytes_max": format!("{bytes}B") });
+    made.route.insert("limits".to_owned(), limits);
+}
+
+impl Converter<'_> {
+    pub(super) fn rate_limiting(
+        &mut self,
+        plugin: &Plugin,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let mut windows = Vec::new();
+        for (name, seconds) in WINDOWS {
+            let Some(count) = config.get(name) else { continue };
+            match config.whole(name, 0) {
+                0 => self.mistakes.add(count.at, format!("`{name}` must be a number above 0")),
+                requests => windows.push((requests, seconds)),
+            }
+            if seconds > 86_400 {
+                verdict.nearly(format!("a {name} has the same number of days each time here"));
+            }
+        }
+        if windows.is_empty() {
+            self.mistakes.add(
+                config.at,
+                "a rate-limiting needs one of second, minute, hour, day, month and year",
+            );
+        }
+        let by = by(config, "limit_by", verdict);
+        let policy = config.text("policy").unwrap_or("local");
+        let mut keys = self.limit(plugin, &windows, by, verdict);
+        keys.insert("algorithm".to_owned(), json!("fixed"));
+        match policy {
+            "redis" => self.redis(config, &mut keys, verdict),
+            "cluster" => {
+                verdict.nearly("each gateway counts for itself; Kong counts in its database")
+            }
+            _ => {}
+        }
+        made.policies.push(json!({ "rate_limit": keys }));
+    }
+
+    pub(super) fn rate_limiting_advanced(
+        &mut self,
+        plugin: &Plugin,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let numbers = |key: &str| -> Vec<u64> {
+            // Harmless: a text that is no number makes the lists differ, which is a mistake.
+            config
+                .texts(key)
+                .iter()
+                .filter_map(|text| text.parse().ok())
+                .filter(|n| *n > 0)
+                .collect()
+        };
+        let (limits, sizes) = (numbers("limit"), numbers("window_size"));
+        if limits.is_empty() || limits.len() != sizes.len() {
+            self.mistakes
+                .add(config.at, "`limit` and `window_size` must be lists of as many numbers");
+        }
+        let windows: Vec<(u64, u64)> = limits.into_iter().zip(sizes).collect();
+        let by = by(config, "identifier", verdict);
+        let mut keys = self.limit(plugin, &windows, by, verdict);
+        let kind = if config.text("window_type") == Some("fixed") { "fixed" } else { "sliding" };
+        keys.insert("algorithm".to_owned(), json!(kind));
+        if let Some(name) = config.text("namespace") {
+            keys.insert("name".to_owned(), json!(name));
+        }
+        match config.text("strategy").unwrap_or("local") {
+            "redis" => self.redis(config, &mut keys, verdict),
+            "cluster" => {
+                verdict.nearly("each gateway counts for itself; Kong counts in its database")
+            }
+            _ => {}
+        }
+        made.policies.push(json!({ "rate_limit": keys }));
+    }
+
+    /// What both plugins have.
+    fn limit(
+        &mut self,
+        plugin: &Plugin,
+        windows: &[(u64, u64)],
+        by: Json,
+        verdict: &mut Verdict,
+    ) -> Map<String, Json> {
+        let config = &plugin.config;
+        let mut keys = Map::new();
+        if windows.len() > WINDOWS_MAX + 1 {
+            verdict.refuse(format!("a limit has at most {} windows here", WINDOWS_MAX + 1));
+        }
+        let per = |seconds: u64| format!("{seconds}s");
+        if let Some(((requests, seconds), more)) = windows.split_first() {
+            keys.insert("requests".to_owned(), json!(requests));
+            keys.insert("per".to_owned(), json!(per(*seconds)));
+            let more = more
+                .iter()
+                .map(|(requests, seconds)| json!({ "requests": requests, "per": per(*seconds) }));
+            let more: Vec<Json> = more.collect();
+            if !more.is_empty() {
+                keys.insert("windows".to_owned(), json!(more));
+            }
+        }
+        keys.insert("by".to_owned(), by);
+        // Routes of one plugin share its counts.
+        let name = self.out.fresh("limit", &plugin.name);
+        keys.insert("name".to_owned(), json!(name));
+        let hidden = config.is_true("hide_client_headers", false);
+        keys.insert("headers".to_owned(), json!(if hidden { "none" } else { "kong" }));
+        let code = config.whole("error_code", 429);
+        if code != 429 {
+            keys.insert("status".to_owned(), json!(code));
+        }
+        if let Some(message) = config.text("error_message") {
+            keys.insert("message".to_owned(), json!(message));
+        }
+        keys
+    }
+
+    /// Shares counts by Redis.
+    fn redis(&mut self, config: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
+        let empty = Item::default();
+        let redis = config.get("redis").unwrap_or(&empty);
+        let nested =
+            |name: &str| redis.text(name).or_else(|| config.text(&format!("redis_{name}")));
+        let known = [
+            "host",
+            "port",
+            "database",
+            "password",
+            "ssl",
+            "ssl_verify",
+            "server_name",
+            "timeout",
+            "connect_timeout",
+            "read_timeout",
+            "send_timeout",
+            "keepalive_pool_size",
+            "keepalive_backlog",
+        ];
+        for (name, value) in redis.entries() {
+            if !known.contains(&name.as_str())
+                && !value.is_null()
+                && !value.items().is_empty() | value.scalar().is_some()
+            {
+                verdict.refuse(format!("`redis.{name}` has no counterpart"));
+            }
+        }
+        if nested("username").is_some() {
+            verdict.refuse("a user name for Redis has no counterpart");
+        }
+        let Some(host) = nested("host") else {
+            self.mistakes.add(config.at, "counts in Redis need its `host`");
+            return;
+        };
+        let scheme = if nested("ssl") == Some("true") { "rediss" } else { "redis" };
+        let (port, database) =
+            (nested("port").unwrap_or("6379"), nested("database").unwrap_or("0"));
+        let mut store = Map::new();
+        store.insert("redis".to_owned(), json!(format!("{scheme}://{host}:{port}/{database}")));
+        if let Some(password) = nested("password") {
+            store.insert("password".to_owned(), json!(password));
+        }
+        if scheme == "rediss" && nested("ssl_verify") != Some("true") {
+            store.insert("tls".to_owned(), json!({ "verify": false }));
+        }
+        let store = Json::Object(store);
+        let known = self
+            .out
+            .stores
+            .iter()
+            .find(|(_, known)| **known == store)
+            .map(|(name, _)| name.clone());
+        let name = known.unwrap_or_else(|| self.out.fresh("store", "redis"));
+        self.out.stores.insert(name.clone(), store);
+        keys.insert("shared".to_owned(), json!(name));
+    }
+}
+
+/// What shares a count.
+fn by(config: &Item, key: &str, verdict: &mut Verdict) -> Json {
+    match config.text(key).unwrap_or("consumer") {
+        "ip" => json!("client"),
+        "header" => json!(format!("header:{}", config.text("header_name").unwrap_or_default())),
+        "service" => json!("cel:'service'"),
+        "path" => {
+            let path =
+                serde_json::to_string(config.text("path").unwrap_or("/")).unwrap_or_default();
+            json!(format!("cel:request.path == {path} ? 'path' : ''"))
+        }
+        "credential" => {
+            verdict.nearly("the credentials of a consumer share a count here");
+            json!("subject")
+        }
+        "consumer-group" => {
+            verdict.refuse("limits of consumer groups have no counterpart");
+            json!("subject")
+        }
+        _ => json!("subject"),
+    }
+}

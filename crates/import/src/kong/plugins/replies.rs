@@ -1,0 +1,171 @@
+//! Plugins that answer by themselves, and those that change how replies are kept or told of.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::Converter;
+use super::super::fields::Verdict;
+use super::super::output::literal;
+use super::super::tree::Item;
+use super::Made;
+
+/// The methods that Kong's `cors` allows by itself.
+const METHODS: [&str; 9] =
+    ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
+
+/// What a browser does without `Access-Control-Max-Age` (the Fetch standard, 4.9).
+const MAX_AGE: &str = "5s";
+
+pub(super) fn cors(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    let mut keys = Map::new();
+    let origins = config.texts("origins");
+    let is_plain = |origin: &str| {
+        let rest = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+        rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_'))
+    };
+    if origins.iter().any(|origin| *origin != "*" && !(is_plain(origin) && origin.contains("://")))
+    {
+        verdict.refuse("origins by regular expression have no counterpart");
+    }
+    let credentials = config.is_true("credentials", false);
+    let any = origins.is_empty() || origins.contains(&"*");
+    if credentials && any {
+        verdict.refuse("`credentials` for all origins is refused here: any page could then act for its visitor");
+    }
+    let origins = if any { vec!["*"] } else { origins };
+    keys.insert("origins".to_owned(), json!(origins));
+    let methods = config.texts("methods");
+    let methods = if methods.is_empty() { METHODS.to_vec() } else { methods };
+    keys.insert("methods".to_owned(), json!(methods));
+    for (theirs, ours) in [("headers", "headers"), ("exposed_headers", "expose")] {
+        let list = config.texts(theirs);
+        if !list.is_empty() {
+            keys.insert(ours.to_owned(), json!(list));
+        }
+    }
+    if credentials {
+        keys.insert("credentials".to_owned(), json!(true));
+    }
+    let max_age =
+        config.number("max_age").map_or(MAX_AGE.to_owned(), |seconds| format!("{seconds}s"));
+    keys.insert("max_age".to_owned(), json!(max_age));
+    made.policies.push(json!({ "cors": keys }));
+}
+
+pub(super) fn correlation(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    let header = config.text("header_name").unwrap_or("Kong-Request-ID");
+    let generator = config.text("generator").unwrap_or("uuid#counter");
+    if generator != "uuid" {
+        verdict.nearly("the id is that of the request here, without a counter");
+    }
+    let echo = config.is_true("echo_downstream", false);
+    let mut keys = json!({ "request": { "default": { header: "{request_id}" } } });
+    if let (true, Some(keys)) = (echo, keys.as_object_mut()) {
+        verdict.nearly("an id of the client's own comes back as `X-Request-Id` alone");
+        keys.insert("response".to_owned(), json!({ "set": { header: "{request_id}" } }));
+    }
+    made.policies.push(json!({ "headers": keys }));
+}
+
+pub(super) fn cache(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    let mut keys = Map::new();
+    keys.insert("ttl".to_owned(), json!(format!("{}s", config.whole("cache_ttl", 300))));
+    let statuses = config.texts("response_code");
+    let statuses: Vec<u64> = match statuses.is_empty() {
+        true => vec![200, 301, 404],
+        // Harmless: what is no status is refused by the check of the result.
+        false => statuses.iter().filter_map(|status| status.parse().ok()).collect(),
+    };
+    keys.insert("statuses".to_owned(), json!(statuses));
+    let methods = config.texts("request_method");
+    if methods.iter().any(|method| !matches!(*method, "GET" | "HEAD")) {
+        verdict.refuse("replies to other methods than GET and HEAD are not kept here");
+    }
+    let types = config.texts("content_type");
+    let types = if types.is_empty() { vec!["text/plain", "application/json"] } else { types };
+    verdict.nearly(format!("replies of other types than {} are kept too", types.join(", ")));
+    if !config.is_true("cache_control", false) {
+        verdict.nearly("`Cache-Control` of replies is obeyed");
+    }
+    verdict.nearly("`Cache-Status` is sent, and not `X-Cache-Status`");
+    keys.insert("cookies".to_owned(), json!("ignore"));
+    made.policies.push(json!({ "cache": keys }));
+}
+
+pub(super) fn grpc_web(config: &Item, made: &mut Made) {
+    let origin = config.text("allow_origin_header").unwrap_or("*");
+    let expose = ["grpc-status", "grpc-message"];
+    made.policies.push(json!({ "cors": { "origins": [origin], "expose": expose } }));
+    made.policies.push(json!({ "grpc_web": {} }));
+}
+
+impl Converter<'_> {
+    pub(super) fn redirect(&mut self, config: &Item, made: &mut Made, verdict: &mut Verdict) {
+        let Some(to) = config.text("location") else {
+            self.mistakes.add(config.at, "a redirect without `location`");
+            return;
+        };
+        let status = config.whole("status_code", 301);
+        if ![301, 302, 303, 307, 308].contains(&status) {
+            verdict.refuse(format!("the status {status} is no redirect here"));
+        }
+        let keeps = config.is_true("keep_incoming_path", false);
+        let keys =
+            json!({ "status": status, "to": literal(to), "keep_path": keeps, "keep_query": keeps });
+        made.policies.push(json!({ "redirect": keys }));
+        made.answers = true;
+    }
+
+    pub(super) fn termination(&mut self, config: &Item, made: &mut Made) {
+        let status = config.whole("status_code", 503);
+        if !(100..=599).contains(&status) {
+            self.mistakes.add(config.at, "`status_code` must be 100 to 599");
+        }
+        let (message, body) = (config.text("message"), config.text("body"));
+        if message.is_some() && (body.is_some() || config.get("content_type").is_some()) {
+            self.mistakes.add(config.at, "`message` cannot stand beside `body` and `content_type`");
+        }
+        let (text, kind) = match body {
+            Some(body) => (
+                body.to_owned(),
+                config.text("content_type").unwrap_or("application/json; charset=utf-8"),
+            ),
+            None => {
+                let message = message.map_or_else(|| standing(status).to_owned(), str::to_owned);
+                (json!({ "message": message }).to_string(), "application/json; charset=utf-8")
+            }
+        };
+        let headers = json!({ "content-type": literal(kind) });
+        made.respond =
+            Some(json!({ "status": status, "body": literal(&text), "headers": headers }));
+    }
+
+    pub(super) fn file_log(&mut self, config: &Item, verdict: &mut Verdict) {
+        let Some(path) = config.text("path") else {
+            self.mistakes.add(config.at, "a file-log without `path`");
+            return;
+        };
+        let path = if path == "/dev/stdout" { "stdout" } else { path };
+        let log: Json = json!({ "format": "json", "path": path });
+        match self.out.telemetry.get("access_log") {
+            Some(known) if *known != log => verdict.refuse("the gateway has one access log"),
+            Some(_) | None => {
+                verdict.nearly("the access log has all routes, and fields of its own");
+                self.out.telemetry.insert("access_log".to_owned(), log);
+            }
+        }
+    }
+}
+
+/// What Kong says of a status by itself.
+fn standing(status: u64) -> &'static str {
+    match status {
+        503 => "Service unavailable",
+        404 => "Not found",
+        403 => "Forbidden",
+        401 => "Unauthorized",
+        429 => "Too many requests",
+        500 => "An unexpected error occurred",
+        502 => "Bad gateway",
+        _ => "The upstream server responded with this status",
+    }
+}

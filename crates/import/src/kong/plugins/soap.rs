@@ -1,0 +1,257 @@
+//! The SOAP/XML plugins: their steps as `xslt`, `soap` and `xpath_route`, with the faults of the plugins.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::Converter;
+use super::super::fields::Verdict;
+use super::super::tree::Item;
+use super::Made;
+
+/// The side of a plugin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Request,
+    Response,
+}
+
+/// The prefixes that the plugin knows by itself; `xpath_route` does too.
+const KNOWN_PREFIXES: [(&str, &str); 2] = [
+    ("soap", "http://schemas.xmlsoap.org/soap/envelope/"),
+    ("soap12", "http://www.w3.org/2003/05/soap-envelope"),
+];
+
+impl Side {
+    fn word(self) -> &'static str {
+        match self {
+            Side::Request => "request",
+            Side::Response => "response",
+        }
+    }
+}
+
+/// What a text of the plugin is.
+enum Definition {
+    /// Nothing but a comment: switched off.
+    Off,
+    /// A file, or a URL.
+    At(String),
+}
+
+impl Converter<'_> {
+    pub(super) fn soap(
+        &mut self,
+        config: &Item,
+        side: Side,
+        made: &mut Made,
+        verdict: &mut Verdict,
+    ) {
+        let before = self.stylesheet(config, "xsltTransformBefore", side, verdict);
+        let after = self.stylesheet(config, "xsltTransformAfter", side, verdict);
+        let soap = self.schemas(config, side, verdict);
+        let mut steps: Vec<Json> = before.into_iter().collect();
+        steps.push(json!({ "soap": soap }));
+        steps.extend(after);
+        if side == Side::Request {
+            steps.extend(self.by_xpath(config, verdict));
+        } else {
+            // The list is read from its end on the way back.
+            steps.reverse();
+        }
+        made.policies = steps;
+        made.route.insert("errors".to_owned(), json!("kong"));
+    }
+
+    /// The file of a text: the text itself, a URL, or a path.
+    fn definition(&mut self, config: &Item, text: &str, ending: &str) -> Definition {
+        let bare = text.trim();
+        let is_comment = bare.starts_with("<!--")
+            && bare.strip_suffix("-->").is_some_and(|front| !front.contains("-->"));
+        if is_comment {
+            return Definition::Off;
+        }
+        let is_content = text.contains(char::is_whitespace) || bare.starts_with('<');
+        if is_content {
+            return Definition::At(self.out.file("definition", ending, text.as_bytes().to_vec()));
+        }
+        let is_whole = text.starts_with('/') || text.starts_with("http");
+        Definition::At(match config.text("filePathPrefix") {
+            Some(prefix) if !is_whole => format!("{}/{text}", prefix.trim_end_matches('/')),
+            Some(_) | None => text.to_owned(),
+        })
+    }
+
+    fn stylesheet(
+        &mut self,
+        config: &Item,
+        key: &str,
+        side: Side,
+        verdict: &mut Verdict,
+    ) -> Option<Json> {
+        let text = config.text(key)?.to_owned();
+        let Definition::At(file) = self.definition(config, &text, "xsl") else {
+            verdict.nearly(format!("`{key}` is empty"));
+            return None;
+        };
+        let mut keys = Map::new();
+        keys.insert("on".to_owned(), json!(side.word()));
+        keys.insert("stylesheet".to_owned(), json!(file));
+        let engine = if config.text("xsltLibrary") == Some("saxon") { "saxon" } else { "native" };
+        keys.insert("engine".to_owned(), json!(engine));
+        if let Some(parameters) = config.get("xsltParams") {
+            let texts = parameters.entries().iter();
+            // Harmless: a parameter without a text has none.
+            let texts =
+                texts.filter_map(|(name, text)| Some((name.clone(), json!(text.scalar()?))));
+            keys.insert("parameters".to_owned(), Json::Object(texts.collect()));
+        }
+        if !config.is_true("xsltRemoveEmptyNameSpace", true) {
+            keys.insert("strip_empty_namespaces".to_owned(), json!(false));
+        }
+        if file.starts_with("http") {
+            keys.insert("fetch".to_owned(), fetch(config));
+        }
+        keys.extend(verbose(config, side));
+        Some(json!({ "xslt": keys }))
+    }
+
+    fn schemas(&mut self, config: &Item, side: Side, verdict: &mut Verdict) -> Json {
+        let mut keys = Map::new();
+        let mut fetches = false;
+        let mut envelope = Map::new();
+        let mut is_off = false;
+        for (key, version) in [("xsdSoapSchema", "1.1"), ("xsdSoap12Schema", "1.2")] {
+            let Some(text) = config.text(key).map(str::to_owned) else { continue };
+            match self.definition(config, &text, "xsd") {
+                Definition::At(file) => {
+                    fetches |= file.starts_with("http");
+                    envelope.insert(version.to_owned(), json!(file));
+                }
+                Definition::Off => is_off |= version == "1.1",
+            }
+        }
+        match (is_off, envelope.is_empty()) {
+            (true, true) => drop(keys.insert("envelope".to_owned(), json!("off"))),
+            (true, false) => verdict.refuse("an envelope of 1.2 is not checked alone here"),
+            (false, true) => {}
+            (false, false) => drop(keys.insert("envelope".to_owned(), Json::Object(envelope))),
+        }
+        let mut imports = Map::new();
+        for (key, ending) in [
+            ("xsdApiSchemaInclude", "xsd"),
+            ("xsdSoapSchemaInclude", "xsd"),
+            ("xsdSoap12SchemaInclude", "xsd"),
+        ] {
+            for (location, text) in config.get(key).map(Item::entries).unwrap_or_default() {
+                let Some(text) = text.scalar().map(str::to_owned) else { continue };
+                if let Definition::At(file) = self.definition(config, &text, ending) {
+                    imports.insert(location.clone(), json!(file));
+                }
+            }
+        }
+        if let Some(text) = config.text("xsdApiSchema").map(str::to_owned) {
+            let ending = if text.contains("XMLSchema")
+                && !text.contains("definitions")
+                && !text.contains("description")
+            {
+                "xsd"
+            } else {
+                "wsdl"
+            };
+            if let Definition::At(file) = self.definition(config, &text, ending) {
+                let locations =
+                    text.contains("schemaLocation") || !text.contains(char::is_whitespace);
+                let downloads =
+                    config.is_true("ExternalEntityLoader_Async", false) || imports.is_empty();
+                fetches |=
+                    file.starts_with("http") || (locations && downloads && text.contains("http"));
+                keys.insert("schema".to_owned(), json!(file));
+            }
+            if !config.is_true("wsdlApiRecursiveWsdlImport", false) {
+                keys.insert("wsdl_imports".to_owned(), json!(false));
+            }
+        }
+        if !imports.is_empty() {
+            keys.insert("imports".to_owned(), Json::Object(imports));
+        }
+        if config.is_true("wsdlApiSchemaForceSchemaLocation", false) {
+            keys.insert("imports_by_namespace".to_owned(), json!(true));
+        }
+        if fetches {
+            keys.insert("fetch".to_owned(), fetch(config));
+        }
+        keys.insert("validate".to_owned(), json!([side.word()]));
+        match config.text("SOAPAction_Header") {
+            Some("yes") => drop(keys.insert("action".to_owned(), json!("required"))),
+            Some("yes_null_allowed") => drop(keys.insert("action".to_owned(), json!("optional"))),
+            Some(_) | None => {}
+        }
+        if side == Side::Response && config.is_true("ignoreProcessIfServiceHttpError", false) {
+            keys.insert("upstream_errors".to_owned(), json!("fault"));
+        }
+        keys.extend(verbose(config, side));
+        Json::Object(keys)
+    }
+
+    fn by_xpath(&mut self, config: &Item, verdict: &mut Verdict) -> Option<Json> {
+        let targets = config.get("RouteXPathTargets").map(Item::items).unwrap_or_default();
+        if targets.is_empty() {
+            return None;
+        }
+        let mut namespaces = Map::new();
+        for entry in config.texts("RouteXPathRegisterNs") {
+            match entry.split_once(',') {
+                Some((prefix, uri)) if !KNOWN_PREFIXES.contains(&(prefix, uri)) => {
+                    namespaces.insert(prefix.to_owned(), json!(uri));
+                }
+                Some(_) => {}
+                None => verdict.refuse(format!("`{entry}` is no prefix with its namespace")),
+            }
+        }
+        let mut cases = Vec::new();
+        for target in targets {
+            let of = |key: &str| target.text(key).map(str::to_owned);
+            match (of("URL"), of("XPath"), of("XPathCondition")) {
+                (Some(url), Some(xpath), Some(equals)) => {
+                    let url = self.target_url(&url);
+                    cases.push(json!({ "xpath": xpath, "equals": equals, "url": url }));
+                }
+                _ => self
+                    .mistakes
+                    .add(target.at, "a target needs `URL`, `XPath` and `XPathCondition`"),
+            }
+        }
+        let mut keys = Map::new();
+        if !namespaces.is_empty() {
+            keys.insert("namespaces".to_owned(), Json::Object(namespaces));
+        }
+        keys.insert("cases".to_owned(), json!(cases));
+        keys.extend(verbose(config, Side::Request));
+        Some(json!({ "xpath_route": keys }))
+    }
+
+    /// A URL whose host may be one of Kong's upstreams, which has to be one of ours then.
+    fn target_url(&mut self, url: &str) -> String {
+        let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let host = host.split(['/', ':', '?']).next().unwrap_or_default().to_owned();
+        self.named_pools.push(host);
+        url.to_owned()
+    }
+}
+
+fn verbose(config: &Item, side: Side) -> Option<(String, Json)> {
+    let key = match side {
+        Side::Request => "VerboseRequest",
+        Side::Response => "VerboseResponse",
+    };
+    config.is_true(key, false).then(|| ("verbose".to_owned(), json!(true)))
+}
+
+/// How definitions are downloaded.
+fn fetch(config: &Item) -> Json {
+    let seconds = |key: &str, absent: u64| format!("{}s", config.whole(key, absent).max(1));
+    json!({
+        "timeout": seconds("ExternalEntityLoader_Timeout", 1),
+        "ttl": seconds("ExternalEntityLoader_CacheTTL", 3_600),
+        "background": config.is_true("ExternalEntityLoader_Async", false),
+    })
+}

@@ -1,0 +1,179 @@
+//! `request-transformer` and `response-transformer`.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::fields::Verdict;
+use super::super::output::literal;
+use super::super::tree::Item;
+use super::Made;
+
+/// What one action does to one part of a message, as Kong writes it.
+struct Edits<'i> {
+    config: &'i Item,
+    part: &'static str,
+}
+
+impl<'i> Edits<'i> {
+    fn list(&self, action: &str) -> Vec<&'i str> {
+        self.config.get(action).map(|action| action.texts(self.part)).unwrap_or_default()
+    }
+
+    /// Names with what stands behind their colon.
+    fn pairs(&self, action: &str) -> Vec<(&'i str, &'i str)> {
+        let pair = |text: &'i str| text.split_once(':').unwrap_or((text, ""));
+        self.list(action).into_iter().map(pair).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        ["remove", "rename", "replace", "add", "append"]
+            .iter()
+            .all(|action| self.list(action).is_empty())
+    }
+}
+
+pub(super) fn request(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    let edits = Edits { config, part: "headers" };
+    let mut sides = Map::new();
+    if let Some(edits) = headers(&edits, true, verdict) {
+        sides.insert("request".to_owned(), edits);
+        made.policies.push(json!({ "headers": sides }));
+    }
+    let mut parts = Map::new();
+    let query = Edits { config, part: "querystring" };
+    if let Some(query) = self::query(&query, verdict) {
+        parts.insert("query".to_owned(), query);
+    }
+    let body = Edits { config, part: "body" };
+    if !body.is_empty() {
+        if let Some(json) = json_edits(&body, &[], verdict) {
+            parts.insert("json".to_owned(), json);
+        }
+        verdict.nearly("bodies of forms are not changed");
+    }
+    if !parts.is_empty() {
+        made.policies.push(json!({ "transform": { "request": parts } }));
+    }
+    if let Some(uri) = config.get("replace").and_then(|replace| replace.text("uri")) {
+        match uri.contains(['{', '$']) || !uri.starts_with('/') {
+            true => verdict.refuse("`replace.uri` with a template has no counterpart"),
+            false => drop(made.route.insert("rewrite".to_owned(), json!(uri))),
+        }
+    }
+}
+
+pub(super) fn response(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    let edits = Edits { config, part: "headers" };
+    if let Some(edits) = headers(&edits, false, verdict) {
+        made.policies.push(json!({ "headers": { "response": edits } }));
+    }
+    let body = Edits { config, part: "json" };
+    if !body.is_empty() {
+        let types = Edits { config, part: "json_types" };
+        let types: Vec<&str> =
+            ["replace", "add", "append"].iter().flat_map(|action| types.list(action)).collect();
+        if let Some(json) = json_edits(&body, &types, verdict) {
+            made.policies.push(json!({ "transform": { "response": { "json": json } } }));
+        }
+    }
+}
+
+/// A value, unless it is a template of Kong's.
+fn value(text: &str, verdict: &mut Verdict) -> String {
+    if text.contains("$(") {
+        verdict.refuse(format!("the template `{text}` has no counterpart"));
+    }
+    literal(text)
+}
+
+fn headers(edits: &Edits<'_>, is_request: bool, verdict: &mut Verdict) -> Option<Json> {
+    if edits.is_empty() {
+        return None;
+    }
+    let mut out = Map::new();
+    let mut put = |key: &str, list: Vec<(&str, &str)>, verdict: &mut Verdict| {
+        let mut map = Map::new();
+        for (name, text) in list {
+            if name.eq_ignore_ascii_case("host") {
+                verdict.refuse("the Host is not changed by a policy here");
+            }
+            if map.insert(name.to_owned(), json!(value(text, verdict))).is_some() {
+                verdict.refuse(format!("two values of `{name}` have no counterpart"));
+            }
+        }
+        if !map.is_empty() {
+            out.insert(key.to_owned(), Json::Object(map));
+        }
+    };
+    put("rename", edits.pairs("rename"), verdict);
+    put("replace", edits.pairs("replace"), verdict);
+    put("default", edits.pairs("add"), verdict);
+    put("add", edits.pairs("append"), verdict);
+    // Kong takes `name:value` for a value in a reply's list alone.
+    let remove = edits.list("remove");
+    if !is_request && remove.iter().any(|name| name.contains(':')) {
+        verdict.refuse("a value of a header is not removed alone here");
+    }
+    if !remove.is_empty() {
+        out.insert("remove".to_owned(), json!(remove));
+    }
+    Some(Json::Object(out))
+}
+
+fn query(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
+    if edits.is_empty() {
+        return None;
+    }
+    let mut out = Map::new();
+    for (action, key) in
+        [("rename", "rename"), ("replace", "replace"), ("add", "default"), ("append", "add")]
+    {
+        let mut map = Map::new();
+        for (name, text) in edits.pairs(action) {
+            if map.insert(name.to_owned(), json!(value(text, verdict))).is_some() {
+                verdict.refuse(format!("two values of `{name}` have no counterpart"));
+            }
+        }
+        if !map.is_empty() {
+            out.insert(key.to_owned(), Json::Object(map));
+        }
+    }
+    let remove = edits.list("remove");
+    if !remove.is_empty() {
+        out.insert("remove".to_owned(), json!(remove));
+    }
+    Some(Json::Object(out))
+}
+
+/// Changes of JSON: what Kong adds only where it is not there, and replaces only where it is, has no counterpart.
+fn json_edits(edits: &Edits<'_>, types: &[&str], verdict: &mut Verdict) -> Option<Json> {
+    let mut out = Map::new();
+    let mut set = Map::new();
+    if !edits.list("replace").is_empty() || !edits.list("add").is_empty() {
+        verdict.nearly("members are set whether they were there or not");
+    }
+    if !edits.list("append").is_empty() {
+        verdict.refuse("values are not appended to arrays here");
+    }
+    let pairs = edits.pairs("replace").into_iter().chain(edits.pairs("add"));
+    for (at, (name, text)) in pairs.enumerate() {
+        let text = value(text, verdict);
+        let typed = match types.get(at).copied() {
+            Some("number") => text.parse::<f64>().map(|n| json!(n)).unwrap_or(json!(text)),
+            Some("boolean") => json!(text == "true"),
+            Some(_) | None => json!(text),
+        };
+        set.insert(name.to_owned(), typed);
+    }
+    let rename: Map<String, Json> =
+        edits.pairs("rename").into_iter().map(|(old, new)| (old.to_owned(), json!(new))).collect();
+    if !rename.is_empty() {
+        out.insert("rename".to_owned(), Json::Object(rename));
+    }
+    if !edits.list("remove").is_empty() {
+        out.insert("remove".to_owned(), json!(edits.list("remove")));
+    }
+    if !set.is_empty() {
+        out.insert("set".to_owned(), Json::Object(set));
+    }
+    (!out.is_empty()).then_some(Json::Object(out))
+}

@@ -1,0 +1,300 @@
+//! The text of Kong's files as a tree in which each value has its place, and the mistakes that are found in it.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use config::node::{Node, Value as Read};
+use config::{At, Decode, Decoder, SchemaBuilder};
+use serde_json::Value as Json;
+
+use crate::table::ArtifactPosition;
+use crate::yaml::variable;
+
+/// A place in one of the files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    file: u32,
+    line: u32,
+    column: u32,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Item {
+    pub(super) at: Place,
+    pub(super) value: Value,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) enum Value {
+    #[default]
+    Null,
+    Text(String),
+    List(Vec<Item>),
+    Map(Vec<(String, Item)>),
+}
+
+/// What Kong or decK would not load.
+#[derive(Debug, Default)]
+pub(super) struct Mistakes {
+    names: Vec<String>,
+    found: Vec<(Place, String)>,
+}
+
+/// Variables of decK's templates: their values where they have one.
+#[derive(Default)]
+pub(super) struct Variables {
+    pub(super) known: HashMap<String, String>,
+    /// Those that the configuration names, with a value for its check.
+    pub(super) stand_ins: HashMap<String, String>,
+}
+
+/// More would be read by nobody.
+const MISTAKES_MAX: usize = 1_000;
+
+impl Mistakes {
+    pub(super) fn add(&mut self, at: Place, what: impl Into<String>) {
+        let (known, what) = (&self.found, what.into());
+        if known.len() < MISTAKES_MAX
+            && !known.iter().any(|(place, told)| *place == at && *told == what)
+        {
+            self.found.push((at, what));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// The place as it is told.
+    pub(super) fn told(&self, at: Place) -> ArtifactPosition {
+        let file = self.names.get(at.file as usize).cloned().unwrap_or_default();
+        ArtifactPosition { file, line: at.line, column: at.column }
+    }
+
+    /// All of them, in the order of their places.
+    pub(super) fn lines(mut self) -> Vec<String> {
+        self.found.sort();
+        self.found.iter().map(|(at, what)| format!("{}: {what}", self.told(*at))).collect()
+    }
+
+    /// Reads one file.
+    pub(super) fn read(
+        &mut self,
+        name: &str,
+        text: &str,
+        variables: &mut Variables,
+    ) -> Option<Item> {
+        let file = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.push(name.to_owned());
+        let text = self.without_templates(file, text, variables);
+        let (tree, report) = config::read::<Tree>(&text, Path::new(name));
+        for complaint in report.errors() {
+            self.add(place(file, complaint.at), complaint.what.clone());
+        }
+        tree.map(|Tree(node)| item(&node, file))
+    }
+
+    /// The text with decK's templates as variables of ours, which no text of a file can be.
+    fn without_templates(&mut self, file: u32, text: &str, variables: &mut Variables) -> String {
+        let (mut out, mut rest, mut done) = (String::with_capacity(text.len()), text, 0);
+        while let Some((before, after)) = rest.split_once("${{") {
+            out.push_str(before);
+            let at = place_of(file, text, done + before.len());
+            let Some((inner, behind)) = after.split_once("}}") else {
+                self.add(at, "`${{` without its `}}`");
+                return out;
+            };
+            done += before.len() + inner.len() + 5;
+            rest = behind;
+            match named(inner) {
+                Ok((name, true)) => match variables.known.get(&name) {
+                    Some(value) => out.push_str(value),
+                    None => {
+                        let what = format!("`{name}` is not set, and its value is no text");
+                        self.add(at, what);
+                    }
+                },
+                Ok((name, false)) => {
+                    let value = variables.known.get(&name).cloned();
+                    let value = value.unwrap_or_else(|| "stand-in".to_owned());
+                    variables.stand_ins.insert(name.clone(), value);
+                    let _written = write!(out, "{OPEN}{name}{CLOSE}");
+                }
+                Err(why) => self.add(at, why),
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+/// What stands in YAML for a variable until it is read: characters for private use.
+const OPEN: char = '\u{f8fe}';
+const CLOSE: char = '\u{f8ff}';
+
+/// The variable of a template, and whether its value is a number or a switch.
+fn named(template: &str) -> Result<(String, bool), String> {
+    let (call, kind) = match template.split_once('|') {
+        Some((call, kind)) => (call.trim(), Some(kind.trim())),
+        None => (template.trim(), None),
+    };
+    // In a text in double quotes the quotes within have a backslash.
+    let call = call.replace("\\\"", "\"");
+    let name = call.strip_prefix("env").map(str::trim);
+    let name = name.and_then(|name| name.strip_prefix(['"', '`'])?.strip_suffix(['"', '`']));
+    let Some(name) = name else {
+        return Err(format!("`{}` is no template of decK; it knows `env`", template.trim()));
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match name.starts_with("DECK_") && name.chars().all(is_name) {
+        false => Err(format!("decK reads variables that begin with `DECK_`, and not `{name}`")),
+        true => match kind {
+            None => Ok((name.to_owned(), false)),
+            Some("toInt" | "toBool" | "toFloat") => Ok((name.to_owned(), true)),
+            Some(other) => Err(format!("`{other}` is not known to decK here")),
+        },
+    }
+}
+
+fn place_of(file: u32, text: &str, at: usize) -> Place {
+    let before = text.get(..at).unwrap_or(text);
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let line = number(before.matches('\n').count() + 1);
+    let column = number(before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+    Place { file, line, column }
+}
+
+fn place(file: u32, at: At) -> Place {
+    Place { file, line: at.line, column: at.column }
+}
+
+/// The tree of a file, before it has any types.
+struct Tree(Node);
+
+impl Decode for Tree {
+    fn decode(node: &Node, _: &mut Decoder<'_>) -> Option<Tree> {
+        Some(Tree(node.clone()))
+    }
+
+    fn encode(&self) -> Json {
+        Json::Null
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        Json::Bool(true)
+    }
+}
+
+fn item(node: &Node, file: u32) -> Item {
+    let value = match &node.value {
+        Read::Null | Read::Unreadable => Value::Null,
+        Read::Scalar(scalar) => Value::Text(with_variables(&scalar.text)),
+        Read::List(items) => Value::List(items.iter().map(|node| item(node, file)).collect()),
+        Read::Map(entries) => {
+            let entry =
+                |entry: &config::node::MapEntry| (entry.key.clone(), item(&entry.node, file));
+            Value::Map(entries.iter().map(entry).collect())
+        }
+    };
+    Item { at: place(file, node.at), value }
+}
+
+fn with_variables(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        out.push_str(before);
+        let (name, behind) = after.split_once(CLOSE).unwrap_or((after, ""));
+        out.push_str(&variable(name));
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+impl Item {
+    pub(super) fn get(&self, key: &str) -> Option<&Item> {
+        let entries = self.entries().iter();
+        let mut found = entries.filter(|(name, item)| name == key && !item.is_null());
+        found.next().map(|(_, item)| item)
+    }
+
+    pub(super) fn entries(&self) -> &[(String, Item)] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            Value::Null | Value::Text(_) | Value::List(_) => &[],
+        }
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        match &self.value {
+            Value::List(items) => items,
+            Value::Null | Value::Text(_) | Value::Map(_) => &[],
+        }
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    pub(super) fn is_map(&self) -> bool {
+        matches!(self.value, Value::Map(_))
+    }
+
+    /// The scalar as it was written.
+    pub(super) fn scalar(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            Value::Null | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// The text of a key.
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.scalar()
+    }
+
+    pub(super) fn is_true(&self, key: &str, absent: bool) -> bool {
+        match self.text(key) {
+            Some(text) => matches!(text, "true" | "True" | "TRUE"),
+            None => absent,
+        }
+    }
+
+    /// A whole number of a key.
+    pub(super) fn whole(&self, key: &str, absent: u64) -> u64 {
+        // Harmless: what is no number is a mistake that the table of fields tells.
+        self.text(key).and_then(|text| text.parse().ok()).unwrap_or(absent)
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        // Harmless: the same.
+        self.text(key)?.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+    }
+
+    /// The texts of a list, or of one scalar in its place.
+    pub(super) fn texts(&self, key: &str) -> Vec<&str> {
+        let Some(item) = self.get(key) else { return Vec::new() };
+        match &item.value {
+            Value::Text(text) => vec![text],
+            // Harmless: what is no text is a mistake that the table of fields tells.
+            Value::List(items) => items.iter().filter_map(Item::scalar).collect(),
+            Value::Null | Value::Map(_) => Vec::new(),
+        }
+    }
+
+    /// Adds what `defaults` say of keys that are not there.
+    pub(super) fn complete(&mut self, defaults: &Item) {
+        if let Value::Map(entries) = &mut self.value {
+            for (key, value) in defaults.entries() {
+                match entries.iter_mut().find(|(known, _)| known == key) {
+                    None => entries.push((key.clone(), value.clone())),
+                    Some((_, item)) if item.is_map() => item.complete(value),
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Services, upstreams and targets of Kong as upstreams of ours.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::converter::Converter;
+use super::entities::Entity;
+use super::fields::{self, Verdict};
+use super::output::milliseconds;
+use super::tree::Item;
+
+/// What routes need to know of their service.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ServiceEnd {
+    /// The name of its upstream here; none if requests cannot be sent there.
+    pub(super) upstream: Option<String>,
+    /// The path of the service, without a slash at its end.
+    pub(super) base: String,
+    /// The Host that is sent where the client's is not.
+    pub(super) host: String,
+    pub(super) enabled: bool,
+}
+
+/// Where a service is.
+struct Address {
+    scheme: &'static str,
+    http2: bool,
+    host: String,
+    port: u64,
+    path: String,
+}
+
+/// What is made of an upstream of Kong's for any service.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pool {
+    name: String,
+    /// Hosts with ports, and weights.
+    targets: Vec<(String, u64)>,
+    keys: Map<String, Json>,
+    host_header: Option<String>,
+}
+
+impl Converter<'_> {
+    /// Reads all upstreams with their targets.
+    pub(super) fn pools(&mut self) -> Vec<Pool> {
+        let all = self.all;
+        let mut pools: Vec<Pool> = Vec::new();
+        for upstream in &all.upstreams {
+            let mut verdict = self.checked(&upstream.item, fields::UPSTREAM);
+            if upstream.item.text("name").is_none() {
+                self.mistakes.add(upstream.item.at, "an upstream without `name`");
+            }
+            let mut keys = Map::new();
+            balance(&upstream.item, &mut keys, &mut verdict);
+            health(&upstream.item, &mut keys, &mut verdict);
+            if upstream.item.get("client_certificate").is_some() {
+                verdict.refuse(
+                    "a certificate of an upstream has no counterpart; services have theirs",
+                );
+            }
+            pools.push(Pool {
+                name: upstream.name.clone(),
+                targets: Vec::new(),
+                keys,
+                host_header: upstream.item.text("host_header").map(str::to_owned),
+            });
+            self.row(&format!("upstream {}", upstream.name), &upstream.item, verdict);
+        }
+        for target in &all.targets {
+            self.target(target, &mut pools);
+        }
+        pools
+    }
+
+    fn target(&mut self, target: &Entity, pools: &mut [Pool]) {
+        let verdict = self.checked(&target.item, fields::TARGET);
+        let written = target.item.text("target").unwrap_or_default();
+        let at = target.item.get("target").map_or(target.item.at, |item| item.at);
+        let weight = target.item.whole("weight", 100);
+        if weight > 65_535 {
+            self.mistakes.add(at, "`weight` must be 0 to 65535");
+        }
+        match with_port(written, 8000) {
+            Some(address) if !verdict.is_refused() => {
+                let pool = target.parent.and_then(|parent| pools.get_mut(parent));
+                if let Some(pool) = pool {
+                    pool.targets.push((address, weight));
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.mistakes.add(at, "`target` must be a host or an address, perhaps with a port")
+            }
+        }
+        self.row(&format!("target {written}"), &target.item, verdict);
+    }
+
+    /// Adds the upstreams of Kong's that plugins name by their hosts. A service of the same name is the same upstream.
+    pub(super) fn add_named_pools(&mut self, pools: &[Pool]) {
+        for host in std::mem::take(&mut self.named_pools) {
+            let pool = pools.iter().find(|pool| pool.name == host);
+            let Some(pool) = pool.filter(|_| !self.out.upstreams.contains_key(&host)) else {
+                continue;
+            };
+            let (path, scheme) = (String::new(), "http");
+            let address = Address { scheme, http2: false, host: host.clone(), port: 80, path };
+            if let Some(made) =
+                self.upstream(&Item::default(), &address, Some(pool), &mut Verdict::default())
+            {
+                self.out.upstreams.insert(host, Json::Object(made));
+            }
+        }
+    }
+
+    /// Converts all services.
+    pub(super) fn services(&mut self, pools: &[Pool]) -> Vec<ServiceEnd> {
+        let all = self.all;
+        all.services.iter().map(|service| self.service(service, pools)).collect()
+    }
+
+    fn service(&mut self, service: &Entity, pools: &[Pool]) -> ServiceEnd {
+        let mut verdict = self.checked(&service.item, fields::SERVICE);
+        let label = match service.name.is_empty() {
+            true => service.item.text("url").or(service.item.text("host")).unwrap_or("").to_owned(),
+            false => service.name.clone(),
+        };
+        let what = format!("service {label}");
+        let enabled = service.item.is_true("enabled", true);
+        let address = self.address(&service.item, &mut verdict);
+        let mut end = ServiceEnd { enabled, ..ServiceEnd::default() };
+        if let Some(address) = address {
+            end.base = address.path.trim_end_matches('/').to_owned();
+            let pool = pools.iter().find(|pool| pool.name == address.host);
+            let host = pool.and_then(|pool| pool.host_header.clone());
+            end.host = host.unwrap_or_else(|| "target".to_owned());
+            let made = self.upstream(&service.item, &address, pool, &mut verdict);
+            if let Some(made) = made.filter(|_| enabled) {
+                let name = self.out.fresh("upstream", &label);
+                self.out.upstreams.insert(name.clone(), Json::Object(made));
+                self.origins.insert(
+                    ("upstreams".to_owned(), name.clone()),
+                    (what.clone(), service.item.at),
+                );
+                end.upstream = Some(name);
+            }
+        }
+        self.row(&what, &service.item, verdict);
+        end
+    }
+
+    /// Reads `url`, or the fields that stand for it.
+    fn address(&mut self, item: &Item, verdict: &mut Verdict) -> Option<Address> {
+        let url = item.text("url");
+        let (protocol, host, port, path) = match url {
+            Some(url) => match split_url(url) {
+                Some(parts) => parts,
+                None => {
+                    let at = item.get("url").map_or(item.at, |item| item.at);
+                    self.mistakes.add(at, "`url` must be like `http://host:80/path`");
+                    return None;
+                }
+            },
+            None => {
+                let Some(host) = item.text("host") else {
+                    self.mistakes.add(item.at, "a service without `url` and `host`");
+                    return None;
+                };
+                let protocol = item.text("protocol").unwrap_or("http").to_owned();
+                let port = item.whole("port", 80);
+                (protocol, host.to_owned(), Some(port), item.text("path").unwrap_or("").to_owned())
+            }
+        };
+        if !path.is_empty() && !path.starts_with('/') {
+            let at = item.get("path").map_or(item.at, |item| item.at);
+            self.mistakes.add(at, "`path` must begin with `/`");
+        }
+        let (scheme, http2) = match protocol.as_str() {
+            "http" | "ws" => ("http", false),
+            "https" | "wss" => ("https", false),
+            "grpc" => ("http", true),
+            "grpcs" => ("https", true),
+            other => {
+                verdict.refuse(format!("requests are not sent by `{other}` here"));
+                return None;
+            }
+        };
+        let port = port.unwrap_or(if scheme == "https" { 443 } else { 80 });
+        if !(1..=65_535).contains(&port) {
+            self.mistakes.add(item.at, "the port must be 1 to 65535");
+        }
+        let path = path.replace('{', "%7B").replace('}', "%7D");
+        Some(Address { scheme, http2, host, port, path })
+    }
+
+    fn upstream(
+        &mut self,
+        item: &Item,
+        address: &Address,
+        pool: Option<&Pool>,
+        verdict: &mut Verdict,
+    ) -> Option<Map<String, Json>> {
+        let mut made = Map::new();
+        let target = |host: &str| format!("{}://{host}", address.scheme);
+        match pool {
+            None => {
+                let host = format!("{}:{}", bracketed(&address.host), address.port);
+                made.insert("targets".to_owned(), json!([target(&host)]));
+            }
+            Some(pool) => {
+                // What has no weight gets nothing.
+                let used: Vec<_> = pool.targets.iter().filter(|(_, weight)| *weight > 0).collect();
+                if used.is_empty() {
+                    verdict.nearly(
+                        "its upstream has no target with a weight, so its routes answer 503",
+                    );
+                    return None;
+                }
+                let same = used
+                    .iter()
+                    .all(|(_, weight)| Some(weight) == used.first().map(|(_, first)| first));
+                let one = |(host, weight): &&(String, u64)| match same {
+                    true => json!(target(host)),
+                    false => json!({ "url": target(host), "weight": weight }),
+                };
+                made.insert("targets".to_owned(), used.iter().map(one).collect());
+                made.extend(pool.keys.clone());
+            }
+        }
+        if address.http2 {
+            made.insert("protocol".to_owned(), json!("http2"));
+        }
+        let time = |key: &str| milliseconds(item.whole(key, 60_000).max(1));
+        let timeout =
+            json!({ "connect": time("connect_timeout"), "response": time("read_timeout") });
+        let write = item.whole("write_timeout", 60_000);
+        if write != 60_000 {
+            verdict.nearly("`write_timeout`: sending has no time of its own here");
+        }
+        made.insert("timeout".to_owned(), timeout);
+        let retries = item.whole("retries", 5);
+        if retries > 10 {
+            verdict.nearly("a request is retried 10 times at most here");
+        }
+        let when = ["connect_failure", "reset", "timeout"];
+        made.insert("retry".to_owned(), json!({ "attempts": retries.min(10), "when": when }));
+        if address.scheme == "https" {
+            let tls = self.upstream_tls(item, verdict);
+            made.insert("tls".to_owned(), Json::Object(tls));
+        }
+        Some(made)
+    }
+
+    fn upstream_tls(&mut self, item: &Item, verdict: &mut Verdict) -> Map<String, Json> {
+        let mut tls = Map::new();
+        let verify = item.is_true("tls_verify", false);
+        tls.insert("verify".to_owned(), json!(verify));
+        let ca = item.texts("ca_certificates");
+        if !ca.is_empty() {
+            let all = self.all;
+            let known = ca.iter().map(|id| {
+                all.ca_certificates
+                    .iter()
+                    .find(|entity| entity.name == **id || entity.item.text("id") == Some(*id))
+            });
+            match known.collect::<Option<Vec<_>>>() {
+                Some(known) => {
+                    let texts = known.iter().filter_map(|entity| entity.item.text("cert"));
+                    let pem =
+                        texts.map(|text| format!("{}\n", text.trim_end())).collect::<String>();
+                    let file = self.out.file("ca", "pem", pem.into_bytes());
+                    tls.insert("ca".to_owned(), json!(file));
+                }
+                None => {
+                    let at = item.get("ca_certificates").map_or(item.at, |item| item.at);
+                    self.mistakes.add(at, "`ca_certificates` names one that is not there");
+                }
+            }
+        }
+        if let Some(reference) = item.get("client_certificate") {
+            let id = reference.scalar().or_else(|| reference.text("id"));
+            let found =
+                self.all.certificates.iter().position(|entity| Some(entity.name.as_str()) == id);
+            match found {
+                Some(at) => {
+                    if let Some((certificate, key)) = self.certificate_files(at, verdict) {
+                        tls.insert("certificate".to_owned(), json!(certificate));
+                        tls.insert("key".to_owned(), json!(key));
+                    }
+                }
+                None => self
+                    .mistakes
+                    .add(reference.at, "`client_certificate` names one that is not there"),
+            }
+        }
+        tls
+    }
+}
+
+/// Protocol, host, port and path of a URL.
+fn split_url(url: &str) -> Option<(String, String, Option<u64>, String)> {
+    let (protocol, rest) = url.split_once("://")?;
+    let known =
+        ["http", "https", "grpc", "grpcs", "ws", "wss", "tcp", "tls", "udp", "tls_passthrough"];
+    if !known.contains(&protocol) {
+        return None;
+    }
+    let cut = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(cut)?;
+    let (host, port) = host_and_port(authority)?;
+    (!host.is_empty()).then(|| (protocol.to_owned(), host.to_owned(), port, path.to_owned()))
+}
+
+/// A host and the port behind it.
+fn host_and_port(authority: &str) -> Option<(&str, Option<u64>)> {
+    let colon = authority.rfind(':').filter(|at| *at > authority.rfind(']').unwrap_or(0));
+    let is_bare_v6 = !authority.starts_with('[') && authority.matches(':').count() > 1;
+    match colon {
+        Some(at) if !is_bare_v6 => {
+            let (host, port) = authority.split_at_checked(at)?;
+            let port = port.get(1..)?;
+            match port.contains('\u{0}') {
+                true => Some((authority, None)),
+                // A port that is no number makes the whole none.
+                false => Some((host, Some(port.parse().ok()?))),
+            }
+        }
+        _ => Some((authority, None)),
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    match host.contains(':') && !host.starts_with('[') && !host.contains('\u{0}') {
+        true => format!("[{host}]"),
+        false => host.to_owned(),
+    }
+}
+
+/// A target with its port.
+fn with_port(target: &str, absent: u64) -> Option<String> {
+    let (host, port) = host_and_port(target)?;
+    let odd = |c: char| c.is_whitespace() || c == '/';
+    if host.is_empty() || host.contains(odd) {
+        return None;
+    }
+    match host.contains('\u{0}') && port.is_none() {
+        true => Some(host.to_owned()),
+        false => Some(format!("{}:{}", bracketed(host), port.unwrap_or(absent))),
+    }
+}
+
+fn balance(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
+    let hash_on = item.text("hash_on").unwrap_or("none");
+    let absent = if hash_on == "none" { "round-robin" } else { "consistent-hashing" };
+    let rule = match item.text("algorithm").unwrap_or(absent) {
+        "least-connections" => json!("least_requests"),
+        "latency" => {
+            verdict.nearly("targets are chosen by active requests, and not by their latency");
+            json!("least_requests")
+        }
+        "consistent-hashing" => match hash(item, hash_on, "hash_on", verdict) {
+            Some(by) => json!({ "hash": hash_keys(item, by, verdict) }),
+            None => json!("round_robin"),
+        },
+        "sticky-sessions" => {
+            let cookie = item.text("sticky_sessions_cookie").unwrap_or("kong_sticky_session");
+            keys.insert("sticky".to_owned(), json!({ "cookie": cookie }));
+            json!("round_robin")
+        }
+        _ => json!("round_robin"),
+    };
+    if rule != json!("round_robin") {
+        keys.insert("balance".to_owned(), rule);
+    }
+}
+
+fn hash_keys(item: &Item, by: String, verdict: &mut Verdict) -> Json {
+    let fallback = item.text("hash_fallback").unwrap_or("none");
+    if fallback != "none" {
+        verdict.refuse("a second part of the request to hash has no counterpart");
+    }
+    json!({ "by": by })
+}
+
+fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<String> {
+    match on {
+        "ip" => Some("client".to_owned()),
+        "path" => Some("path".to_owned()),
+        "header" => Some(format!("header:{}", item.text(&format!("{key}_header"))?)),
+        "cookie" => {
+            verdict.nearly("the gateway does not set the cookie that is hashed");
+            Some(format!("cookie:{}", item.text("hash_on_cookie")?))
+        }
+        "none" => None,
+        other => {
+            verdict.refuse(format!("`{other}` is not hashed here"));
+            None
+        }
+    }
+}
+
+/// The smallest of the counts that are not off.
+fn least(item: &Item, keys: &[(&str, u64)]) -> Option<(u64, bool)> {
+    let counts: Vec<u64> =
+        keys.iter().map(|(key, absent)| item.whole(key, *absent)).filter(|n| *n > 0).collect();
+    let least = counts.iter().min()?;
+    Some((*least, counts.iter().all(|count| count == least) && counts.len() == keys.len()))
+}
+
+fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
+    let Some(checks) = item.get("healthchecks") else { return };
+    if let Some(active) = checks.get("active") {
+        active_health(active, keys, verdict);
+    }
+    if let Some(unhealthy) = checks.get("passive").and_then(|passive| passive.get("unhealthy")) {
+        let counts = [("http_failures", 0), ("tcp_failures", 0), ("timeouts", 0)];
+        if let Some((after, _)) = least(unhealthy, &counts) {
+            verdict.nearly("faults are counted together, in a row, and an ejected target comes back after a time");
+            keys.insert(
+                "outlier".to_owned(),
+                json!({ "consecutive_faults": after.clamp(1, 1000) }),
+            );
+        }
+    }
+}
+
+fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
+    let empty = Item::default();
+    let healthy = active.get("healthy").unwrap_or(&empty);
+    let unhealthy = active.get("unhealthy").unwrap_or(&empty);
+    let intervals = [healthy, unhealthy].map(|side| side.number("interval").unwrap_or(0.0));
+    let on: Vec<f64> = intervals.into_iter().filter(|interval| *interval > 0.0).collect();
+    let Some(interval) = on.iter().copied().reduce(f64::min) else { return };
+    if intervals[0] != intervals[1] {
+        verdict.nearly("healthy and unhealthy targets are checked at the same interval here");
+    }
+    let mut health = Map::new();
+    match active.text("type").unwrap_or("http") {
+        "tcp" => {}
+        "grpc" | "grpcs" => drop(health.insert("grpc".to_owned(), json!(""))),
+        _ => drop(health.insert("path".to_owned(), json!(active.text("http_path").unwrap_or("/")))),
+    }
+    let seconds = |number: f64| format!("{}ms", (number * 1000.0).round());
+    health.insert("interval".to_owned(), json!(seconds(interval)));
+    health.insert(
+        "timeout".to_owned(),
+        json!(seconds(active.number("timeout").unwrap_or(1.0).max(0.001))),
+    );
+    let successes = healthy.whole("successes", 0);
+    if successes == 0 {
+        verdict.nearly("a target that is out comes back here once it is healthy");
+    }
+    health.insert("healthy_after".to_owned(), json!(successes.clamp(1, 100)));
+    let counts = [("http_failures", 0), ("tcp_failures", 0), ("timeouts", 0)];
+    match least(unhealthy, &counts) {
+        Some((after, same)) => {
+            if !same {
+                verdict.nearly("failures of all kinds are counted together here");
+            }
+            health.insert("unhealthy_after".to_owned(), json!(after.clamp(1, 100)));
+        }
+        None => verdict.nearly("a target is taken out here once checks of it fail"),
+    }
+    if health.contains_key("path") {
+        let statuses = healthy.texts("http_statuses");
+        let statuses: Vec<Json> = match statuses.is_empty() {
+            true => vec![json!(200), json!(302)],
+            false => {
+                statuses.iter().map(|status| json!(status.parse::<u64>().unwrap_or(200))).collect()
+            }
+        };
+        health.insert("statuses".to_owned(), Json::Array(statuses));
+    }
+    keys.insert("health".to_owned(), Json::Object(health));
+}

@@ -1,0 +1,104 @@
+//! `tidegate import kong`.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ::import::Mistake;
+use ::import::kong::{Options, Source};
+use anyhow::{Context as _, anyhow};
+
+use super::{Imported, finish, refuse_unusable};
+use crate::log;
+
+/// The largest file: 100,000 routes fit.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most files of all folders.
+const FILES_MAX: usize = 10_000;
+/// Folders within folders.
+const DEPTH_MAX: usize = 16;
+
+pub(super) fn import(
+    paths: &[PathBuf],
+    into: Option<&Path>,
+    options: &Options,
+) -> anyhow::Result<ExitCode> {
+    let mut sources = Vec::new();
+    for path in paths {
+        match path.as_os_str() == "-" {
+            true => sources.push(standard_input()?),
+            false => read(path, path, 0, &mut sources)?,
+        }
+    }
+    if sources.is_empty() {
+        return Err(anyhow!(
+            "there is no file of Kong in `{}`",
+            paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" ")
+        ));
+    }
+    let variables = std::env::vars_os();
+    // Harmless: a name or a value that is no text cannot stand in a file.
+    let variables = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let environment: HashMap<String, String> =
+        variables.filter(|(name, _)| name.starts_with("DECK_")).collect();
+    let mut imported = match ::import::kong::import(&sources, options, environment) {
+        Ok(imported) => imported,
+        Err(mistakes) => {
+            mistakes.iter().for_each(|line| log::say_error(line));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let whole = Imported {
+        configuration: imported.configuration.clone(),
+        files: imported.files.clone(),
+        stand_ins: imported.stand_ins.clone(),
+    };
+    let refuse = |mistakes: &[Mistake]| {
+        let refused = imported.refuse(mistakes);
+        refused.then(|| imported.configuration.clone())
+    };
+    let checked = refuse_unusable(whole, refuse)?;
+    finish(checked, &imported.table, into)
+}
+
+fn standard_input() -> anyhow::Result<Source> {
+    let mut text = String::new();
+    std::io::stdin()
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .context("cannot read standard input")?;
+    Ok(Source { name: "-".to_owned(), text })
+}
+
+/// Reads a file, or the files of a folder in the order of their names.
+fn read(path: &Path, shown: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Result<()> {
+    if !path.is_dir() {
+        let text = config::read_text(path, FILE_BYTES_MAX);
+        let text = text.map_err(|why| anyhow!("cannot read `{}`: {why}", shown.display()))?;
+        sources.push(Source { name: shown.display().to_string(), text });
+        return Ok(());
+    }
+    let failed = || format!("cannot read `{}`", shown.display());
+    let entries = std::fs::read_dir(path).with_context(failed)?;
+    let mut entries: Vec<PathBuf> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()
+        .with_context(failed)?;
+    entries.sort();
+    for entry in entries {
+        let name =
+            entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_file = [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
+        let is_wanted = entry.is_dir() || is_file;
+        if name.starts_with('.') || !is_wanted {
+            continue;
+        }
+        if depth >= DEPTH_MAX || sources.len() >= FILES_MAX {
+            return Err(anyhow!("there are too many files or folders in `{}`", shown.display()));
+        }
+        read(&entry, &shown.join(&name), depth + 1, sources)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! `tidegate import kong`: what is made of Kong's files serves as Kong would, and what is not is told.
+
+use crate::harness::{Gateway, Origin, Run, tidegate};
+
+/// Imports files by their names and texts.
+fn imported(files: &[(&str, &str)], more: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["import".to_owned(), "kong".to_owned()];
+    for (name, text) in files {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        arguments.push(file.to_str().unwrap().to_owned());
+    }
+    arguments.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
+    arguments.extend(more.iter().map(|text| (*text).to_owned()));
+    tidegate(&arguments)
+}
+
+/// Imports one file, and starts what was made of it.
+fn serving(text: &str, code: i32) -> (Gateway, Run) {
+    let run = imported(&[("kong.yaml", text)], &[]);
+    assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);
+    (Gateway::start(&run.stdout), run)
+}
+
+#[test]
+fn services_routes_and_consumers_serve() {
+    let origin = Origin::echo();
+    let (gateway, run) = serving(
+        &format!(
+            r#"
+_format_version: "3.0"
+services:
+  - name: orders
+    url: {}/base
+    routes:
+      - name: orders
+        paths: [/orders, "~/v\\d+/orders"]
+        plugins:
+          - name: key-auth
+            config: {{ key_names: [x-key], hide_credentials: true }}
+          - name: acl
+            config: {{ allow: [staff] }}
+      - {{ name: open, paths: [/open/], strip_path: false, methods: [GET] }}
+      - {{ name: hosted, hosts: ["c.*", "*.b.test"], headers: {{ x-tier: [Gold, silver] }}, preserve_host: true }}
+consumers:
+  - username: alice
+    custom_id: a1
+    keyauth_credentials: [{{ key: k1 }}, {{ key: k2 }}]
+    acls: [{{ group: staff }}, {{ group: ops }}]
+  - username: bob
+    custom_id: b1
+    keyauth_credentials: [{{ key: k3 }}]
+"#,
+            origin.url()
+        ),
+        3,
+    );
+    // Kong looks at the host and the header before the path.
+    let pairs = run.stderr.lines().filter(|line| line.starts_with("approximated"));
+    assert!(pairs.clone().all(|line| line.contains("  routes hosted, ")), "{}", run.stderr);
+    assert_eq!(pairs.count(), 2, "{}", run.stderr);
+    assert!(run.stderr.contains("0 refused"), "{}", run.stderr);
+    for (target, lines, status, sent) in [
+        ("/orders/7?a=b", "X-Key: k1\r\n", 200, "/base/7?a=b"),
+        ("/orders", "X-Key: k2\r\n", 200, "/base"),
+        ("/orders2", "X-Key: k1\r\n", 200, "/base/2"),
+        ("/v12/orders/x", "X-Key: k1\r\n", 200, "/base/x"),
+        ("/orders/7?x-key=k1&a=b", "", 200, "/base/7?a=b"),
+        ("/orders", "X-Key: k3\r\n", 403, ""),
+        ("/orders", "X-Key: no\r\n", 401, ""),
+        ("/orders", "", 401, ""),
+        ("/open/a", "", 200, "/base/open/a"),
+        ("/open", "", 404, ""),
+        ("/other", "", 404, ""),
+        ("/any", "X-Tier: GOLD\r\nHost: c.test\r\n", 200, "/base/any"),
+        ("/any", "X-Tier: silver\r\nHost: a.b.test\r\n", 200, "/base/any"),
+        ("/any", "X-Tier: bronze\r\nHost: a.b.test\r\n", 404, ""),
+        ("/any", "X-Tier: gold\r\nHost: b.test\r\n", 404, ""),
+    ] {
+        origin.forget();
+        let host = if lines.contains("Host") { "" } else { "Host: h.test\r\n" };
+        let reply = gateway.wire().ask(format!("GET {target} HTTP/1.1\r\n{host}{lines}\r\n"));
+        assert_eq!(reply.status(), status, "{target} {lines:?}: {}", reply.text());
+        if status == 200 {
+            assert_eq!(origin.request().target(), sent, "{target}");
+        }
+    }
+    origin.forget();
+    let reply = gateway
+        .wire()
+        .ask("GET /orders HTTP/1.1\r\nHost: h\r\nX-Key: k2\r\nX-Consumer-Username: eve\r\n\r\n");
+    assert_eq!(reply.status(), 200);
+    let seen = origin.request();
+    assert_eq!(seen.all("x-consumer-username"), ["alice"]);
+    assert_eq!(seen.all("x-consumer-custom-id"), ["a1"]);
+    assert_eq!(seen.all("x-consumer-groups"), ["staff,ops"]);
+    assert_eq!(seen.get("x-key"), None);
+    assert_eq!(gateway.wire().ask("POST /open/a HTTP/1.1\r\nHost: h\r\n\r\n").status(), 404);
+}
+
+#[test]
+fn a_refused_guard_takes_its_route_with_it() {
+    let origin = Origin::echo();
+    let (gateway, run) = serving(
+        &format!(
+            r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: {0}
+    routes:
+      - {{ name: guarded, paths: [/guarded], plugins: [{{ name: ldap-auth }}] }}
+      - {{ name: own, paths: [/own], plugins: [{{ name: our-plugin, config: {{ a: 1 }} }}] }}
+      - {{ name: off, paths: [/off], plugins: [{{ name: ldap-auth, enabled: false }}] }}
+      - {{ name: logged, paths: [/logged], plugins: [{{ name: udp-log, config: {{ host: h, port: 1 }} }}] }}
+      - {{ name: unknown, paths: [/unknown], plugins: [{{ name: ip-restriction, config: {{ allow: [10.0.0.0/8], moon: full }} }}] }}
+"#,
+            origin.url()
+        ),
+        3,
+    );
+    for (target, status) in
+        [("/guarded/x", 503), ("/own", 503), ("/off", 200), ("/logged", 200), ("/unknown", 503)]
+    {
+        assert_eq!(gateway.wire().get(target).status(), status, "{target}");
+    }
+    for line in [
+        "plugin our-plugin of route own",
+        "this plugin is not known here",
+        "its guard `ldap-auth` is refused, so it answers 503",
+        "the field `moon` is not known here",
+    ] {
+        assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn plugins_do_what_kong_does() {
+    let origin = Origin::echo();
+    let (gateway, run) = serving(
+        &format!(
+            r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: {0}
+    plugins:
+      - {{ name: rate-limiting, config: {{ minute: 2, limit_by: ip }} }}
+    routes:
+      - {{ name: limited, paths: [/limited] }}
+      - {{ name: too, paths: [/too] }}
+      - {{ name: free, paths: [/free], plugins: [{{ name: rate-limiting, config: {{ hour: 1000 }} }}] }}
+  - name: b
+    url: {0}
+    routes:
+      - name: changed
+        paths: [/changed]
+        plugins:
+          - name: request-transformer
+            config:
+              remove: {{ headers: [x-gone], querystring: [q] }}
+              replace: {{ headers: ["x-there:new", "x-missing:new"] }}
+              add: {{ headers: ["x-there:never", "x-added:{{subject}} ${{HOME}}"], querystring: ["r:1"] }}
+              append: {{ headers: ["x-there:too"] }}
+          - name: response-transformer
+            config: {{ add: {{ headers: ["x-reply:yes"] }} }}
+      - name: ended
+        paths: [/ended]
+        plugins: [{{ name: request-termination, config: {{ status_code: 403, message: "so {{long}}" }} }}]
+      - name: moved
+        paths: [/moved]
+        plugins: [{{ name: redirect, config: {{ status_code: 308, location: "https://new.test/x" }} }}]
+      - name: small
+        paths: [/small]
+        plugins: [{{ name: request-size-limiting, config: {{ allowed_payload_size: 4, size_unit: bytes }} }}]
+      - name: pages
+        paths: [/pages]
+        plugins: [{{ name: cors, config: {{ origins: ["https://a.test"], credentials: true, max_age: 60 }} }}]
+      - name: away
+        paths: [/away]
+        plugins: [{{ name: ip-restriction, config: {{ deny: [127.0.0.0/8] }} }}]
+"#,
+            origin.url()
+        ),
+        0,
+    );
+    for (target, status) in [("/limited", 200), ("/too", 200), ("/limited", 429), ("/too", 429)] {
+        let reply = gateway.wire().get(target);
+        assert_eq!(reply.status(), status, "{target}: {}", run.stdout);
+        assert_eq!(reply.get("x-ratelimit-limit-minute"), Some("2"), "{target}");
+    }
+    assert_eq!(gateway.wire().get("/free").get("x-ratelimit-limit-hour"), Some("1000"));
+    origin.forget();
+    let request = "GET /changed?q=1&a=b HTTP/1.1\r\nHost: h\r\nX-Gone: 1\r\nX-There: old\r\n\r\n";
+    let reply = gateway.wire().ask(request);
+    assert_eq!(reply.get("x-reply"), Some("yes"));
+    let seen = origin.request();
+    assert_eq!(seen.target(), "/?a=b&r=1");
+    assert_eq!(seen.get("x-gone"), None);
+    assert_eq!(seen.all("x-there"), ["new", "too"]);
+    assert_eq!(seen.get("x-missing"), None);
+    assert_eq!(seen.all("x-added"), ["{subject} ${HOME}"]);
+    let ended = gateway.wire().get("/ended");
+    assert_eq!((ended.status(), ended.text().as_str()), (403, r#"{"message":"so {long}"}"#));
+    let moved = gateway.wire().get("/moved");
+    assert_eq!((moved.status(), moved.get("location")), (308, Some("https://new.test/x")));
+    let post = |body: &str| {
+        let length = body.len();
+        let request =
+            format!("POST /small HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n{body}");
+        gateway.wire().ask(request).status()
+    };
+    assert_eq!((post("1234"), post("12345")), (200, 413));
+    let preflight = "OPTIONS /pages HTTP/1.1\r\nHost: h\r\nOrigin: https://a.test\r\nAccess-Control-Request-Method: PUT\r\n\r\n";
+    let reply = gateway.wire().ask(preflight);
+    assert_eq!(reply.get("access-control-allow-origin"), Some("https://a.test"));
+    assert_eq!(reply.get("access-control-max-age"), Some("60"));
+    assert_eq!(gateway.wire().get("/away").status(), 403);
+}
+
+#[test]
+fn pairs_of_routes_with_another_winner_are_told() {
+    let text = r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: http://127.0.0.1:1
+    routes:
+      - { name: A, paths: [/a], methods: [GET] }
+      - { name: B, paths: [/a/b] }
+      - { name: C, paths: [/c], methods: [POST] }
+      - { name: D, paths: [/d/e] }
+      - { name: E, paths: ["~/x/\\d+"] }
+      - { name: F, paths: [/x/y], methods: [GET] }
+      - { name: G, paths: ["~/x/[0-9]"], methods: [GET] }
+"#;
+    let run = imported(&[("kong.yaml", text)], &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    let told = "routes A, B";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(run.stderr.contains("GET http://h/a/b goes to A in Kong, here to B"), "{}", run.stderr);
+    let approximated: Vec<&str> =
+        run.stderr.lines().filter(|line| line.starts_with("approximated")).collect();
+    assert_eq!(approximated.len(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn all_mistakes_are_told_with_their_places() {
+    let one = r#"_format_version: "3.0"
+services:
+  - name: a
+    port: many
+  - name: a
+    url: "no url"
+    routes:
+      - name: r
+      - { name: s, paths: [x], methods: [get] }
+      - { name: t, hosts: ["a*b"], protocols: [gopher] }
+routes:
+  - { name: u, paths: [/u], service: nowhere }
+upstreams:
+  - { name: up, targets: [{ target: "a b", weight: 70000 }], algorithm: random }
+consumers:
+  - keyauth_credentials: [{ key: k }]
+  - { username: c, keyauth_credentials: [{ key: k }] }
+plugins:
+  - { config: {} }
+  - { name: cors }
+  - { name: cors }
+  - { name: rate-limiting, config: { minute: -1 } }
+"#;
+    let run = imported(&[("one.yaml", one), ("two.yaml", "_format_version: \"2.1\"\n")], &[]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
+    for line in [
+        "one.yaml:4:11: `port` must be a whole number",
+        "one.yaml:3:5: a service without `url` and `host`",
+        "one.yaml:5:11: another service has this `name`; the first is at ",
+        "one.yaml:6:10: `url` must be like `http://host:80/path`",
+        "one.yaml:8:9: a route needs one of `methods`, `hosts`, `paths`, `headers` and `snis`",
+        "one.yaml:9:28: a path must begin with `/`",
+        "one.yaml:9:42: a method must be in capitals",
+        "one.yaml:10:28: the `*` of a host must be all of its first or last label",
+        "one.yaml:10:48: a protocol must be one of http",
+        "one.yaml:12:38: there is no service `nowhere`",
+        "`target` must be a host or an address",
+        "`weight` must be 0 to 65535",
+        "`algorithm` must be one of round-robin",
+        "one.yaml:16:5: a consumer without `username` and `custom_id`",
+        "another key-auth credential has this `key`",
+        "one.yaml:19:5: a plugin without `name`",
+        "one.yaml:21:5: the plugin `cors` is here twice for the same",
+        "`minute` must be a number",
+        "two.yaml:1:18: the files have different versions, 3.0 and 2.1",
+    ] {
+        assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn files_are_merged_and_selected_and_variables_stay() {
+    let services = r#"
+_format_version: "3.0"
+_info: { defaults: { service: { retries: 3, connect_timeout: 500 } } }
+services:
+  - { name: a, host: "${{ env \"DECK_HOST\" }}", port: 81, tags: [one, two], routes: [{ name: ra, paths: [/a], tags: [one] }] }
+  - { name: b, host: b.test, tags: [two], routes: [{ name: rb, paths: [/b] }] }
+"#;
+    let plugins = r#"
+_format_version: "3.0"
+plugins: [{ name: prometheus, tags: [one] }, { name: acme, tags: [other] }]
+"#;
+    let run = imported(&[("a.yaml", services), ("b.json", plugins)], &["--select-tag", "one"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let plain = services.replace(r#""${{ env \"DECK_HOST\" }}""#, "'${{ env \"DECK_HOST\" }}'");
+    assert_ne!(plain, services);
+    let same = imported(&[("a.yaml", &plain), ("b.json", plugins)], &["--select-tag", "one"]);
+    assert_eq!(same.stdout, run.stdout);
+    for line in ["\"http://${DECK_HOST}:81\"", "attempts: 3", "connect: \"500ms\"", "prefix: /a"] {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+    assert!(!run.stdout.contains("b.test"), "{}", run.stdout);
+    let bad = services.replace("DECK_HOST", "HOME");
+    let run = imported(&[("a.yaml", &bad)], &[]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("decK reads variables that begin with `DECK_`"), "{}", run.stderr);
+}
