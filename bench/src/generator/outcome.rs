@@ -240,10 +240,14 @@ impl Outcome {
     }
 
     /// Users by Little's law: throughput x (response time + pause), of the measurement. It must be near `users.measured`.
+    ///
+    /// Samples belong to the time in which they began. Each user has a part of one at its begin that does not count and a part of
+    /// one behind its end that does, which are the same on average; the time until the last reply has fewer and fewer users.
     #[must_use]
     pub fn users_accounted(&self) -> Option<f64> {
         let whole = self.measured();
-        let seconds = whole.window_length()?.as_secs_f64();
+        let span = self.duration.saturating_sub(self.warm_up);
+        let seconds = whole.window_length()?.min(span).as_secs_f64();
         let busy = self.labels.iter().map(|label| {
             let phase = &label.measured;
             let mean = phase.latencies.mean().unwrap_or_default();
@@ -502,6 +506,11 @@ pub(super) mod tests {
         assert!((of(2.0).users_accounted().unwrap() - 2.0).abs() < 1e-9);
         assert!(!of(2.0).deviates_from_little() && !of(2.08).deviates_from_little());
         assert!(of(2.2).deviates_from_little() && of(1.8).deviates_from_little());
+        // Three users with ten requests of a second each in ten seconds; the last one ends a second after the load.
+        let late = Outcome { warm_up: Duration::ZERO, ..outcome_of(&[("a", &[1000; 30])]) };
+        let mut late = Outcome { users: Users { warm_up: 0.0, measured: 3.0 }, ..late };
+        late.labels[0].measured.window = Some((Duration::ZERO, Duration::from_millis(11_000)));
+        assert!(!late.deviates_from_little(), "{:?}", late.users_accounted());
         let nothing = outcome_of(&[("a", &[])]);
         assert!(nothing.deviates_from_little(), "users who sent nothing are lost");
     }

@@ -66,10 +66,8 @@ fn start_processor(place: &Place<'_>) -> io::Result<(Process, SocketAddr)> {
 }
 
 pub(super) fn plan(kind: PeerKind, work: &Work, place: &Place<'_>) -> io::Result<Plan> {
-    let processor = match kind {
-        PeerKind::EnvoyProc => Some(start_processor(place)?),
-        _ => None,
-    };
+    let is_proc = kind == PeerKind::EnvoyProc;
+    let processor = is_proc.then(|| start_processor(place)).transpose()?;
     let at = processor.as_ref().map(|(_, address)| *address);
     let file = place.write("envoy.yaml", &text(kind, work, at, place)?)?;
     let program = super::program("envoy").ok_or(io::ErrorKind::NotFound)?;
@@ -222,7 +220,11 @@ fn interceptor(kind: PeerKind, number: usize) -> String {
               with_request_body: {{ max_request_bytes: 1048576, allow_partial_message: false }}
 "#
         ),
-        _ => r#"          - name: envoy.filters.http.lua
+        PeerKind::Envoy
+        | PeerKind::Nginx
+        | PeerKind::Haproxy
+        | PeerKind::Synapse
+        | PeerKind::Spring => r#"          - name: envoy.filters.http.lua
             typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua }
 "#
         .to_owned(),

@@ -170,11 +170,12 @@ fn response(asked: Asked) -> Vec<u8> {
 fn bytes(field: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![field << 3 | 2];
     let mut length = content.len();
+    let low = |length: usize| length.to_le_bytes()[0] & 0x7f;
     while length >= 0x80 {
-        out.push((length & 0x7f) as u8 | 0x80);
+        out.push(low(length) | 0x80);
         length >>= 7;
     }
-    out.push((length & 0x7f) as u8);
+    out.push(low(length));
     out.extend_from_slice(content);
     out
 }

@@ -134,7 +134,7 @@ impl RunOptions {
         if !self.load_servers.is_empty() && servers as usize > self.load_servers.len() {
             bail!("-n {servers}: --load-servers names only {}", self.load_servers.len());
         }
-        if self.jtl && servers > 1 || self.jtl && !self.load_servers.is_empty() {
+        if self.jtl && (servers > 1 || !self.load_servers.is_empty()) {
             bail!("--jtl: load servers send no samples one by one; run it without them");
         }
         let mut rows = Vec::new();

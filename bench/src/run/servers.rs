@@ -160,8 +160,7 @@ impl Ground {
     /// The document's workers, or as many as the gateway has cores.
     fn workers(&self, row: &Row) -> u32 {
         let cores = u32::try_from(self.cores.gateway_count()).unwrap_or(u32::MAX);
-        let documents = u32::try_from(row.scenario.shared.workers.get()).unwrap_or(u32::MAX);
-        documents.min(cores).max(1)
+        row.scenario.shared.workers.get().min(cores).max(1)
     }
 
     /// Files of the scenarios' folder.
