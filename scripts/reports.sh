@@ -78,22 +78,38 @@ for document in $documents; do
   case $document in
     000) run 000/results 000 ${short[@]+"${short[@]}"} $(peers nginx haproxy envoy) ;;
     001) run 001/results 001 -e endurance ${short[@]+"${short[@]}"} $(peers nginx) ;;
-    002) run 002/results 002 ${short[@]+"${short[@]}"} $(peers envoy) ;;
-    003) run 003/results 003 ${short[@]+"${short[@]}"} ;;
+    002)
+      if [ -z "$quick" ]; then
+        run 002/results 002 $(peers envoy)
+      else
+        run 002/results 002 "${short[@]}" -u 10 -u 50 -u 200 -u 500 -u 1000
+        run 002/beside 002 "${short[@]}" -u 100 $(peers envoy)
+      fi
+      ;;
+    003)
+      run 003/results 003 -e '^sse$' ${short[@]+"${short[@]}"}
+      # 5,000 connections need their time to open, whatever is measured then.
+      if [ -n "$quick" ]; then run 003/sse sse --quick -d 20 -w 15; else run 003/sse sse; fi
+      ;;
     004)
       if [ -z "$quick" ]; then
         run 004/results 004 $(peers synapse)
       else
         # The engine of Micro Integrator takes ten seconds to start, so some rows have to do. The further flows have one row each.
-        run 004/results $seven "${short[@]}" -u 100 -b 500 -b 10000 $(peers synapse)
-        run 004/sizes $seven "${short[@]}" -u 100 -b 1000 -b 100000
+        run 004/results $seven "${short[@]}" -u 100 -b 1000 $(peers synapse)
+        run 004/sizes $seven "${short[@]}" -u 100 -b 500 -b 10000 -b 100000
         run 004/users $seven "${short[@]}" -u 200
         run 004/others 004 $others "${short[@]}" -u 100 -b 1000
       fi
       ;;
     *) fail "there is no document $document" ;;
   esac
-  if [ "$document$quick" = 0041 ]; then report 004 004/sizes 004/users 004/others; else report "$document"; fi
+  case $document$quick in
+    0021) report 002 002/beside ;;
+    003*) report 003 003/sse ;;
+    0041) report 004 004/sizes 004/users 004/others ;;
+    *) report "$document" ;;
+  esac
 done
 say "$(((SECONDS - began) / 60)) minutes"
 exit $outcome

@@ -436,7 +436,13 @@ fn streams(rows: &[Measured]) -> Vec<Table> {
     let mut sse = without_rows("Document 003: SSE", &SSE);
     let mut websub = without_rows("Document 003: WebSub", &WEBSUB);
     let mut ramps = without_rows("Document 003: ramp-up and error rate", &RAMPS);
-    for row in rows.iter().filter(|row| row.row.document == "003") {
+    let mut rows: Vec<&Measured> = rows.iter().filter(|row| row.row.document == "003").collect();
+    // Folders are sorted by name, where 10 s comes before 2 s.
+    rows.sort_by(|one, other| {
+        let ramp = |row: &Measured| row.row.ramp_seconds.unwrap_or(0.0);
+        one.key.gateway.cmp(&other.key.gateway).then(ramp(one).total_cmp(&ramp(other)))
+    });
+    for row in rows {
         let (gateway, size) = (row.key.gateway.clone(), format!("{} bytes", row.key.size));
         match &row.row.streams {
             Some(Streams::Sse(c)) => sse.rows.push(vec![

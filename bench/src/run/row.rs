@@ -174,7 +174,9 @@ impl RowRun<'_> {
         let mut marks = ran.marks.clone();
         marks.extend(doubts(&ran, ground, &self.key.gateway));
         let mut row = self.measured(&ran);
-        row.ramp_seconds = (!self.row.ramp.is_zero()).then_some(self.row.ramp.as_secs_f64());
+        // Rows that differ in the ramp have one without any too.
+        let has_ramp = !self.row.ramp.is_zero() || !self.row.scenario.own.ramps.is_empty();
+        row.ramp_seconds = has_ramp.then_some(self.row.ramp.as_secs_f64());
         row.marks = marks.clone();
         let written = self.write_files(files, load, &ran).and_then(|()| files.finish(&row));
         let Err(error) = written else { return Ok(RowEnd::Done(marks)) };
