@@ -110,7 +110,7 @@ fn the_openapi_document_names_every_path_and_nothing_else() {
             );
         }
     }
-    assert_eq!(operations.len(), 49);
+    assert_eq!(operations.len(), 61);
 }
 
 /// More connections than the listener takes, all of them in the middle of something.

@@ -445,16 +445,16 @@ flows:
     let shown = || -> Value { serde_json::from_slice(&gateway.admin_get("/trace").body).unwrap() };
     let ask = "POST /trace HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n";
     send("/a", "{}");
-    assert_eq!(shown(), json!({ "asked": false, "trace": null }));
+    assert_eq!(shown(), json!({ "asked": null, "traces": [] }));
     assert_eq!(Wire::connect(gateway.admin()).ask(ask).status(), 200);
-    assert_eq!(shown()["asked"], true);
+    assert_eq!(shown()["asked"]["count"], 1);
     send("/a", "{\"secret\":\"geheim\"}");
-    until("the trace is there", || !shown()["trace"].is_null());
+    until("the trace is there", || !shown()["traces"][0].is_null());
     let trace = shown();
     send("/b", "{\"other\":1}");
     assert_eq!(shown(), trace);
-    assert_eq!((&trace["asked"], &trace["trace"]["flow"]), (&json!(false), &json!("main")));
-    let steps = trace["trace"]["steps"].as_array().unwrap();
+    assert_eq!((&trace["asked"], &trace["traces"][0]["flow"]), (&Value::Null, &json!("main")));
+    let steps = trace["traces"][0]["steps"].as_array().unwrap();
     let names: Vec<&Value> = steps.iter().map(|step| &step["name"]).collect();
     assert_eq!(names, ["filter", "filter", "call", "respond"]);
     assert_eq!(steps[2]["before"]["body"], "{\"secret\":\"***\"}");
@@ -465,7 +465,7 @@ flows:
     Wire::connect(gateway.admin()).ask(ask);
     send("/c", "{\"fail\":true}");
     let trace = shown();
-    let steps = trace["trace"]["steps"].as_array().unwrap();
+    let steps = trace["traces"][0]["steps"].as_array().unwrap();
     let names: Vec<&Value> = steps.iter().map(|step| &step["name"]).collect();
     assert_eq!(names, ["filter", "fault"]);
     assert_eq!((&steps[1]["depth"], &steps[1]["after"]), (&json!(1), &Value::Null));
@@ -476,9 +476,9 @@ flows:
     gone.send("POST /d HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"waits\":true}");
     silent.wait_for_requests(1);
     drop(gone);
-    until("the trace is there", || !shown()["trace"].is_null());
+    until("the trace is there", || !shown()["traces"][0].is_null());
     let trace = shown();
-    let last = trace["trace"]["steps"].as_array().unwrap().last().unwrap();
+    let last = trace["traces"][0]["steps"].as_array().unwrap().last().unwrap();
     assert_eq!(
         (&last["name"], &last["after"], &last["fault"]),
         (&json!("call"), &Value::Null, &Value::Null)

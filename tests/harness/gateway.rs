@@ -93,6 +93,13 @@ impl Gateway {
         Gateway::run(folder_of(files), ".", &[])
     }
 
+    /// Starts in a folder that stays when the gateway ends.
+    #[track_caller]
+    pub(crate) fn start_in(folder: &Path, configuration: &str) -> Gateway {
+        let configuration = folder.join(configuration);
+        Gateway::run(folder_of(&[]), configuration.to_str().unwrap(), &[])
+    }
+
     #[track_caller]
     fn run(folder: TempDir, configuration: &str, variables: &[(&str, String)]) -> Gateway {
         let mut process = Command::new(program())

@@ -3,7 +3,7 @@
 //! Owns the role that each operation needs; `openapi.json` tells it from here.
 
 use axum::http::{HeaderMap, Method, header};
-use control::{Admin, Role};
+use control::{Admin, Role, tls};
 use serde_json::Value;
 
 use crate::bounded::Peer;
@@ -26,6 +26,11 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
+    /// The name in the history.
+    pub(crate) fn changer(self) -> String {
+        self.name.unwrap_or_else(|| "admin".to_owned())
+    }
+
     /// True if the bodies of messages may be shown to this operator.
     pub(crate) fn sees_bodies(&self) -> bool {
         self.role >= Role::Write
@@ -46,6 +51,7 @@ pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option
 
 /// True if the secrets of a configuration are asked for.
 pub(crate) fn asks_secrets(query: Option<&str>) -> bool {
+    // Harmless: without a query nothing is asked for.
     query.unwrap_or_default().split('&').any(|pair| pair == "secrets=true")
 }
 

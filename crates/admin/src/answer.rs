@@ -1,6 +1,7 @@
 //! The answer of each path.
 
 use crate::access::{self, Operator};
+use crate::look;
 use crate::page;
 use crate::problem::Problem;
 use crate::scrape;
@@ -12,6 +13,7 @@ use axum::{Extension, Json};
 use control::{Control, Failure, Outcome, view};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
+use telemetry::trace::{TRACES_MAX, TraceWish};
 
 type ControlState = State<Arc<Control>>;
 
@@ -54,21 +56,8 @@ pub(crate) async fn metrics(
     Ok((lines, text).into_response())
 }
 
-/// The configuration as it was written.
-pub(crate) async fn config(State(control): ControlState) -> Response {
-    ([(header::CONTENT_TYPE, "application/yaml")], control.config_text()).into_response()
-}
-
-/// Puts a configuration into service.
-pub(crate) async fn put_config(
-    State(control): ControlState,
-    Text(text): Text,
-) -> Result<Json<Value>, Problem> {
-    let outcome = control.apply_text(text).await.map_err(problem)?;
-    Ok(Json(changed(&control, outcome)))
-}
-
-fn changed(control: &Control, outcome: Outcome) -> Value {
+/// A change as it is told.
+pub(crate) fn changed(control: &Control, outcome: Outcome) -> Value {
     let (generation, changed, unwritten) = match outcome {
         Outcome::Serving(generation) => (generation, true, None),
         Outcome::Unwritten(generation, why) => (generation, true, Some(why)),
@@ -88,10 +77,12 @@ pub(crate) async fn bundles(State(control): ControlState) -> Result<Json<Value>,
 /// Puts a bundle into service, all of it or nothing.
 pub(crate) async fn put_bundle(
     State(control): ControlState,
+    Extension(operator): Extension<Operator>,
     Path(name): Path<String>,
     Archive(archive): Archive,
 ) -> Result<Json<Value>, Problem> {
-    let (outcome, notes) = control.deploy(name, archive).await.map_err(problem)?;
+    let by = operator.changer();
+    let (outcome, notes) = control.deploy(name, archive, by).await.map_err(problem)?;
     let mut told = changed(&control, outcome);
     if let Some(told) = told.as_object_mut() {
         told.insert("notes".to_owned(), json!(notes));
@@ -102,34 +93,11 @@ pub(crate) async fn put_bundle(
 /// Takes a bundle out of service.
 pub(crate) async fn delete_bundle(
     State(control): ControlState,
+    Extension(operator): Extension<Operator>,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let outcome = control.take_out(name).await.map_err(problem)?;
+    let outcome = control.take_out(name, operator.changer()).await.map_err(problem)?;
     Ok(Json(changed(&control, outcome)))
-}
-
-/// Checks a configuration and changes nothing.
-pub(crate) async fn check_config(
-    State(control): ControlState,
-    Text(text): Text,
-) -> Result<Json<Value>, Problem> {
-    let report = control.check_text(text).await.map_err(problem)?;
-    match report.has_errors() {
-        true => Err(Problem::complaints(view::with_complaints(json!({}), "complaints", &report))),
-        false => {
-            let told = json!({ "usable": true });
-            Ok(Json(view::with_complaints(told, "complaints", &report)))
-        }
-    }
-}
-
-/// Compares a configuration with the one in service and changes nothing.
-pub(crate) async fn compare_config(
-    State(control): ControlState,
-    Text(text): Text,
-) -> Result<Json<Value>, Problem> {
-    let found = control.compare_text(text).await.map_err(problem)?;
-    Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
 }
 
 /// The plan in service, and its origin.
@@ -149,22 +117,48 @@ pub(crate) async fn upstreams(State(control): ControlState) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
 }
 
-/// The trace that was asked for last; without the bodies of messages for those who may only read.
+/// The traces that were asked for; without the bodies of messages for those who may only read.
 pub(crate) async fn trace(
     State(control): ControlState,
     Extension(operator): Extension<Operator>,
 ) -> Json<Value> {
-    let mut trace = view::trace(control.telemetry().tracer());
+    let mut traces = view::traces(control.telemetry().tracer());
     if !operator.sees_bodies() {
-        access::without_bodies(&mut trace);
+        access::without_bodies(&mut traces);
     }
-    Json(trace)
+    Json(traces)
 }
 
-/// Asks for a trace of the next message that runs through a flow.
-pub(crate) async fn ask_trace(State(control): ControlState) -> Json<Value> {
-    control.telemetry().tracer().ask();
-    Json(view::trace(control.telemetry().tracer()))
+/// Asks for traces of the next messages that fulfil some conditions.
+pub(crate) async fn ask_trace(
+    State(control): ControlState,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    const FORM: &str =
+        "Send any of `route`, `flow`, `path`, `request_id` and `count`, which is 1 to 100.";
+    let text = if text.trim().is_empty() { "{}" } else { text.as_str() };
+    let mut asked = look::members(text, &["route", "flow", "path", "request_id", "count"], FORM)?;
+    let count = match asked.remove("count") {
+        None => Some(1),
+        // Harmless: what is no such number is refused below.
+        Some(count) => count.as_u64().and_then(|count| usize::try_from(count).ok()),
+    };
+    let count = count.filter(|count| (1..=TRACES_MAX).contains(count));
+    let count = count.ok_or_else(|| look::unusable(FORM))?;
+    let mut member = |name: &str| match asked.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(look::unusable(FORM)),
+    };
+    let wish = TraceWish {
+        route: member("route")?,
+        flow: member("flow")?,
+        path: member("path")?,
+        request_id: member("request_id")?,
+        count,
+    };
+    control.telemetry().tracer().ask(wish);
+    Ok(Json(view::traces(control.telemetry().tracer())))
 }
 
 /// The revoked tokens.
@@ -250,7 +244,7 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}.", uri.path()))
 }
 
-fn problem(failure: Failure) -> Problem {
+pub(crate) fn problem(failure: Failure) -> Problem {
     match failure {
         Failure::Complaints(report) => {
             Problem::complaints(view::with_complaints(json!({}), "complaints", &report))
@@ -260,7 +254,11 @@ fn problem(failure: Failure) -> Problem {
             Problem::new(StatusCode::CONFLICT, failure.to_string())
         }
         Failure::Unfit(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, failure.to_string()),
-        Failure::NoBundle(_) => Problem::new(StatusCode::NOT_FOUND, failure.to_string()),
+        Failure::NoBundle(_) | Failure::NoGeneration(_) => {
+            Problem::new(StatusCode::NOT_FOUND, failure.to_string())
+        }
+        Failure::TooLarge(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, failure.to_string()),
+        Failure::Stale => Problem::new(StatusCode::PRECONDITION_FAILED, failure.to_string()),
         Failure::Internal(why) => internal(&why),
     }
 }

@@ -4,6 +4,7 @@
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
+use control::tls::{self, Accepted, ClientCertificate};
 use kit::clock::{self, Instant};
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tls::{Accepted, ClientCertificate};
+
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};

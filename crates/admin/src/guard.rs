@@ -76,6 +76,7 @@ pub(crate) async fn guard(
     if let Some(origin) = origin {
         cors::expose(origin, response.headers_mut());
     }
+    // Harmless: an id has visible ASCII characters alone.
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }

@@ -6,6 +6,10 @@ use control::Role;
 use serde_json::{Value, json};
 
 use crate::access;
+use crate::openapi_messages::{hub, hub_paths, queue_paths};
+use crate::openapi_requests::{
+    ask_trace, get_config, if_match, past, refusals, roll_back, set_log, set_target,
+};
 
 /// The OpenAPI document.
 pub(crate) fn document() -> Value {
@@ -22,26 +26,26 @@ pub(crate) fn document() -> Value {
             "/healthz": { "get": read("health", "Liveness", "application/json") },
             "/readyz": { "get": ready() },
             "/metrics": { "get": read("metrics", "All metrics, as OpenMetrics if `Accept` asks for it", "text/plain") },
-            "/config": {
-                "get": read("getConfig", "The configuration as it was written", "application/yaml"),
-                "put": change("putConfig", "Bring a configuration into service", "Changed"),
-            },
-            "/config/check": {
-                "post": change("checkConfig", "Check a configuration without a change", "Checked"),
-            },
-            "/config/diff": {
-                "post": change("compareConfig", "Compare a configuration with the one in service", "Compared"),
-            },
             "/bundles": { "get": read("bundles", "The bundles with their files", "application/json") },
             "/bundles/{name}": { "put": put_bundle(), "delete": delete_bundle() },
             "/plan": { "get": read("plan", "The configuration in service, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
+            "/upstreams/{name}": { "get": hub("upstream", "One upstream with the live state of its targets", "200", &["name"]) },
+            "/upstreams/{name}/targets/{id}": { "patch": set_target() },
+            "/flows": { "get": read("flows", "The flows with their numbers of runs and faults", "application/json") },
+            "/flows/{name}": { "get": hub("flow", "One flow with the runs, times and faults of its steps", "200", &["name"]) },
+            "/refusals": { "get": refusals() },
+            "/certificates": { "get": read("certificates", "The certificates that the gateway shows, with their ends", "application/json") },
+            "/log": {
+                "get": read("log", "The level of the program's log that was set, and its end", "application/json"),
+                "put": set_log(),
+            },
             "/revoked": { "get": read("revoked", "The revoked tokens", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
             "/trace": {
-                "get": read("trace", "The last trace of a message through a flow", "application/json"),
-                "post": read("askTrace", "Request a trace of the next message that runs through a flow", "application/json"),
+                "get": read("trace", "What traces are waited for, and the last ones; bodies need the role `write`", "application/json"),
+                "post": ask_trace(),
             },
             "/.well-known/jwks.json": { "get": read("ownKeys", "The public keys of the tokens that the gateway signs", "application/jwk-set+json") },
             "/openapi.json": { "get": read("openapi", "This document", "application/json") },
@@ -54,12 +58,13 @@ pub(crate) fn document() -> Value {
         },
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
-    let more = [hub_paths(), queue_paths()];
+    let more = [configuration_paths(), hub_paths(), queue_paths()];
     // Harmless: both are maps.
     let more = more.into_iter().filter_map(|more| more.as_object().cloned()).flatten();
     if let Some(paths) = paths {
         paths.extend(more);
         for (path, operations) in paths {
+            // Harmless: a path is a map of operations.
             for (method, operation) in operations.as_object_mut().into_iter().flatten() {
                 tell_access(path, method, operation);
             }
@@ -87,82 +92,32 @@ fn tell_access(path: &str, method: &str, operation: &mut Value) {
     }
 }
 
-/// The paths of hubs.
-fn hub_paths() -> Value {
+/// The paths of the configuration and its history.
+fn configuration_paths() -> Value {
     json!({
-        "/hubs": { "get": hub("hubs", "The hubs with their numbers of subscriptions and dead events, and the gateways that share their deliveries", "200", &[]) },
-        "/hubs/{name}": { "get": hub("hub", "One hub", "200", &["name"]) },
-        "/hubs/{name}/subscriptions": {
-            "get": hub("subscriptions", "Its subscriptions, a page at a time", "200", &["name", "after"]),
+        "/config": {
+            "get": get_config(),
+            "put": change("putConfig", "Bring a configuration into service", "Changed"),
         },
-        "/hubs/{name}/subscriptions/{id}": {
-            "delete": hub("removeSubscription", "Remove a subscription without verification", "204", &["name", "id"]),
+        "/config/check": {
+            "post": change("checkConfig", "Check a configuration without a change", "Checked"),
         },
-        "/hubs/{name}/dead": {
-            "get": hub("dead", "The events that could not be delivered, a page at a time", "200", &["name", "after"]),
-            "delete": hub("removeAllDead", "Delete all events that could not be delivered, and say how many (`removed`)", "200", &["name"]),
+        "/config/diff": {
+            "post": change("compareConfig", "Compare a configuration with the one in service", "Compared"),
         },
-        "/hubs/{name}/dead/retry": {
-            "post": hub("retryAllDead", "Deliver all such events again, with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
+        "/config/history": { "get": read("history", "The configurations that served, newest first", "application/json") },
+        "/config/history/{generation}": {
+            "get": past("past", "A configuration that served; its secrets are masked", "application/yaml", &["secrets"]),
         },
-        "/hubs/{name}/pause": {
-            "post": hub("pauseHub", "Begin no delivery until they are resumed", "204", &["name"]),
+        "/config/history/{generation}/diff": {
+            "get": past("pastDifferences", "The differences from it to another one, or to the one in service", "application/json", &["to"]),
         },
-        "/hubs/{name}/resume": {
-            "post": hub("resumeHub", "Resume the deliveries", "204", &["name"]),
-        },
-        "/hubs/{name}/dead/{id}": {
-            "get": hub("deadEvent", "Such an event: head, body, times and the fault of each attempt", "200", &["name", "id"]),
-            "delete": hub("removeDead", "Delete an event that could not be delivered", "204", &["name", "id"]),
-        },
-        "/hubs/{name}/dead/{id}/retry": {
-            "post": hub("retryDead", "Deliver such an event again, with all its attempts", "202", &["name", "id"]),
-        },
+        "/config/history/{generation}/rollback": { "post": roll_back() },
     })
 }
 
-/// The paths of queues and schedules.
-fn queue_paths() -> Value {
-    json!({
-        "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
-        "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
-        "/queues/{name}/messages": {
-            "get": hub("queuedMessages", "The messages that are not processed yet, a page at a time", "200", &["name", "after"]),
-        },
-        "/queues/{name}/pause": {
-            "post": hub("pauseQueue", "Begin no more messages of the queue, on any gateway, until it is resumed", "204", &["name"]),
-        },
-        "/queues/{name}/resume": {
-            "post": hub("resumeQueue", "Process the messages of the queue again", "204", &["name"]),
-        },
-        "/queues/{name}/dead": {
-            "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
-            "delete": hub("removeMessages", "Delete all messages that could not be processed, and say how many (`removed`)", "200", &["name"]),
-        },
-        "/queues/{name}/dead/retry": {
-            "post": hub("retryMessages", "Append all such messages to the queue again, in their order and with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
-        },
-        "/queues/{name}/dead/{id}": {
-            "get": hub("deadMessage", "Such a message with its head, the beginning of its body, its times and the fault of each attempt; secrets are masked", "200", &["name", "id"]),
-            "delete": hub("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
-        },
-        "/queues/{name}/dead/{id}/retry": {
-            "post": hub("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]),
-        },
-        "/schedules": { "get": hub("schedules", "The schedules with their times, and whether they are paused or running", "200", &[]) },
-        "/schedules/{name}/run": {
-            "post": hub("runSchedule", "Run the schedule now, also if it is paused; 409 while a run is under way", "202", &["name"]),
-        },
-        "/schedules/{name}/pause": {
-            "post": hub("pauseSchedule", "Skip the times of the schedule, on all gateways, until it is resumed", "204", &["name"]),
-        },
-        "/schedules/{name}/resume": {
-            "post": hub("resumeSchedule", "Run the schedule at its times again", "204", &["name"]),
-        },
-    })
-}
-
-fn read(id: &str, summary: &str, kind: &str) -> Value {
+/// An operation that reads.
+pub(crate) fn read(id: &str, summary: &str, kind: &str) -> Value {
     json!({
         "operationId": id,
         "summary": summary,
@@ -190,34 +145,6 @@ fn put_bundle() -> Value {
             "409": problem("There is no folder for bundles, it cannot be written, or the configuration cannot be brought into service"),
             "413": problem("The body is too large"),
             "422": problem("The archive is invalid, or the configuration cannot be used; `complaints` says where and why"),
-        },
-    })
-}
-
-/// An operation on hubs or queues. Its parameter `after` stands in the query, the others in the path.
-fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
-    let parameters = parameters.iter().map(|name| match *name {
-        "after" => json!({
-            "name": "after", "in": "query", "schema": { "type": "string" },
-            "description": "`next` of the page before",
-        }),
-        name => json!({
-            "name": name, "in": "path", "required": true, "schema": { "type": "string" },
-        }),
-    });
-    let content = match success {
-        "200" => json!({ "description": summary, "content": { "application/json": {} } }),
-        _ => json!({ "description": summary }),
-    };
-    json!({
-        "operationId": id,
-        "summary": summary,
-        "parameters": parameters.collect::<Vec<_>>(),
-        "responses": {
-            success: content,
-            "403": { "$ref": "#/components/responses/Forbidden" },
-            "404": problem("There is no such hub, queue, schedule, subscription, event or message"),
-            "503": problem("The store is not available or overloaded"),
         },
     })
 }
@@ -292,21 +219,24 @@ fn take_back() -> Value {
     })
 }
 
-fn change(id: &str, summary: &str, result: &str) -> Value {
+/// An operation that takes a configuration.
+pub(crate) fn change(id: &str, summary: &str, result: &str) -> Value {
     json!({
         "operationId": id,
         "summary": summary,
         "requestBody": {
             "required": true,
-            "content": { "application/yaml": { "schema": { "type": "string" } } },
+            "content": { "application/yaml": { "schema": { "type": "string" } }, "application/zip": {} },
         },
+        "parameters": [if_match()],
         "responses": {
             "200": {
                 "description": "Done",
                 "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{result}") } } },
             },
-            "400": problem("The body is not UTF-8 text"),
+            "400": problem("The body is not UTF-8 text, or `If-Match` cannot be read"),
             "403": { "$ref": "#/components/responses/Forbidden" },
+            "412": problem("Another configuration is in service than `If-Match` says"),
             "409": problem("The file cannot be written, or the configuration cannot be brought into service"),
             "413": problem("The body is too large"),
             "422": problem("The configuration cannot be used; `complaints` says where and why"),
@@ -314,7 +244,8 @@ fn change(id: &str, summary: &str, result: &str) -> Value {
     })
 }
 
-fn problem(description: &str) -> Value {
+/// An answer that says what is wrong.
+pub(crate) fn problem(description: &str) -> Value {
     json!({
         "description": description,
         "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },

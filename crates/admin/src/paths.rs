@@ -1,9 +1,9 @@
 //! The list of paths. A new path has to be described in `openapi.json` too; a test compares the two.
 
 use crate::text::ARCHIVE_BYTES_MAX;
-use crate::{answer, hubs, schedules};
+use crate::{answer, configuration, hubs, look, schedules};
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use control::Control;
 use std::sync::Arc;
 
@@ -16,15 +16,35 @@ pub(crate) fn status() -> [(&'static str, MethodRouter<Arc<Control>>); 3] {
     ]
 }
 
-pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 41] {
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, MethodRouter<Arc<Control>>)> {
+    own().into_iter().chain(of_messages())
+}
+
+/// Those of the gateway itself.
+fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 29] {
     [
         ("/", get(answer::page)),
         ("/healthz", get(answer::healthz)),
         ("/readyz", get(answer::readyz)),
         ("/metrics", get(answer::metrics)),
-        ("/config", get(answer::config).put(answer::put_config)),
-        ("/config/check", post(answer::check_config)),
-        ("/config/diff", post(answer::compare_config)),
+        (
+            "/config",
+            get(configuration::get)
+                .put(configuration::put)
+                .layer(DefaultBodyLimit::max(ARCHIVE_BYTES_MAX)),
+        ),
+        (
+            "/config/check",
+            post(configuration::check).layer(DefaultBodyLimit::max(ARCHIVE_BYTES_MAX)),
+        ),
+        (
+            "/config/diff",
+            post(configuration::compare).layer(DefaultBodyLimit::max(ARCHIVE_BYTES_MAX)),
+        ),
+        ("/config/history", get(configuration::history)),
+        ("/config/history/{generation}", get(configuration::past)),
+        ("/config/history/{generation}/diff", get(configuration::past_differences)),
+        ("/config/history/{generation}/rollback", post(configuration::roll_back)),
         ("/bundles", get(answer::bundles)),
         (
             "/bundles/{name}",
@@ -35,6 +55,25 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 41] {
         ("/plan", get(answer::plan)),
         ("/routes", get(answer::routes)),
         ("/upstreams", get(answer::upstreams)),
+        ("/upstreams/{name}", get(look::upstream)),
+        ("/upstreams/{name}/targets/{id}", patch(look::set_target)),
+        ("/flows", get(look::flows)),
+        ("/flows/{name}", get(look::flow)),
+        ("/refusals", get(look::refusals)),
+        ("/certificates", get(look::certificates)),
+        ("/log", get(look::log).put(look::set_log)),
+        ("/revoked", get(answer::revoked).post(answer::revoke)),
+        ("/revoked/{jti}", delete(answer::take_back)),
+        ("/trace", get(answer::trace).post(answer::ask_trace)),
+        ("/.well-known/jwks.json", get(answer::own_keys)),
+        ("/openapi.json", get(answer::openapi)),
+        ("/schema.json", get(answer::schema)),
+    ]
+}
+
+/// Those of hubs, queues and schedules.
+fn of_messages() -> [(&'static str, MethodRouter<Arc<Control>>); 23] {
+    [
         ("/hubs", get(hubs::all)),
         ("/hubs/{name}", get(hubs::one)),
         ("/hubs/{name}/subscriptions", get(hubs::subscriptions)),
@@ -58,11 +97,5 @@ pub(crate) fn all() -> [(&'static str, MethodRouter<Arc<Control>>); 41] {
         ("/schedules/{name}/run", post(schedules::run)),
         ("/schedules/{name}/pause", post(schedules::pause)),
         ("/schedules/{name}/resume", post(schedules::resume)),
-        ("/revoked", get(answer::revoked).post(answer::revoke)),
-        ("/revoked/{jti}", delete(answer::take_back)),
-        ("/trace", get(answer::trace).post(answer::ask_trace)),
-        ("/.well-known/jwks.json", get(answer::own_keys)),
-        ("/openapi.json", get(answer::openapi)),
-        ("/schema.json", get(answer::schema)),
     ]
 }

@@ -276,7 +276,7 @@ async fn the_description_has_the_paths_and_methods_there_are() {
     let api = Api::start().await;
     let document = api.json("/openapi.json").await;
     let described = document["paths"].as_object().unwrap();
-    let paths: BTreeSet<&str> = paths::all().iter().map(|(path, _)| *path).collect();
+    let paths: BTreeSet<&str> = paths::all().map(|(path, _)| path).collect();
     assert_eq!(described.keys().map(String::as_str).collect::<BTreeSet<_>>(), paths);
     let mut ids = BTreeSet::new();
     for (path, methods) in described {

@@ -4,6 +4,7 @@ use crate::problem::Problem;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
+use control::Sent;
 use std::time::Duration;
 
 /// The largest configuration that a client can send: 5,000 routes are about one megabyte.
@@ -29,6 +30,33 @@ impl<S: Send + Sync> FromRequest<S> for Text {
     }
 }
 
+/// A configuration, as a text or as an archive, by its content type.
+#[derive(Debug)]
+pub(crate) struct Configuration(pub(crate) Sent);
+
+impl<S: Send + Sync> FromRequest<S> for Configuration {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Configuration, Problem> {
+        // Harmless: a content type that is not text is not that of an archive.
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let is_archive = kind.is_some_and(|kind| {
+            let kind = kind.split(';').next().unwrap_or_default().trim();
+            kind.eq_ignore_ascii_case("application/zip")
+        });
+        match is_archive {
+            true => {
+                let Archive(bytes) = Archive::from_request(request, state).await?;
+                Ok(Configuration(Sent::Archive(bytes)))
+            }
+            false => {
+                let Text(text) = Text::from_request(request, state).await?;
+                Ok(Configuration(Sent::Text(text)))
+            }
+        }
+    }
+}
+
 /// The whole body as bytes.
 #[derive(Debug)]
 pub(crate) struct Archive(pub(crate) Vec<u8>);
@@ -48,13 +76,21 @@ async fn body<S: Send + Sync>(
 ) -> Result<Bytes, Problem> {
     // Checked by the announced length, before a byte is read. A body without a length is cut off at the same bound.
     if length(request.headers()).is_some_and(|length| length > bytes_max) {
-        let detail = format!("The body is larger than {bytes_max} bytes.");
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+        return Err(too_large(bytes_max));
     }
     let body = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state)).await;
     let body = body
         .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?;
-    body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    match body.len() > bytes_max {
+        true => Err(too_large(bytes_max)),
+        false => Ok(body),
+    }
+}
+
+fn too_large(bytes_max: usize) -> Problem {
+    let detail = format!("The body is larger than {bytes_max} bytes.");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }
 
 fn length(headers: &HeaderMap) -> Option<usize> {

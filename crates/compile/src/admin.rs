@@ -3,17 +3,35 @@
 use std::path::PathBuf;
 
 use config::{AdminRole, AdminTls, AdminUser, At, Config, FilePath, LogTo, Report, Spanned};
-use plan::{Admin, AdminProof, AuditSink, Plan, Role, StatusListener};
+use plan::{Admin, AdminProof, AuditSink, Plan, Role, ShownCertificate, StatusListener};
 use tls::{Server, ServerSpec, Subject, Version};
 
-use crate::files;
+use crate::{certificates, files, listeners};
 
-/// The admin API. Its socket is opened once, so a plan keeps the address and the TLS settings of the one before.
+/// What a plan has for operators.
+pub(crate) struct ForOperators {
+    pub(crate) admin: Option<Admin>,
+    pub(crate) status: Option<StatusListener>,
+    pub(crate) audit_log: AuditSink,
+    pub(crate) certificates: Vec<ShownCertificate>,
+}
+
+/// All that a plan has for operators.
 pub(crate) fn compile(
     config: &Config,
     previous: Option<&Plan>,
     report: &mut Report,
-) -> Option<Admin> {
+) -> ForOperators {
+    ForOperators {
+        admin: running(config, previous, report),
+        status: status(config, report),
+        audit_log: audit_log(config, report),
+        certificates: certificates::shown(config, report),
+    }
+}
+
+/// The admin API. Its socket is opened once, so a plan keeps the address and the TLS settings of the one before.
+fn running(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Option<Admin> {
     let written = config.admin.as_ref().and_then(|written| admin(written, report));
     let Some(previous) = previous else { return written };
     let at = config.admin.as_ref().map_or(At::file(0), |admin| admin.address.at);
@@ -53,7 +71,8 @@ fn admin(written: &config::Admin, report: &mut Report) -> Option<Admin> {
     let origins = written.origins.iter().filter_map(|origin| self::origin(origin, report));
     let origins = origins.collect();
     let hosts = written.hosts.iter().filter_map(|host| self::host(host, report)).collect();
-    Some(Admin { address: written.address.value.0, tls, users, origins, hosts })
+    let history_max = listeners::count(written.history.get());
+    Some(Admin { address: written.address.value.0, tls, users, origins, hosts, history_max })
 }
 
 /// An address that others can reach has to be protected.
@@ -220,7 +239,7 @@ fn host(written: &Spanned<String>, report: &mut Report) -> Option<String> {
 }
 
 /// The socket for probes and scrapers.
-pub(crate) fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
+fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
     let written = config.status.as_ref()?;
     let tls = match &written.tls {
         Some(tls) => {
@@ -233,7 +252,7 @@ pub(crate) fn status(config: &Config, report: &mut Report) -> Option<StatusListe
 }
 
 /// The destination of the audit log.
-pub(crate) fn audit_log(config: &Config, report: &mut Report) -> AuditSink {
+fn audit_log(config: &Config, report: &mut Report) -> AuditSink {
     let Some(log) = &config.telemetry.audit_log else { return AuditSink::Own };
     match &log.to.value {
         LogTo::Stdout => AuditSink::Stdout,

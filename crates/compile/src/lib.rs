@@ -12,6 +12,7 @@
 mod admin;
 mod apis;
 mod cases;
+mod certificates;
 mod client_lines;
 mod destinations;
 mod explain;
@@ -39,6 +40,7 @@ mod templates;
 mod upstream_targets;
 mod upstreams;
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +48,7 @@ use std::time::Duration;
 use config::{At, Config, LoadedConfig, LogFormat, LogTo, MemoryLimit, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
-use plan::{AccessLogSettings, Plan};
+use plan::{AccessLogSettings, FlowOutline, Plan};
 
 use policy_builder::PolicyBuilder;
 
@@ -92,14 +94,13 @@ pub fn compile(
     cases::check(config, &builder.all_upstream_names(), &mut report);
     let schedules = schedules::compile(config, &flows, &mut builder, &mut report);
     let access_log = access_log(config, &mut report);
-    let admin = admin::compile(config, previous, &mut report);
-    let status = admin::status(config, &mut report);
-    let audit_log = admin::audit_log(config, &mut report);
+    let operators = admin::compile(config, previous, &mut report);
     if report.has_errors() {
         return Err(report);
     }
 
     let generation = builder.generation;
+    let outlines = flow_outlines(&flows, std::mem::take(&mut builder.flow_steps));
     let (revoked, own_keys) = (builder.tokens.revoked.clone(), builder.tokens.publish());
     upstreams.extend(builder.made());
     let store = std::mem::take(&mut builder.store).finish(telemetry);
@@ -114,6 +115,8 @@ pub fn compile(
         table,
         unchanged_since,
         schedules,
+        flows: outlines,
+        shown_certificates: operators.certificates,
         hubs: hubs.all().cloned().collect(),
         queues,
         background,
@@ -125,13 +128,27 @@ pub fn compile(
         memory: memory(config.limits.memory),
         drain: config.shutdown.drain,
         drain_delay,
-        admin,
-        status,
-        audit_log,
+        admin: operators.admin,
+        status: operators.status,
+        audit_log: operators.audit_log,
         access_log,
         alive: telemetry.reload().plan_alive(),
     };
     Ok(CompiledPlan { plan, warnings })
+}
+
+/// The flows by name, each with the labels of its steps.
+fn flow_outlines(flows: &flows::Flows, steps: Vec<(String, String)>) -> Vec<FlowOutline> {
+    let mut outlines: BTreeMap<String, Vec<String>> =
+        flows.names().map(|name| (name.to_owned(), Vec::new())).collect();
+    for (flow, label) in steps {
+        let labels = outlines.entry(flow).or_default();
+        // A flow that several others run is compiled once for each.
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    outlines.into_iter().map(|(name, steps)| FlowOutline { name, steps }).collect()
 }
 
 /// How long listeners stay open once the gateway is not ready. `drain` is the key's place of before.

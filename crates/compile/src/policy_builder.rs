@@ -38,6 +38,8 @@ pub(crate) struct PolicyBuilder<'p> {
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
     /// The machine for stylesheets of XSLT 2.0 and 3.0, once one asked for it.
     pub(crate) saxon: Option<Result<Arc<saxon::Engine>, saxon::Unavailable>>,
+    /// The steps of flows in the order in which they are compiled: the flow, and the label of the step.
+    pub(crate) flow_steps: Vec<(String, String)>,
 }
 
 impl<'p> PolicyBuilder<'p> {
@@ -61,6 +63,7 @@ impl<'p> PolicyBuilder<'p> {
             outlets: HashMap::new(),
             documents: HashMap::new(),
             saxon: None,
+            flow_steps: Vec::new(),
         }
     }
 

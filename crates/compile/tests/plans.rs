@@ -112,6 +112,7 @@ fn the_whole_in_words() {
           origins: []
           hosts: []
           open: false
+          history: 50
         workers: 2
         limits:
           memory: "60%"

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::excerpt::{is_secret, secrets_in};
+use crate::excerpt::secrets_in;
 use crate::hidden::PEM;
 use crate::load::{LoadedConfig, read_again};
 use crate::report::{At, Report, Source, Sources};
@@ -22,6 +22,10 @@ const FREE_MAPS: &[&str] = &["headers", "set", "add", "query", "parameters", "tr
 const CREDENTIAL_HEADERS: &[&str] =
     &["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
+/// Words in the names of headers and parameters with credentials.
+const CREDENTIAL_WORDS: &[&str] =
+    &["password", "secret", "token", "apikey", "api-key", "api_key", "credential"];
+
 /// The texts of the sources without what is secret in them, in their order.
 pub fn masked(sources: &Sources) -> Vec<String> {
     let loaded = read_again(sources);
@@ -31,12 +35,13 @@ pub fn masked(sources: &Sources) -> Vec<String> {
 
 fn masked_text(loaded: &LoadedConfig, file: u32, text: &str) -> String {
     let Some(scalars) = scalars(text, file) else { return unreadable(loaded) };
+    // Harmless: what is not secret stays.
     let mut hidden: Vec<_> = scalars
         .iter()
         .filter_map(|scalar| Some((scalar.range.clone(), mask(loaded, scalar)?)))
         .collect();
     hidden.sort_by_key(|(range, _)| range.start);
-    let shown = comments_masked(&replaced(text, &hidden));
+    let shown = comments_masked(&replaced(text, &hidden), file);
     // What cannot be read any more may show what it should not.
     let count = |text: &str| self::scalars(text, file).map(|scalars| scalars.len());
     match count(&shown) == Some(scalars.len()) {
@@ -92,7 +97,8 @@ fn is_credential(path: &[String]) -> bool {
     let mut names = names.map(String::as_str);
     let Some(name) = names.next() else { return false };
     let lower = name.to_ascii_lowercase();
-    let looks = CREDENTIAL_HEADERS.contains(&&*lower) || is_secret(name);
+    let looks = CREDENTIAL_HEADERS.contains(&&*lower)
+        || CREDENTIAL_WORDS.iter().any(|word| lower.contains(word));
     looks && names.any(|holder| FREE_MAPS.contains(&holder))
 }
 
@@ -117,14 +123,21 @@ fn without_users(text: &str) -> Option<String> {
     found.then_some(shown)
 }
 
-/// Comments may have been keys.
-fn comments_masked(text: &str) -> String {
-    let line = |line: &str| match line.trim_start().starts_with('#') {
-        true => {
-            let hidden = secrets_in(line).into_iter().map(|range| (range, MASK.to_owned()));
-            replaced(line, &hidden.collect::<Vec<_>>())
+/// Comments may have been keys. Lines of a value may look like comments, and stay.
+fn comments_masked(text: &str, file: u32) -> String {
+    let Some(scalars) = scalars(text, file) else { return text.to_owned() };
+    let is_value = |at: usize| scalars.iter().any(|scalar| scalar.range.contains(&at));
+    let mut begin = 0;
+    let line = |line: &str| {
+        let at = begin;
+        begin += line.len();
+        match line.trim_start().starts_with('#') && !is_value(at) {
+            true => {
+                let hidden = secrets_in(line).into_iter().map(|range| (range, MASK.to_owned()));
+                replaced(line, &hidden.collect::<Vec<_>>())
+            }
+            false => line.to_owned(),
         }
-        false => line.to_owned(),
     };
     text.split_inclusive('\n').map(line).collect()
 }
@@ -167,6 +180,7 @@ impl<'s> Known<'s> {
     fn of(sources: &'s Sources) -> Known<'s> {
         let texts = (0..).zip(sources.iter());
         let all = texts.flat_map(|(file, source)| {
+            // Harmless: what serves can be read.
             let scalars = scalars(&source.text, file).unwrap_or_default();
             scalars.into_iter().map(|scalar| (scalar.path.clone(), (scalar, &*source.text)))
         });
@@ -219,7 +233,10 @@ routes:
     policies:
       - api_key: { header: x-key, keys: { ann: literal-4 } }
       - headers: { request: { set: { authorization: Bearer literal-5, x-plain: shown } } }
-    respond: { body: shown }
+    respond:
+      body: |
+        # token: a-line-of-a-value
+        shown
   s: { match: { path: /s }, policies: [ { redirect: { to: \"https://u:literal-6@a.test/x\" } } ] }
 store:
   postgres: |
@@ -230,7 +247,12 @@ store:
     fn what_is_secret_is_masked_and_put_back() {
         let shown = masked(&sources(TEXT)).remove(0);
         assert!(!shown.contains("literal") && !shown.contains("commented-secret"), "{shown}");
-        assert!(shown.contains("x-plain: shown") && shown.contains("${file:b}"), "{shown}");
+        assert!(
+            shown.contains("# token: a-line-of-a-value")
+                && shown.contains("x-plain: shown")
+                && shown.contains("${file:b}"),
+            "{shown}"
+        );
         assert!(
             shown.contains("header: x-key") && shown.contains("https://***@a.test/x"),
             "{shown}"

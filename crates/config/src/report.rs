@@ -155,6 +155,17 @@ impl Sources {
 }
 
 impl Report {
+    /// The same report about files that are named as they are seen from a folder.
+    pub fn relative_to(mut self, folder: &std::path::Path) -> Report {
+        let below = |source: &Source| {
+            let name = std::path::Path::new(&source.name).strip_prefix(folder);
+            let name = name.map_or_else(|_| source.name.clone(), |name| name.display().to_string());
+            Source { name, ..source.clone() }
+        };
+        self.sources = Sources::new(self.sources.iter().map(below).collect());
+        self
+    }
+
     /// An empty report about these files.
     pub fn new(sources: Sources) -> Self {
         Self { sources, ..Self::default() }

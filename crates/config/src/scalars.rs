@@ -95,6 +95,7 @@ fn indicator(text: &str, begin: usize) -> Option<usize> {
     let before = text.get(..begin)?.trim_end();
     let line = before.rfind('\n').map_or(0, |end| end + 1);
     let head = before.get(line..)?;
+    // Harmless: a mark that is not there has no place.
     let found = [" |", " >"].iter().filter_map(|mark| head.find(mark)).min()?;
     Some(line + found + 1)
 }
@@ -111,6 +112,7 @@ fn step(open: &mut [Open]) {
 fn path(open: &[Open]) -> Vec<String> {
     let part = |open: &Open| match open {
         Open::List(index) => index.to_string(),
+        // Harmless: a value has a key.
         Open::Map(key) => key.clone().unwrap_or_default(),
     };
     open.iter().map(part).collect()

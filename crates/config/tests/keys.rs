@@ -354,7 +354,8 @@ fn every_key() {
                 "users": {},
                 "origins": [],
                 "hosts": [],
-                "open": false
+                "open": false,
+                "history": 50
               },
               "workers": 2,
               "limits": {

@@ -47,6 +47,7 @@ impl Control {
         self: &Arc<Self>,
         name: String,
         archive: Vec<u8>,
+        by: String,
     ) -> Result<(Outcome, Vec<String>), Failure> {
         let control = self.clone();
         let notes = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -59,7 +60,7 @@ impl Control {
             let unpacked = blocking(move || stage(&archive, &unpacking)).await?;
             let UnpackedBundle { notes } = unpacked.map_err(Failure::Unfit)?;
             *lock(&kept) = notes;
-            control.swap(place, Some(staged)).await
+            control.swap(place, Some(staged), &by).await
         };
         let outcome = to_the_end(change).await?;
         let notes = std::mem::take(&mut *lock(&notes));
@@ -67,7 +68,7 @@ impl Control {
     }
 
     /// Takes a bundle out of service. If the configuration is not complete without it, it stays.
-    pub async fn take_out(self: &Arc<Self>, name: String) -> Result<Outcome, Failure> {
+    pub async fn take_out(self: &Arc<Self>, name: String, by: String) -> Result<Outcome, Failure> {
         let control = self.clone();
         let change = async move {
             let _turn = control.turn.lock().await;
@@ -75,7 +76,7 @@ impl Control {
             if !place.is_dir() {
                 return Err(Failure::NoBundle(name));
             }
-            control.swap(place, None).await
+            control.swap(place, None, &by).await
         };
         to_the_end(change).await
     }
@@ -101,12 +102,17 @@ impl Control {
     }
 
     /// Moves a bundle to its place, or away from it, and puts the configuration of then into service.
-    async fn swap(&self, place: PathBuf, staged: Option<PathBuf>) -> Result<Outcome, Failure> {
+    async fn swap(
+        &self,
+        place: PathBuf,
+        staged: Option<PathBuf>,
+        by: &str,
+    ) -> Result<Outcome, Failure> {
         let folder = place.parent().unwrap_or(Path::new("")).to_owned();
         let swap = blocking(move || Swap::begin(place, staged.as_deref())).await?;
         let swap = swap.map_err(|error| unusable(&error))?;
         let input = self.files();
-        let result = self.change(input).await;
+        let result = self.change(input, by).await;
         let keeps = result.is_ok();
         let ended = blocking(move || if keeps { swap.keep() } else { swap.undo() }).await?;
         if let Err(error) = ended {

@@ -2,16 +2,22 @@
 //! becomes the current one; or it is refused with every complaint, and the last good plan stays in service.
 //!
 //! A change comes from the files ([`Control::watch`]), from a signal ([`Control::reload`]) or from the admin API
-//! ([`Control::apply_text`]). Changes are handled one at a time. Nothing here sees a request.
+//! ([`Control::put`]). Changes are handled one at a time. Nothing here sees a request.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod build;
 mod bundles;
+mod changes;
 mod compiler;
 mod file;
+mod history;
 mod hubs;
+mod log_level;
+mod place;
 mod schedules;
 mod status;
+mod targets;
 mod unpack;
 pub mod view;
 mod watch;
@@ -21,22 +27,28 @@ mod watched;
 mod tests;
 
 pub use bundles::Bundle;
+pub use changes::{Condition, Demand, Sent};
 pub use config::{Report, json_schema, json_text};
+pub use history::HistoryEntry;
 pub use hubs::HubFailure;
+pub use log_level::{LOG_LEVEL_MAX, SetLevel};
 pub use plan::{Admin, AuditSink, Plan, Role, StatusListener};
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
 pub use status::{FailedAttempt, Status};
+pub use tls;
 pub use watch::POLL_EVERY;
 
 use build::{Built, Input};
 use compiler::Compiler;
-use config::{Difference, Sources};
+use config::Sources;
 use file::Draft;
+use history::History;
+use log_level::LogLevel;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use telemetry::Telemetry;
@@ -69,6 +81,10 @@ pub struct Control {
     turn: tokio::sync::Mutex<()>,
     compiler: Compiler,
     draining: AtomicBool,
+    history: Arc<History>,
+    log_level: LogLevel,
+    /// The number of differences that the last change made.
+    changes: AtomicUsize,
 }
 
 /// The plan in service and its sources.
@@ -121,6 +137,12 @@ pub enum Failure {
     Unfit(String),
     /// There is no bundle of this name.
     NoBundle(String),
+    /// The archive is too large, for this reason.
+    TooLarge(String),
+    /// Another configuration is in service than the one that was to be changed.
+    Stale,
+    /// The history has no such generation.
+    NoGeneration(u64),
     /// A defect of ours.
     Internal(String),
 }
@@ -132,7 +154,15 @@ impl Control {
         if let Some(folder) = config::folder_of_bundles(path) {
             bundles::recover(&folder);
         }
-        let (built, files, telemetry) = build::first(path)?;
+        if path.is_dir() {
+            changes::recover(path);
+        }
+        let (mut built, files, telemetry) = build::first(path)?;
+        let history = Arc::new(History::open(path));
+        if let Some(plan) = Arc::get_mut(&mut built.plan) {
+            let hash = built.contents.as_ref().map_or_else(String::new, Contents::name);
+            plan.generation = history.first_generation(&hash);
+        }
         let current = Current::new(built);
         current.count(&telemetry);
         Ok(Arc::new(Control {
@@ -145,12 +175,16 @@ impl Control {
             turn: tokio::sync::Mutex::default(),
             compiler: Compiler::default(),
             draining: AtomicBool::new(false),
+            history,
+            log_level: LogLevel::default(),
+            changes: AtomicUsize::new(0),
         }))
     }
 
-    /// Logs that the first plan is in service.
+    /// Logs that the first plan is in service, and keeps it in the history.
     pub fn announce(&self) {
         self.current().announce();
+        self.keep_first();
     }
 
     /// The plan in service.
@@ -184,9 +218,9 @@ impl Control {
         &self.telemetry
     }
 
-    /// The configuration in service as it was written: references to secrets are references. The files of a folder follow one
-    /// another, each below a comment with its name.
-    pub fn config_text(&self) -> String {
+    /// The configuration in service as it was written, secrets included. The files of a folder follow one another, each below a
+    /// comment with its name.
+    fn config_text(&self) -> String {
         let sources = self.current().sources.clone();
         if !self.path.is_dir() {
             // Those behind it are of bundles.
@@ -221,7 +255,7 @@ impl Control {
     /// away: half a swap would leave the workers with another plan than everyone else.
     pub async fn reload(self: &Arc<Self>) -> Result<Outcome, Failure> {
         let control = self.clone();
-        to_the_end(async move { control.take_turn(None).await }).await
+        to_the_end(async move { control.take_turn("signal").await }).await
     }
 
     /// The same for files that somebody has just changed. A certificate and a key that do not belong together are no outcome yet where
@@ -231,7 +265,7 @@ impl Control {
         // Once begun it runs to its end, as a reload does.
         let turn = to_the_end(async move {
             let _turn = control.turn.lock().await;
-            let result = control.look().await;
+            let result = control.look("file").await;
             let half = matches!(&result, Err(Failure::Complaints(report)) if compile::is_half_a_pair(report));
             if !(waits && half) {
                 control.note(&result);
@@ -240,27 +274,6 @@ impl Control {
         });
         // Harmless: the turn itself does not fail, and notes what does.
         turn.await.unwrap_or_default()
-    }
-
-    /// Puts a text into service, and writes it to the program's file, so that it survives a restart. Once begun it runs to its
-    /// end, as [`Control::reload`] does.
-    pub async fn apply_text(self: &Arc<Self>, text: String) -> Result<Outcome, Failure> {
-        let control = self.clone();
-        to_the_end(async move { control.take_turn(Some(text)).await }).await
-    }
-
-    /// All complaints about a text, without putting it into service.
-    pub async fn check_text(&self, text: String) -> Result<Report, Failure> {
-        let input = Input::Text(text, self.place_of_text());
-        blocking(move || build::check(&input)).await
-    }
-
-    /// The differences a text would make, without putting it into service.
-    pub async fn compare_text(&self, text: String) -> Result<Vec<Difference>, Failure> {
-        let sources = self.current().sources.clone();
-        let input = Input::Text(text, self.place_of_text());
-        let found = blocking(move || build::differences(&sources, &input)).await?;
-        found.map_err(Failure::Complaints)
     }
 
     /// The place of a text that is only checked: relative paths in it start where those of the files do.
@@ -277,31 +290,28 @@ impl Control {
         Err(Failure::Unwritable(why))
     }
 
-    /// One change, of a text or of the files.
-    async fn take_turn(&self, text: Option<String>) -> Result<Outcome, Failure> {
+    /// One look at the files.
+    async fn take_turn(&self, by: &str) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
-        let result = match text {
-            Some(text) => self.apply(text).await,
-            None => self.look().await,
-        };
+        let result = self.look(by).await;
         self.note(&result);
         result
     }
 
-    async fn look(&self) -> Result<Outcome, Failure> {
+    async fn look(&self, by: &str) -> Result<Outcome, Failure> {
         if self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
         let Some(UnsavedText { file, .. }) = self.current().unwritten.clone() else {
-            return self.change(self.files()).await;
+            return self.change(self.files(), by).await;
         };
         if blocking(move || file.again() != file).await? {
             tracing::warn!(
                 "the configuration that could not be written is given up: its file has changed"
             );
-            return self.change(Input::Path(self.path.clone())).await;
+            return self.change(Input::Path(self.path.clone()), by).await;
         }
-        let outcome = self.change(self.files()).await?;
+        let outcome = self.change(self.files(), by).await?;
         tracing::warn!(
             file = %self.path.display(),
             "it is the configuration that could not be written to its file, and a restart loses it"
@@ -317,13 +327,13 @@ impl Control {
         }
     }
 
-    async fn apply(&self, text: String) -> Result<Outcome, Failure> {
+    async fn apply(&self, text: String, by: &str) -> Result<Outcome, Failure> {
         self.only_file()?;
         let is_written = self.current().unwritten.is_none();
         if is_written && self.config_text() == text && self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
-        self.change(Input::Text(text, self.path.clone())).await
+        self.change(Input::Text(text, self.path.clone()), by).await
     }
 
     /// True if the files are the same as when the current plan was compiled.
@@ -334,8 +344,9 @@ impl Control {
 
     /// Compiles, publishes, and makes the plan current. A text is written beside the file just before and renamed just after.
     /// So a full disk refuses it before anything has happened.
-    async fn change(&self, input: Input) -> Result<Outcome, Failure> {
+    async fn change(&self, input: Input, by: &str) -> Result<Outcome, Failure> {
         let input = Arc::new(input);
+        let before = self.current().sources.clone();
         let built = self.compile(input.clone()).await?;
         let source = input.clone();
         let draft = blocking(move || source.draft()).await?.map_err(unwritable)?;
@@ -351,6 +362,7 @@ impl Control {
         *lock(&self.current) = current;
         // From here on the plan is in service, whatever happens to the file.
         let placed = blocking(move || draft.map_or(Ok(()), Draft::replace)).await;
+        self.keep(before, by).await;
         let unwritten = match placed {
             Ok(Ok(())) => return Ok(Outcome::Serving(generation)),
             Ok(Err(error)) => error.to_string(),
@@ -460,6 +472,11 @@ impl fmt::Display for Failure {
             }
             Failure::Unfit(why) => write!(f, "the bundle is unfit: {why}"),
             Failure::NoBundle(name) => write!(f, "there is no bundle {name}"),
+            Failure::TooLarge(why) => f.write_str(why),
+            Failure::Stale => f.write_str("another configuration is in service by now"),
+            Failure::NoGeneration(number) => {
+                write!(f, "the history has no configuration {number}")
+            }
             Failure::Internal(why) => write!(f, "a defect of the gateway: {why}"),
         }
     }

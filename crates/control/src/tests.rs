@@ -138,7 +138,7 @@ async fn a_plan_that_cannot_be_published_does_not_serve() {
     rig.broken.store(true, Relaxed);
     rig.write(&yaml("two"));
     assert!(matches!(rig.control.reload().await, Err(Failure::Unpublished(_))));
-    assert!(matches!(rig.control.apply_text(yaml("three")).await, Err(Failure::Unpublished(_))));
+    assert!(matches!(apply(&rig.control, yaml("three")).await, Err(Failure::Unpublished(_))));
     assert_eq!(rig.serves(), serving(1, "one"));
     let text = fs::read_to_string(rig.at("tidegate.yaml")).unwrap();
     assert_eq!(text, yaml("two"), "the file is as the operator left it");
@@ -150,8 +150,8 @@ async fn a_plan_that_cannot_be_published_does_not_serve() {
 #[tokio::test]
 async fn a_text_serves_and_stands_in_the_file() {
     let rig = Rig::new();
-    assert_eq!(rig.control.apply_text(yaml("one")).await.unwrap(), Outcome::Unchanged(1));
-    assert_eq!(rig.control.apply_text(yaml("two")).await.unwrap(), Outcome::Serving(2));
+    assert_eq!(apply(&rig.control, yaml("one")).await.unwrap(), Outcome::Unchanged(1));
+    assert_eq!(apply(&rig.control, yaml("two")).await.unwrap(), Outcome::Serving(2));
     assert_eq!(rig.serves(), serving(2, "two"));
     assert_eq!(fs::read_to_string(rig.at("tidegate.yaml")).unwrap(), yaml("two"));
     assert_eq!(rig.control.config_text(), yaml("two"));
@@ -162,7 +162,7 @@ async fn a_text_serves_and_stands_in_the_file() {
     );
 
     assert!(matches!(
-        rig.control.apply_text("routes: 7".to_owned()).await,
+        apply(&rig.control, "routes: 7".to_owned()).await,
         Err(Failure::Complaints(_))
     ));
     assert_eq!(fs::read_to_string(rig.at("tidegate.yaml")).unwrap(), yaml("two"));
@@ -181,7 +181,7 @@ async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
         Box::pin(async { Ok(()) })
     });
     let control = Control::start(&path, publish).unwrap_or_else(|report| panic!("{report}"));
-    let outcome = control.apply_text(yaml("two")).await.unwrap();
+    let outcome = apply(&control, yaml("two")).await.unwrap();
     assert!(
         matches!(&outcome, Outcome::Unwritten(2, why) if why.contains("directory")),
         "{outcome:?}"
@@ -207,7 +207,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     });
     let control = Control::start(&path, publish).unwrap_or_else(|report| panic!("{report}"));
     let text = yaml("\"${file:secret}\"");
-    let outcome = control.apply_text(text.clone()).await.unwrap();
+    let outcome = apply(&control, text.clone()).await.unwrap();
     assert!(matches!(outcome, Outcome::Unwritten(2, _)), "{outcome:?}");
     assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(2));
     let hash = control.status().hash;
@@ -227,7 +227,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     assert_eq!(control.reload().await.unwrap(), Outcome::Unchanged(5));
 
     // A repeated request tries again.
-    let outcome = control.apply_text(text.clone()).await.unwrap();
+    let outcome = apply(&control, text.clone()).await.unwrap();
     assert!(matches!(outcome, Outcome::Unwritten(6, _)), "{outcome:?}");
 
     fs::write(&path, yaml("five")).unwrap();
@@ -243,14 +243,14 @@ async fn a_text_is_compared_with_a_folder() {
     fs::write(folder.path().join("a.yaml"), yaml("one")).unwrap();
     let path = folder.path().to_owned();
     let rig = start(&path, folder);
-    assert_eq!(rig.control.compare_text(yaml("one")).await.unwrap(), []);
-    let found = rig.control.compare_text(yaml("two")).await.unwrap();
+    assert_eq!(rig.control.compare(Sent::Text(yaml("one"))).await.unwrap().0, []);
+    let found = rig.control.compare(Sent::Text(yaml("two"))).await.unwrap().0;
     assert_eq!(
         found.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(),
         ["routes.hello.respond.body"]
     );
     fs::write(rig.at("body"), "three").unwrap();
-    let beside = rig.control.check_text(yaml("\"${file:body}\"")).await.unwrap();
+    let beside = rig.control.check(Sent::Text(yaml("\"${file:body}\""))).await.unwrap();
     assert!(beside.is_empty(), "{beside}");
 }
 
@@ -269,9 +269,9 @@ async fn a_link_that_leads_nowhere_is_a_mistake_of_a_folder() {
 #[tokio::test]
 async fn a_check_changes_nothing() {
     let rig = Rig::new();
-    assert!(!rig.control.check_text(yaml("two")).await.unwrap().has_errors());
+    assert!(!rig.control.check(Sent::Text(yaml("two"))).await.unwrap().has_errors());
     let text = "listen: {}\nnonsense: 1\nroutes: { a: { match: { path: /a }, upstream: b } }";
-    let report = rig.control.check_text(text.to_owned()).await.unwrap();
+    let report = rig.control.check(Sent::Text(text.to_owned())).await.unwrap();
     assert!(report.errors().count() >= 2, "{report}");
     assert_eq!(rig.serves(), serving(1, "one"));
     assert!(rig.control.status().last_failed.is_none());
@@ -290,7 +290,7 @@ async fn a_folder_is_shown_whole_and_not_written_to() {
     let rig = start(&path, folder);
     let text = rig.control.config_text();
     assert!(text.contains(&all) && text.contains(&routes) && text.contains("b.yaml\n"), "{text}");
-    assert!(matches!(rig.control.apply_text(yaml("two")).await, Err(Failure::Unwritable(_))));
+    assert!(matches!(apply(&rig.control, yaml("two")).await, Err(Failure::Unwritable(_))));
 
     fs::write(rig.at("b.yaml"), routes.replace("one", "two")).unwrap();
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Serving(2));
@@ -395,7 +395,7 @@ async fn a_change_is_seen_within_a_second() {
 #[tokio::test]
 async fn a_change_ends_even_if_nobody_waits_for_it() {
     let mut rig = Rig::new();
-    let mut change = Box::pin(rig.control.apply_text(yaml("two")));
+    let mut change = Box::pin(apply(&rig.control, yaml("two")));
     let begun = std::future::poll_fn(|cx| Poll::Ready(change.as_mut().poll(cx).is_pending())).await;
     assert!(begun);
     drop(change);
@@ -410,11 +410,11 @@ async fn changes_at_the_same_time_come_one_after_the_other() {
     let rig = Rig::new();
     let texts: Vec<_> = (0..5).map(|n| yaml(&format!("text{n}"))).collect();
     let (a, b, c, d, e) = tokio::join!(
-        rig.control.apply_text(texts[0].clone()),
-        rig.control.apply_text(texts[1].clone()),
-        rig.control.apply_text(texts[2].clone()),
-        rig.control.apply_text(texts[3].clone()),
-        rig.control.apply_text(texts[4].clone()),
+        apply(&rig.control, texts[0].clone()),
+        apply(&rig.control, texts[1].clone()),
+        apply(&rig.control, texts[2].clone()),
+        apply(&rig.control, texts[3].clone()),
+        apply(&rig.control, texts[4].clone()),
     );
     let mut generations: Vec<_> =
         [a, b, c, d, e].into_iter().map(|outcome| outcome.unwrap()).collect();
@@ -510,4 +510,9 @@ async fn a_plan_is_shown_with_its_defaults() {
         assert!(upstreams[0].get(default).is_some(), "{default}");
     }
     assert_eq!(view::plan(&plan)["listeners"][0]["address"], "127.0.0.1:0");
+}
+
+/// Sends a text as an operator does.
+async fn apply(control: &Arc<Control>, text: String) -> Result<Outcome, Failure> {
+    control.put(Sent::Text(text), Demand::default()).await.map(|(outcome, _)| outcome)
 }

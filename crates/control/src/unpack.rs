@@ -9,6 +9,8 @@ use flate2::read::MultiGzDecoder;
 use import::{synapse, zip_names};
 use zip::ZipArchive;
 
+use crate::Failure;
+
 /// The result of unpacking.
 #[derive(Debug, Default)]
 pub(crate) struct UnpackedBundle {
@@ -24,6 +26,9 @@ const ENTRIES_MAX: usize = 3 * FILES_MAX;
 
 /// Bytes of one file, unpacked: a configuration or a schema has a few megabytes at most.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The beginning of what is said of an archive whose files are too large.
+const TOO_LARGE: &str = "the archive is too large";
 
 /// Bytes of all files, unpacked.
 const ALL_BYTES_MAX: u64 = 128 << 20;
@@ -54,6 +59,35 @@ pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, St
         true => unpack_tar(archive, folder),
         false => unpack_zip(archive, folder),
     }
+}
+
+/// Unpacks a ZIP archive of plain files, of whatever kind they are.
+pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure> {
+    let mut zip = ZipArchive::new(Cursor::new(archive))
+        .map_err(|error| Failure::Unfit(format!("this is no ZIP archive: {error}")))?;
+    if zip.len() > FILES_MAX {
+        return Err(Failure::TooLarge(too_many()));
+    }
+    let checked = zip_names::check_once(archive, zip.central_directory_start(), zip.len());
+    checked.map_err(|why| Failure::Unfit(why.to_string()))?;
+    let names = names(&mut zip).map_err(Failure::Unfit)?;
+    let mut files = Files::new(folder, &names);
+    for at in 0..zip.len() {
+        let entry =
+            zip.by_index(at).map_err(|error| Failure::Unfit(format!("entry {at}: {error}")))?;
+        let name = entry.name().to_owned();
+        if entry.is_dir() {
+            continue;
+        }
+        let announced = entry.size();
+        // Harmless: `zip` has compared the size with the announced one.
+        let added = files.add(&name, entry).map(drop);
+        added.map_err(|why| match announced > FILE_BYTES_MAX || why.starts_with(TOO_LARGE) {
+            true => Failure::TooLarge(why),
+            false => Failure::Unfit(why),
+        })?;
+    }
+    files.end().map(drop).map_err(Failure::Unfit)
 }
 
 fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
@@ -230,7 +264,7 @@ impl<'f> Files<'f> {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if size > max {
             return Err(format!(
-                "the archive is too large at {name:?}: a file has up to {FILE_BYTES_MAX} bytes, all have up to {ALL_BYTES_MAX}"
+                "{TOO_LARGE} at {name:?}: a file has up to {FILE_BYTES_MAX} bytes, all have up to {ALL_BYTES_MAX}"
             ));
         }
         self.left -= size;

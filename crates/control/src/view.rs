@@ -6,12 +6,13 @@ use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, Knowledge, Member, Upstream, UpstreamSettings};
 use plan::{
-    AccessLogSettings, EmptySegments, EscapedSlash, Listener, Matcher, PathParameters, Plan,
-    Policy, Route, ValueCondition,
+    AccessLogSettings, EmptySegments, EscapedSlash, FlowOutline, Listener, Matcher, PathParameters,
+    Plan, Policy, Route, ShownCertificate, ValueCondition,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use telemetry::trace::{TracedMessage, TracedStep, Tracer};
+use telemetry::trace::{Trace, TracedMessage, TracedPolicy, TracedStep, Tracer};
+use telemetry::{FlowNumbers, RefusedExchange, Telemetry};
 
 /// The whole plan.
 pub fn plan(plan: &Plan) -> Value {
@@ -38,6 +39,87 @@ pub fn upstreams(plan: &Plan) -> Value {
     plan.upstreams.iter().map(|upstream| self::upstream(upstream)).collect()
 }
 
+/// One upstream, if there is one of that name.
+pub fn upstream_named(plan: &Plan, name: &str) -> Option<Value> {
+    let found = plan.upstreams.iter().find(|upstream| upstream.settings().name == name);
+    found.map(|found| upstream(found))
+}
+
+/// The flows with their counts.
+pub fn flows(plan: &Plan, telemetry: &Telemetry) -> Value {
+    let flow = |flow: &FlowOutline| numbers(&flow.name, &telemetry.flow(&flow.name).numbers());
+    json!({ "flows": plan.flows.iter().map(flow).collect::<Vec<_>>() })
+}
+
+/// One flow with the counts of its steps, if there is one of that name.
+pub fn flow(plan: &Plan, telemetry: &Telemetry, name: &str) -> Option<Value> {
+    let flow = plan.flows.iter().find(|flow| flow.name == name)?;
+    let step = |label: &String| {
+        let counted = telemetry.flow_step(name, label).numbers();
+        let mut told = numbers(label, &counted);
+        if let Some(told) = told.as_object_mut() {
+            told.insert("own_ms".to_owned(), json!(counted.own.as_secs_f64() * 1000.0));
+            told.insert("call_ms".to_owned(), json!(counted.in_calls.as_secs_f64() * 1000.0));
+        }
+        told
+    };
+    let steps: Vec<Value> = flow.steps.iter().map(step).collect();
+    let mut told = numbers(name, &telemetry.flow(name).numbers());
+    told.as_object_mut()?.insert("steps".to_owned(), steps.into());
+    Some(told)
+}
+
+fn numbers(name: &str, numbers: &FlowNumbers) -> Value {
+    let faults: serde_json::Map<String, Value> =
+        numbers.faults.iter().map(|(label, count)| ((*label).to_owned(), json!(count))).collect();
+    json!({ "name": name, "runs": numbers.runs, "faults": faults })
+}
+
+/// The last refused exchanges, newest first.
+pub fn refusals(telemetry: &Telemetry, max: usize) -> Value {
+    let one = |refused: &RefusedExchange| {
+        json!({
+            "time": kit::calendar::rfc3339(refused.time),
+            "request_id": refused.request_id,
+            "route": refused.route,
+            "policy": refused.policy,
+            "status": refused.status,
+            "fault": refused.fault,
+            "cause": refused.cause,
+            "client": refused.client.to_canonical().to_string(),
+            "subject": refused.subject,
+        })
+    };
+    let refused = telemetry.refusals().newest(max);
+    json!({ "refusals": refused.iter().map(one).collect::<Vec<_>>() })
+}
+
+/// The certificates that the gateway shows.
+pub fn certificates(plan: &Plan) -> Value {
+    let now = i64::try_from(kit::clock::wall().as_secs()).unwrap_or(i64::MAX);
+    let time = |seconds: i64| {
+        kit::calendar::rfc3339(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    };
+    let one = |shown: &ShownCertificate| {
+        let details = &shown.details;
+        let mut told = json!({
+            "subject": details.subject,
+            "names": details.names,
+            "issuer": details.issuer,
+            "serial": details.serial,
+            "not_before": time(details.not_before),
+            "not_after": time(details.not_after),
+            "days_left": details.not_after.saturating_sub(now).div_euclid(24 * 60 * 60),
+            "file": shown.file.display().to_string(),
+        });
+        if let Some(told) = told.as_object_mut() {
+            told.insert(shown.kind.to_owned(), shown.name.as_str().into());
+        }
+        told
+    };
+    json!({ "certificates": plan.shown_certificates.iter().map(one).collect::<Vec<_>>() })
+}
+
 /// The revoked tokens, each with its end in seconds since 1970.
 pub fn revoked(plan: &Plan) -> Value {
     let all = plan.revoked.all(kit::clock::wall().as_secs());
@@ -45,18 +127,50 @@ pub fn revoked(plan: &Plan) -> Value {
     json!({ "revoked": all.into_iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The work of the steps of a message, if one was asked for and came.
-pub fn trace(tracer: &Tracer) -> Value {
-    let trace = tracer.left().map(|trace| {
-        let steps: Vec<Value> = trace.steps.iter().map(step).collect();
+/// What is waited for, and the traces that were left, the newest first.
+pub fn traces(tracer: &Tracer) -> Value {
+    let asked = tracer.wish().map(|wish| {
         json!({
-            "flow": trace.flow,
-            "request_id": trace.request_id,
-            "steps": steps,
-            "left_out": trace.left_out,
+            "route": wish.route,
+            "flow": wish.flow,
+            "path": wish.path,
+            "request_id": wish.request_id,
+            "count": wish.count,
         })
     });
-    json!({ "asked": tracer.is_asked(), "trace": trace })
+    let traces: Vec<Value> = tracer.traces().iter().map(trace).collect();
+    json!({ "asked": asked, "traces": traces })
+}
+
+fn trace(trace: &Trace) -> Value {
+    let steps: Vec<Value> = match &trace.policies {
+        None => trace.steps.iter().map(step).collect(),
+        Some(policies) => {
+            let down = policies.down.iter().map(|policy| traced_policy(policy, "request"));
+            down.chain(policies.up.iter().map(|policy| traced_policy(policy, "response"))).collect()
+        }
+    };
+    let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+    json!({
+        "request_id": trace.request_id,
+        "route": named(&trace.route),
+        "flow": named(&trace.flow),
+        "time": kit::calendar::rfc3339(trace.time),
+        "steps": steps,
+        "left_out": trace.left_out,
+        "fault": trace.policies.as_ref().and_then(|policies| policies.fault.as_deref()),
+    })
+}
+
+fn traced_policy(policy: &TracedPolicy, on: &str) -> Value {
+    json!({
+        "name": policy.name,
+        "step": policy.place,
+        "on": on,
+        "verdict": policy.verdict,
+        "changes": policy.changes,
+        "body": policy.body,
+    })
 }
 
 /// Complaints, errors before warnings, as far as they are kept.
@@ -206,8 +320,11 @@ fn upstream(upstream: &Upstream) -> Value {
     let set = upstream.targets();
     let targets = set.members().iter().map(|Member { target, weight, priority }| {
         json!({
+            "id": target.id(),
             "url": &**target.url(),
-            "weight": weight,
+            "weight": target.weight_set().unwrap_or(*weight),
+            "configured_weight": weight,
+            "drain": target.is_drained(),
             "priority": priority,
             "addresses": target.addresses().iter().map(ToString::to_string).collect::<Vec<_>>(),
             "health": target.health().name(),

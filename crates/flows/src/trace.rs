@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fault::Fault;
-use telemetry::trace::{STEPS_MAX, Trace, TracedMessage, TracedStep, Tracer, body};
+use telemetry::trace::{STEPS_MAX, Trace, TraceCandidate, TracedMessage, TracedStep, Tracer, body};
 
 use crate::message::{Message, Payload};
 use crate::state::{Run, State};
@@ -56,12 +56,17 @@ async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
 
 impl Recording {
     /// None if nobody asks.
-    pub(crate) fn of(tracer: &Arc<Tracer>, flow: &str, request_id: &str) -> Option<Recording> {
-        if !tracer.answers() {
+    pub(crate) fn of(
+        tracer: &Arc<Tracer>,
+        flow: &str,
+        (route, path): (&str, &[u8]),
+        request_id: &str,
+    ) -> Option<Recording> {
+        if !tracer.answers(&TraceCandidate { route, flow: Some(flow), path, request_id }) {
             return None;
         }
-        let (flow, request_id) = (flow.into(), request_id.into());
-        let trace = RefCell::new(Trace { flow, request_id, ..Trace::default() });
+        let (route, flow, request_id) = (route.into(), flow.into(), request_id.into());
+        let trace = RefCell::new(Trace { route, flow, request_id, ..Trace::default() });
         Some(Recording { tracer: tracer.clone(), trace })
     }
 

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault::{Fault, Kind, Level};
+use fault::{Fault, Kind, Level, Side};
 use grpc::{Outcome, Status};
 use kit::clock::{self, Instant};
 use message::{Protocol, Reply, RequestHead};
 use plan::{Errors, Plan, Route};
 use policy::Exchange;
 use telemetry::access::{AccessEntry, AccessLog};
-use telemetry::{Record, SoapFault, StreamEnd, Telemetry};
+use telemetry::trace::{Trace, TraceCandidate};
+use telemetry::{Record, RefusedExchange, SoapFault, StreamEnd, Telemetry};
 
 use crate::masked::masked;
 use crate::{HeldRoute, problem, traced};
@@ -50,6 +51,8 @@ pub struct Account {
     counted: Option<std::rc::Rc<Cell<u64>>>,
     /// If it did before this is dropped.
     ended: Option<Instant>,
+    /// True if an operator asked for a trace of such an exchange.
+    is_traced: bool,
     recorders: std::rc::Rc<Recorders>,
 }
 
@@ -88,6 +91,7 @@ impl Account {
             asked: None,
             counted: None,
             ended: None,
+            is_traced: false,
             recorders,
         }
     }
@@ -137,12 +141,38 @@ impl Account {
         }
     }
 
+    /// Has the policies of an exchange without a flow traced, if an operator asked for such a one.
+    pub(crate) fn begin_asked_trace(&mut self, head: &RequestHead) {
+        let tracer = self.recorders.telemetry.tracer();
+        let Some(route) = self.route.as_ref().filter(|_| tracer.is_asked()) else { return };
+        let candidate = TraceCandidate {
+            route: &route.name,
+            flow: None,
+            path: head.path(),
+            request_id: self.ex.id.as_str(),
+        };
+        let has_flow = route.view().get("flow").is_some();
+        if !has_flow && !traced::is_asked(&self.ex) && tracer.answers(&candidate) {
+            self.is_traced = true;
+            self.ex.notes().policies = Some(Box::default());
+        }
+    }
+
     /// Leaves the trace of the policies for whoever asked.
     pub(crate) fn end_trace(&mut self) {
         if traced::is_asked(&self.ex)
             && let Some(trace) = traced::finished(self.route.as_deref(), &mut self.ex)
         {
-            self.recorders.telemetry.tracer().leave_policies(trace);
+            let tracer = self.recorders.telemetry.tracer();
+            match self.is_traced {
+                false => tracer.leave_policies(trace),
+                true => tracer.leave(Trace {
+                    route: trace.route.clone(),
+                    request_id: self.ex.id.as_str().into(),
+                    policies: Some(trace),
+                    ..Trace::default()
+                }),
+            }
         }
     }
 
@@ -203,6 +233,28 @@ impl Account {
     fn upstream(&self) -> Option<&str> {
         let divert = self.ex.notes.as_ref().and_then(|notes| notes.divert);
         self.route.as_ref()?.destination(divert).upstream()
+    }
+
+    /// Keeps what a policy refused, or the gateway because of its client, for operators who ask why.
+    fn keep_refusal(&self) {
+        let Some(fault) = &self.ex.fault else { return };
+        let policy = self.ex.notes.as_ref().and_then(|notes| notes.refused_by);
+        let is_clients = fault.kind.side() == Side::Client && fault.kind != Kind::ClientGone;
+        if policy.is_none() && !(is_clients && (400..500).contains(&self.status)) {
+            return;
+        }
+        let refused = RefusedExchange {
+            time: clock::wall(),
+            request_id: self.ex.id.as_str().into(),
+            route: self.route.as_ref().map(|route| route.name.as_str().into()),
+            policy,
+            status: self.status,
+            fault: fault.kind.label(),
+            cause: telemetry::cause_shown(&fault.cause),
+            client: self.ex.client,
+            subject: self.ex.identity.as_ref().map(|identity| (&*identity.subject).into()),
+        };
+        self.recorders.telemetry.refusals().keep(self.ex.caller.worker, refused);
     }
 
     fn log(&self, duration: Duration) {
@@ -271,6 +323,7 @@ impl Drop for Account {
         }
         self.record(duration);
         self.log(duration);
+        self.keep_refusal();
         if let Some(fault) = &self.ex.fault {
             let route = self.route.as_ref().map_or("", |route| &route.name);
             tell(fault, self.ex.id.as_str(), route);

@@ -86,6 +86,7 @@ async fn answer(
         Err(fault) => return unrouted((plan, listener), account, request, fault),
     };
     account.routed(&held);
+    account.begin_asked_trace(&request.head);
     let (route, ex) = (&*held, &mut account.ex);
     grpc_call::count(ex, route);
     if let Some(split) = &route.split {
@@ -104,6 +105,7 @@ async fn answer(
         Descent::Through => across((plan, listener), &held, ex, request, lifetime).await,
         Descent::Turned { depth: turned, reply } => {
             depth = turned;
+            note_refusal(route, turned, ex);
             if traced::is_asked(ex) {
                 traced::not_reached(route, turned, ex);
             }
@@ -116,6 +118,14 @@ async fn answer(
         reply.body.forget_view();
     }
     reply
+}
+
+/// Notes which policy refused the request, if one did.
+fn note_refusal(route: &Route, depth: usize, ex: &mut Exchange) {
+    let policy = route.policies.get(depth).filter(|_| ex.fault.is_some());
+    if let Some(policy) = policy {
+        ex.notes().refused_by = Some(policy.name);
+    }
 }
 
 /// Answers a request that no route takes. An `OPTIONS` can still be answered if other methods are taken (RFC 9110, 9.3.7), and

@@ -20,6 +20,8 @@ pub struct Admin {
     pub origins: Vec<String>,
     /// Names that the API is called by, beside addresses and `localhost`; in lower case.
     pub hosts: Vec<String>,
+    /// Configurations that served and are kept.
+    pub history_max: usize,
 }
 
 /// The socket for probes and scrapers.

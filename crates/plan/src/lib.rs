@@ -19,11 +19,13 @@ mod prepared;
 mod respond;
 mod route;
 mod schedule;
+pub mod set_targets;
 mod streams;
 mod table;
 mod upstream_handle;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +85,10 @@ pub struct Plan {
     pub table: Table,
     /// The generation since which a route is as it is, by its name, for those whose streams a reload may end.
     pub unchanged_since: HashMap<Box<str>, u64>,
+    /// The flows, by name, for operators.
+    pub flows: Vec<FlowOutline>,
+    /// The certificates that are shown to clients, upstreams and operators.
+    pub shown_certificates: Vec<ShownCertificate>,
     /// Flows that run at times.
     pub schedules: Vec<Arc<Schedule>>,
     /// Hubs. The deliveries to their subscribers live on every worker.
@@ -159,6 +165,25 @@ impl Plan {
         ends.filter_map(|end| Some((end.place, tls::Concern::of_end(end.not_after, now)?)))
             .collect()
     }
+}
+
+/// A flow as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowOutline {
+    pub name: String,
+    /// The labels of its steps, those inside others behind them.
+    pub steps: Vec<String>,
+}
+
+/// A certificate that the gateway shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownCertificate {
+    /// `listener`, `upstream`, `admin` or `status`.
+    pub kind: &'static str,
+    /// The name of the listener or the upstream; for a host of a listener `NAME HOST`.
+    pub name: String,
+    pub file: PathBuf,
+    pub details: tls::CertificateDetails,
 }
 
 /// The settings of the access log. Whoever serves the plan opens it.

@@ -51,6 +51,8 @@ pub struct Notes {
     pub instead: Option<Arc<dyn Answerer>>,
     /// Looks into the tunnel that the reply opens.
     pub relay: Option<Box<dyn Relay>>,
+    /// The policy that refused the request.
+    pub refused_by: Option<&'static str>,
     /// What the policies do, if an operator asked.
     pub policies: Option<Box<PolicyTrace>>,
     /// What policies may have taken out of the request, where one below validates it as it came.

@@ -47,6 +47,18 @@ pub(crate) struct FlowSum {
     pub(crate) branch_faults: Vec<(&'static str, u64)>,
 }
 
+/// The counts of a flow or a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowNumbers {
+    pub runs: u64,
+    /// The time of its own work.
+    pub own: Duration,
+    /// The time in calls of upstreams.
+    pub in_calls: Duration,
+    /// By reason, those that there were.
+    pub faults: Vec<(&'static str, u64)>,
+}
+
 impl FlowMetrics {
     pub(crate) fn new(workers: usize, reasons: Arc<Reasons>) -> Self {
         FlowMetrics { shards: Shards::new(workers), reasons }
@@ -89,6 +101,19 @@ impl FlowMetrics {
         let faults = faults.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
         if let Some(counter) = faults.get(self.reasons.index(label)) {
             counter.add(1);
+        }
+    }
+
+    /// The counts so far.
+    pub fn numbers(&self) -> FlowNumbers {
+        let sum = self.sum("");
+        let of =
+            |micros: fn(&FlowSum) -> u64| Duration::from_micros(sum.as_ref().map_or(0, micros));
+        FlowNumbers {
+            runs: sum.as_ref().map_or(0, |sum| sum.runs),
+            own: of(|sum| sum.own_micros),
+            in_calls: of(|sum| sum.call_micros),
+            faults: sum.as_ref().map_or_else(Vec::new, |sum| sum.faults.clone()),
         }
     }
 

@@ -23,7 +23,8 @@ mod plain_text;
 mod process;
 mod queue;
 pub mod reason;
-pub mod reload;
+pub mod refusals;
+mod reload;
 mod render;
 pub mod route;
 mod schedule;
@@ -37,13 +38,14 @@ pub mod upstream;
 pub use definition::DefinitionMetrics;
 pub use durable::{AskDurable, DurableReading, SharedReading};
 pub use engine::{EngineReading, ReadEngine};
-pub use flow::FlowMetrics;
+pub use flow::{FlowMetrics, FlowNumbers};
 pub use hub::{DeliveryOutcome, TopicMetrics};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use operation::{OperationMetrics, SoapFault};
 pub use plain_text::{PLAIN_CONTENT_TYPE, plain_text};
 pub use queue::{QueueMetrics, QueueRun};
+pub use refusals::{REFUSALS_MAX, Refusals, RefusedExchange, cause_shown};
 pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{MirrorOutcome, Record, RouteMetrics, StreamEnd};
 pub use schedule::ScheduleMetrics;
@@ -130,6 +132,7 @@ pub struct Telemetry {
     reload: ReloadMetrics,
     access_log_dropped: Arc<SharedCounter>,
     tracer: Arc<trace::Tracer>,
+    refusals: refusals::Refusals,
     started_unix_seconds: u64,
 }
 
@@ -169,6 +172,7 @@ impl Telemetry {
             reload: ReloadMetrics::default(),
             access_log_dropped: Arc::default(),
             tracer: Arc::default(),
+            refusals: refusals::Refusals::new(workers),
             started_unix_seconds: kit::clock::wall().as_secs(),
         })
     }
@@ -176,6 +180,11 @@ impl Telemetry {
     /// The place to ask for a trace of a message.
     pub fn tracer(&self) -> &Arc<trace::Tracer> {
         &self.tracer
+    }
+
+    /// The last refused exchanges.
+    pub fn refusals(&self) -> &refusals::Refusals {
+        &self.refusals
     }
 
     /// Counts one exchange, on the worker that ran it.

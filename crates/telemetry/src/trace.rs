@@ -1,19 +1,46 @@
 //! The work of the steps of one message, for an operator who asked.
 //!
-//! Whoever runs a flow looks once whether somebody asks; without a question nothing is kept. One message is traced for each
-//! question. Bodies are cut, and what looks like a secret in them is masked.
+//! Whoever runs a flow looks once whether somebody asks; without a question nothing is kept. A question has conditions, and the
+//! number of messages that are traced for it. Bodies are cut, and what looks like a secret in them is masked.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The one place where a trace is asked for and left.
 #[derive(Debug, Default)]
 pub struct Tracer {
+    /// True while there is a wish.
     asked: AtomicBool,
-    left: Mutex<Option<Trace>>,
+    wish: Mutex<Option<TraceWish>>,
+    /// The newest first.
+    left: Mutex<VecDeque<Trace>>,
     policies_asked: AtomicBool,
     policies: Mutex<Option<PolicyTrace>>,
+}
+
+/// The messages that somebody wants traced: all conditions that are given have to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TraceWish {
+    pub route: Option<String>,
+    pub flow: Option<String>,
+    /// The path of the request; with `/**` at its end, all below it too.
+    pub path: Option<String>,
+    pub request_id: Option<String>,
+    /// How many more messages.
+    pub count: usize,
+}
+
+/// A message that could be traced. Of a run that came by no route, route and path are empty.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceCandidate<'a> {
+    pub route: &'a str,
+    /// None for an exchange without a flow.
+    pub flow: Option<&'a str>,
+    pub path: &'a [u8],
+    pub request_id: &'a str,
 }
 
 /// The policies that one exchange went through, down and up.
@@ -46,7 +73,11 @@ pub struct TracedPolicy {
 /// The steps that one message went through.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
-    /// The flow's name.
+    /// When it was left, since the Unix epoch.
+    pub time: Duration,
+    /// The route's name; empty for a run that came by none.
+    pub route: Box<str>,
+    /// The flow's name; empty for an exchange without one.
     pub flow: Box<str>,
     /// The id of the request.
     pub request_id: Box<str>,
@@ -54,6 +85,8 @@ pub struct Trace {
     pub steps: Vec<TracedStep>,
     /// The number of steps that ran after the last of these.
     pub left_out: usize,
+    /// The policies, of an exchange without a flow.
+    pub policies: Option<PolicyTrace>,
 }
 
 /// One run of one step.
@@ -85,6 +118,12 @@ pub struct TracedMessage {
     pub body: Box<str>,
 }
 
+/// Traces that are kept.
+pub const TRACES_MAX: usize = 100;
+
+/// Bytes of all traces that are kept, about.
+const ALL_BYTES_MAX: usize = 16 << 20;
+
 /// A few screens; with [`STEPS_MAX`] a trace is at most some 8 MiB.
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
@@ -111,10 +150,11 @@ const SECRET_HEADERS: [&str; 2] = ["cookie", "set-cookie"];
 pub const MASK: &str = "***";
 
 impl Tracer {
-    /// Asks for a trace of the next message that runs through a flow. One that was left is forgotten.
-    pub fn ask(&self) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.asked.store(true, Ordering::Relaxed);
+    /// Asks for traces, in place of what was asked for before. Those that were left are forgotten.
+    pub fn ask(&self, wish: TraceWish) {
+        self.left().clear();
+        self.asked.store(wish.count > 0, Ordering::Relaxed);
+        *self.wished() = Some(wish).filter(|wish| wish.count > 0);
     }
 
     /// Asks for the policies of the next exchange.
@@ -138,15 +178,39 @@ impl Tracer {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// True for the one message that is traced.
-    pub fn answers(&self) -> bool {
+    /// True for a message that is traced.
+    pub fn answers(&self, candidate: &TraceCandidate<'_>) -> bool {
         // Asking is rare: whoever does not trace only reads.
-        self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed)
+        if !self.is_asked() {
+            return false;
+        }
+        let mut wished = self.wished();
+        let Some(wish) = wished.as_mut().filter(|wish| wish.is_for(candidate)) else {
+            return false;
+        };
+        wish.count = wish.count.saturating_sub(1);
+        if wish.count == 0 {
+            *wished = None;
+            self.asked.store(false, Ordering::Relaxed);
+        }
+        true
     }
 
-    /// Leaves the trace.
+    /// Leaves a trace. Old ones are forgotten where there are many, or large ones.
     pub fn leave(&self, trace: Trace) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+        let mut left = self.left();
+        left.push_front(Trace { time: kit::clock::wall(), ..trace });
+        // Harmless: the oldest ones make room, as the guide says.
+        left.truncate(TRACES_MAX);
+        let mut bytes = 0;
+        // Harmless: the newest one stays whatever its size, which is bounded.
+        let kept = left.iter().take_while(|trace| {
+            bytes += trace.bytes();
+            bytes <= ALL_BYTES_MAX
+        });
+        let kept = kept.count().max(1);
+        // Harmless: the same.
+        left.truncate(kept);
     }
 
     /// True if a message is still waited for.
@@ -154,14 +218,70 @@ impl Tracer {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The trace that was left; it stays.
-    pub fn left(&self) -> Option<Trace> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What is still waited for.
+    pub fn wish(&self) -> Option<TraceWish> {
+        self.wished().clone()
     }
 
-    /// The trace that was left.
+    /// The traces that were left, the newest first; they stay.
+    pub fn traces(&self) -> Vec<Trace> {
+        self.left().iter().cloned().collect()
+    }
+
+    /// The newest trace that was left.
     pub fn take(&self) -> Option<Trace> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.left().pop_front()
+    }
+
+    fn wished(&self) -> MutexGuard<'_, Option<TraceWish>> {
+        self.wish.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn left(&self) -> MutexGuard<'_, VecDeque<Trace>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TraceWish {
+    /// The next message, whatever it is.
+    pub fn any() -> TraceWish {
+        TraceWish { count: 1, ..TraceWish::default() }
+    }
+
+    fn is_for(&self, candidate: &TraceCandidate<'_>) -> bool {
+        let is =
+            |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|text| text == has);
+        is(&self.route, candidate.route)
+            && is(&self.request_id, candidate.request_id)
+            && self.flow.as_deref().is_none_or(|flow| candidate.flow == Some(flow))
+            && self.path.as_deref().is_none_or(|path| is_below(path, candidate.path))
+    }
+}
+
+/// True for a path, or one below it where `/**` says so.
+fn is_below(wanted: &str, path: &[u8]) -> bool {
+    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
+    match wanted.strip_suffix("/**") {
+        None => path == wanted.as_bytes(),
+        Some(above) => path
+            .strip_prefix(above.as_bytes())
+            .is_some_and(|below| below.is_empty() || below.starts_with(b"/")),
+    }
+}
+
+impl Trace {
+    /// About what it takes in memory.
+    fn bytes(&self) -> usize {
+        let seen = |message: &TracedMessage| message.body.len() + message.content_type.len();
+        let step = |step: &TracedStep| {
+            let after = match &step.after {
+                Some(Ok(after)) => seen(after),
+                Some(Err(fault)) => fault.len(),
+                None => 0,
+            };
+            seen(&step.before) + after + size_of::<TracedStep>()
+        };
+        self.steps.iter().map(step).sum()
     }
 }
 
@@ -361,14 +481,37 @@ mod tests {
     #[test]
     fn one_message_is_traced_for_each_question() {
         let tracer = Tracer::default();
-        assert!(!tracer.answers());
-        tracer.ask();
-        assert!(tracer.answers());
-        assert!(!tracer.answers());
-        tracer.leave(Trace { flow: "a".into(), ..Trace::default() });
-        assert_eq!(tracer.left(), tracer.left());
-        assert_eq!(tracer.take().unwrap().flow, "a".into());
-        assert!(tracer.take().is_none());
+        let candidate = |path: &'static str, flow| TraceCandidate {
+            route: "r",
+            flow,
+            path: path.as_bytes(),
+            request_id: "id",
+        };
+        assert!(!tracer.answers(&candidate("/a", None)));
+        tracer.ask(TraceWish::any());
+        assert!(tracer.answers(&candidate("/a", None)));
+        assert!(!tracer.answers(&candidate("/a", None)));
+        tracer.ask(TraceWish {
+            path: Some("/a/**".to_owned()),
+            flow: Some("f".to_owned()),
+            count: 2,
+            ..TraceWish::default()
+        });
+        for (path, flow, answers) in [
+            ("/b", Some("f"), false),
+            ("/ab", Some("f"), false),
+            ("/a/b?c", None, false),
+            ("/a/b?c", Some("f"), true),
+            ("/a", Some("f"), true),
+            ("/a", Some("f"), false),
+        ] {
+            assert_eq!(tracer.answers(&candidate(path, flow)), answers, "{path}");
+        }
+        for at in 0..TRACES_MAX + 3 {
+            tracer.leave(Trace { request_id: at.to_string().into(), ..Trace::default() });
+        }
+        let traces = tracer.traces();
+        assert_eq!((traces.len(), &*traces[0].request_id), (TRACES_MAX, "102"));
     }
 
     #[test]

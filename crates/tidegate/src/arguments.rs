@@ -8,6 +8,11 @@ use std::time::Duration;
 use backends::token::Algorithm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::operations::{Access, Ctl};
+use crate::written::{
+    admin_url, algorithm, claim, duration, header, json_object, mapped, name, path, target, web_url,
+};
+
 /// A gateway for HTTP APIs and SOAP/XML services, with message flows, live streams and WebSub hubs.
 #[derive(Parser)]
 #[command(
@@ -84,6 +89,7 @@ Examples:
 Examples:
   tidegate explain gateway.yaml
   tidegate explain gateway.yaml --run request.http
+  tidegate explain fault rate_limited           what a fault means, and what to do
   tidegate explain gateway.yaml GET http://api.example.com/orders/7
   tidegate explain gateway.yaml POST /orders -H 'x-tier: gold' --from 10.0.0.7
   tidegate explain gateway.yaml POST /orders -H 'content-type: application/json' --data @order.json")]
@@ -91,8 +97,7 @@ Examples:
         /// A YAML file, or a directory of them; required with METHOD and URL.
         #[arg(default_value = "tidegate.yaml")]
         file: PathBuf,
-        /// The method of a request.
-        #[arg(requires = "url")]
+        /// The method of a request; after `fault` the name of a fault, which is explained then.
         method: Option<String>,
         /// Its URL: http://host/path?query, or just the path.
         url: Option<String>,
@@ -146,6 +151,67 @@ Examples:
         /// Compare with the running gateway whose admin API is at this URL. That gateway reads the files that NEW names.
         #[arg(long, value_name = "URL", value_parser = admin_url)]
         admin: Option<String>,
+        #[command(flatten)]
+        access: Access,
+    },
+    /// Write the configuration of a running gateway into a file, or into a folder where it serves one.
+    ///
+    /// Secrets that are written out are `***`; `sync` and `diff` take that for the value in service. Exit code 0: written; 1: not written;
+    /// 2: no gateway or no permission.
+    #[command(after_help = "\
+Examples:
+  tidegate dump --admin http://127.0.0.1:9901 tidegate.yaml
+  tidegate dump --admin https://gateway:9901 --ca ca.pem --token \"$TOKEN\" --secrets backup/")]
+    Dump {
+        /// The gateway's admin API.
+        #[arg(long, value_name = "URL", value_parser = admin_url, default_value = ADMIN_URL)]
+        admin: String,
+        #[command(flatten)]
+        access: Access,
+        /// Write secrets too. That needs the role `write`.
+        #[arg(long)]
+        secrets: bool,
+        /// The file or the folder.
+        path: PathBuf,
+    },
+    /// Bring a file or a folder into service in a running gateway, and print the differences it makes.
+    ///
+    /// Nothing is sent where nothing differs. If somebody else changes the configuration meanwhile, the gateway refuses. Exit code 0: done
+    /// or nothing to do; 1: refused; 2: no gateway or no permission.
+    #[command(after_help = "\
+Examples:
+  tidegate sync --admin http://127.0.0.1:9901 tidegate.yaml
+  tidegate sync --admin http://127.0.0.1:9901 --dry-run gateway/
+                                                the differences alone: 0 for none, 1 for some")]
+    Sync {
+        /// The gateway's admin API.
+        #[arg(long, value_name = "URL", value_parser = admin_url, default_value = ADMIN_URL)]
+        admin: String,
+        #[command(flatten)]
+        access: Access,
+        /// Change nothing, and exit as `diff` does.
+        #[arg(long)]
+        dry_run: bool,
+        /// A YAML file, or a folder where the gateway serves one.
+        path: PathBuf,
+    },
+    /// Look at a running gateway, and act on it: queues, hubs, schedules, upstreams, flows, traces, refusals, history.
+    ///
+    /// Answers are printed as JSON. Exit code 0: done; 1: refused; 2: no gateway or no permission.
+    #[command(after_help = "\
+Examples:
+  tidegate ctl queues orders                    one queue in numbers
+  tidegate ctl dead queue orders                its dead messages
+  tidegate ctl retry queue orders 0000017       process one of them again
+  tidegate ctl rollback 7                       bring an earlier configuration into service")]
+    Ctl {
+        /// The gateway's admin API.
+        #[arg(long, value_name = "URL", value_parser = admin_url, default_value = ADMIN_URL)]
+        admin: String,
+        #[command(flatten)]
+        access: Access,
+        #[command(subcommand)]
+        what: Ctl,
     },
     /// Start a gateway and backends in one process, send requests through them, and print what happened.
     ///
@@ -179,8 +245,10 @@ Examples:
   tidegate ready --admin http://127.0.0.1:9901 --timeout 500ms")]
     Ready {
         /// The address of its admin API.
-        #[arg(long, value_name = "URL", value_parser = admin_url, default_value = "http://127.0.0.1:9901")]
+        #[arg(long, value_name = "URL", value_parser = admin_url, default_value = ADMIN_URL)]
         admin: String,
+        #[command(flatten)]
+        access: Access,
         /// The longest wait for an answer.
         #[arg(long, value_parser = duration, default_value = "2s")]
         timeout: Duration,
@@ -203,6 +271,9 @@ Examples:
         what: Manual,
     },
 }
+
+/// Where the admin API is in the guide.
+const ADMIN_URL: &str = "http://127.0.0.1:9901";
 
 #[derive(Subcommand)]
 pub(crate) enum Manual {
@@ -493,96 +564,3 @@ fn expiry(text: &str) -> Result<Expiry, String> {
 
 /// RSA signs a thousand or two a second: more than this is a mistake, or takes ten minutes.
 const TOKENS_MAX: i64 = 1_000_000;
-
-fn json_object(text: &str) -> Result<String, String> {
-    match config::json_text(text) {
-        Ok(serde_json::Value::Object(_)) => Ok(text.to_owned()),
-        Ok(_) => Err("write a JSON object".to_owned()),
-        Err(error) => Err(format!("write a JSON object: {error}")),
-    }
-}
-
-/// Accepts only characters that need no escaping in a path, since paths are made of names.
-fn name(text: &str) -> Result<String, String> {
-    match !text.is_empty() && text.chars().all(is_of_name) && !matches!(text, "." | "..") {
-        true => Ok(text.to_owned()),
-        false => Err("write letters, digits, `-`, `_` and `.`".to_owned()),
-    }
-}
-
-pub(crate) fn is_of_name(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "-_.".contains(letter)
-}
-
-/// A path that routes can begin with; `/` for none.
-fn path(text: &str) -> Result<String, String> {
-    let good = |letter: char| is_of_name(letter) || "~%!$&'()+,;=:@".contains(letter);
-    let segment =
-        |part: &str| !part.is_empty() && !matches!(part, "." | "..") && part.chars().all(good);
-    let below = text.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-    match below.is_some_and(|below| below.is_empty() || below.split('/').all(segment)) {
-        true => Ok(text.to_owned()),
-        false => Err("write a path such as `/petstore/v1`".to_owned()),
-    }
-}
-
-fn target(text: &str) -> Result<String, String> {
-    let read = config::TargetUrl::parse(text).map(|_| text.to_owned());
-    read.map_err(|why| format!("{why}; write `http://HOST:PORT` or `https://HOST:PORT`"))
-}
-
-fn admin_url(text: &str) -> Result<String, String> {
-    let authority = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-    // Harmless: a URL without a port is refused below.
-    let port = authority.and_then(|authority| authority.rsplit_once(':')?.1.parse::<u16>().ok());
-    port.map(|_| text.to_owned()).ok_or_else(|| "write it as `http://ADDRESS:PORT`".to_owned())
-}
-
-fn web_url(text: &str) -> Result<String, String> {
-    let read = config::WebUrl::parse(text).map(|_| text.to_owned());
-    read.map_err(|why| format!("{why}; write `http://HOST:PORT/PATH` or `https://HOST/PATH`"))
-}
-
-fn mapped(text: &str) -> Result<(String, PathBuf), String> {
-    let (location, file) = text.rsplit_once('=').ok_or("write it as LOCATION=FILE")?;
-    Ok((location.to_owned(), file.into()))
-}
-
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("write it as `name: value`")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
-fn algorithm(text: &str) -> Result<Algorithm, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "es256" => Ok(Algorithm::Es256),
-        "rs256" => Ok(Algorithm::Rs256),
-        _ => Err("the algorithms are es256 and rs256".to_owned()),
-    }
-}
-
-fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
-    let (name, value) = text.split_once('=').ok_or("write it as `name=value`")?;
-    let value = match serde_json::from_str::<serde_json::Value>(value) {
-        Ok(_) => config::json_text(value)?,
-        Err(_) => value.into(),
-    };
-    Ok((name.to_owned(), value))
-}
-
-/// A duration as the configuration writes it.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    // Harmless: the digits begin the text.
-    let unit = text.strip_prefix(digits).unwrap_or_default();
-    let count: f64 = digits.parse().map_err(|_| "write it as `250ms`, `2s` or `5m`".to_owned())?;
-    let seconds = match unit {
-        "ms" => count / 1000.0,
-        "s" => count,
-        "m" => count * 60.0,
-        "h" => count * 3600.0,
-        "d" => count * 86_400.0,
-        _ => return Err("the units are ms, s, m, h and d".to_owned()),
-    };
-    Duration::try_from_secs_f64(seconds).map_err(|_| "a duration is not negative".to_owned())
-}

@@ -1,64 +1,210 @@
-//! One request to the admin API of a gateway that runs.
+//! Requests to the admin API of a gateway that runs.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
+use config::WebUrl;
+use serde_json::Value;
 
 use crate::log;
+use crate::operations::Access;
 
 /// More than all of a large configuration.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const ANSWER_BYTES_MAX: u64 = 160 << 20;
+
+/// The exit code where there is no gateway, or the operator may not do this.
+pub(crate) const NOT_ASKED: u8 = 2;
+
+/// The variable with the token of the operator.
+const TOKEN: &str = "TIDEGATE_TOKEN";
+
+/// A gateway, and how an operator shows who he is.
+pub(crate) struct Gateway {
+    url: String,
+    target: WebUrl,
+    token: Option<String>,
+    client: Option<tls::Client>,
+    /// The bound on each wait.
+    patience: Duration,
+}
+
+/// A request.
+#[derive(Default)]
+pub(crate) struct AdminRequest<'q> {
+    /// Such as `POST /config/diff`.
+    pub(crate) request: &'q str,
+    /// Lines of the head.
+    pub(crate) headers: &'q [(&'q str, &'q str)],
+    pub(crate) body: &'q [u8],
+}
+
+/// Its answer.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
 
 /// `tidegate ready`: exit code 0 if the gateway takes requests.
-pub(crate) fn ready(url: &str, patience: Duration) -> anyhow::Result<ExitCode> {
-    let (status, body) = ask(url, "GET /readyz", "", patience).with_context(|| cannot_ask(url))?;
-    Ok(match status {
+pub(crate) fn ready(url: &str, access: &Access, patience: Duration) -> anyhow::Result<ExitCode> {
+    let gateway = Gateway::new(url, access, patience)?;
+    let answer =
+        gateway.ask(&AdminRequest { request: "GET /readyz", ..AdminRequest::default() })?;
+    Ok(match answer.status {
         200 => ExitCode::SUCCESS,
         status => {
-            log::say_error(&format!("{url} is not ready: {status} {}", body.trim_end()));
+            log::say_error(&format!("{url} is not ready: {status} {}", answer.text().trim_end()));
             ExitCode::FAILURE
         }
     })
 }
 
-pub(crate) fn cannot_ask(url: &str) -> String {
-    format!("cannot reach {url}")
+impl Gateway {
+    pub(crate) fn new(url: &str, access: &Access, patience: Duration) -> anyhow::Result<Gateway> {
+        let target = WebUrl::parse(url).map_err(anyhow::Error::msg)?;
+        // Harmless: a variable that is not there or not text is no token.
+        let token = access.token.clone().or_else(|| std::env::var(TOKEN).ok());
+        let is_good = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !token.as_ref().is_none_or(is_good) {
+            bail!("the token has characters that no header can carry");
+        }
+        let client = match target.target.tls {
+            true => Some(tls::Client::new(&spec(access)?)?),
+            false => None,
+        };
+        Ok(Gateway { url: url.to_owned(), target, token, client, patience })
+    }
+
+    /// Sends a request and reads its answer, whatever its status.
+    pub(crate) fn ask(&self, question: &AdminRequest<'_>) -> anyhow::Result<Answer> {
+        let asked = self.exchange(question);
+        asked.with_context(|| format!("cannot reach {}", self.url))
+    }
+
+    fn exchange(&self, question: &AdminRequest<'_>) -> anyhow::Result<Answer> {
+        let (host, port) = (self.target.target.host.as_str(), self.target.target.port);
+        let address = (host, port).to_socket_addrs()?.next().context("no such address")?;
+        let socket = TcpStream::connect_timeout(&address, self.patience)?;
+        socket.set_read_timeout(Some(self.patience))?;
+        socket.set_write_timeout(Some(self.patience))?;
+        let head = self.head(question, &address.to_string());
+        let answer = match &self.client {
+            None => converse(socket, &head, question.body),
+            Some(client) => converse(client.wrap(host, socket)?, &head, question.body),
+        };
+        answer.map_err(|error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+            Some(ErrorKind::WouldBlock) => anyhow!("no answer within {:?}", self.patience),
+            _ => error,
+        })
+    }
+
+    /// The head of a request. By address: a name may be none that the gateway is known by.
+    fn head(&self, question: &AdminRequest<'_>, address: &str) -> String {
+        let prefix = self.target.path.trim_end_matches('/');
+        let (method, path) = question.request.split_once(' ').unwrap_or(("GET", "/"));
+        let mut head = format!("{method} {prefix}{path} HTTP/1.1\r\nHost: {address}\r\n");
+        head.push_str("Connection: close\r\n");
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        for (name, value) in question.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", question.body.len()));
+        head
+    }
 }
 
-/// Sends a request, such as `POST /config/diff`, with a text; the status and the body. `patience` bounds each wait.
-pub(crate) fn ask(
-    url: &str,
-    request: &str,
-    text: &str,
-    patience: Duration,
-) -> anyhow::Result<(u16, String)> {
-    let authority = url.strip_prefix("http://").context("write it as http://ADDRESS:PORT")?;
-    let authority = authority.trim_end_matches('/');
-    let address = authority.to_socket_addrs().context("write it as http://ADDRESS:PORT")?.next();
-    let address = address.context("no such address")?;
-    let mut stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    let head = format!(
-        "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/yaml\r\nContent-Length: {}\r\n\r\n",
-        text.len()
-    );
-    let mut answer = String::new();
-    let asked = stream
-        .write_all(head.as_bytes())
-        .and_then(|()| stream.write_all(text.as_bytes()))
-        // Harmless: an answer that is cut is not JSON, which the caller says.
-        .and_then(|()| stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer));
-    asked.map_err(|error| match error.kind() == ErrorKind::WouldBlock {
-        true => anyhow!("no answer within {patience:?}"),
-        false => error.into(),
-    })?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no whole head")?;
-    // Harmless: an absent status is an error below.
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.context("no status")?, body.to_owned()))
+fn spec(access: &Access) -> anyhow::Result<tls::ClientSpec> {
+    let read = |file: &Path| {
+        fs::read(file)
+            .map_err(|e| anyhow!("cannot read `{}`: {}", file.display(), config::reason(&e)))
+    };
+    let pair = match (&access.certificate, &access.key) {
+        (Some(certificate), Some(key)) => {
+            Some(tls::Pair { certificate: read(certificate)?, key: read(key)? })
+        }
+        _ => None,
+    };
+    let ca = access.ca.as_deref().map(read).transpose()?;
+    Ok(tls::ClientSpec { ca, pair, verify: true, server_name: None })
+}
+
+fn converse(mut stream: impl Read + Write, head: &str, body: &[u8]) -> anyhow::Result<Answer> {
+    // A gateway that refuses a request may not read all of it.
+    let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+    let sent = sent.and_then(|()| stream.flush());
+    let mut bytes = Vec::new();
+    // Harmless: an answer that is cut is told by its length.
+    let read = (&mut stream).take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+    match (Answer::parse(&bytes), sent, read) {
+        (Some(answer), ..) => Ok(answer),
+        (None, Err(error), _) | (None, Ok(()), Err(error)) => Err(error.into()),
+        (None, Ok(()), Ok(_)) => bail!("the answer is not one of HTTP"),
+    }
+}
+
+impl Answer {
+    /// None if it is not whole.
+    fn parse(bytes: &[u8]) -> Option<Answer> {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
+        let mut lines = head.split("\r\n");
+        let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let line = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        };
+        let headers: Vec<_> = lines.map(line).collect::<Option<_>>()?;
+        let body = bytes.get(end + 4..)?.to_vec();
+        let answer = Answer { status, headers, body };
+        // Harmless: an answer without a length ends with the connection.
+        let length = answer.header("content-length").and_then(|length| length.parse().ok());
+        length.is_none_or(|length: usize| length == answer.body.len()).then_some(answer)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        // Harmless: the text is only shown.
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> anyhow::Result<Value> {
+        serde_json::from_slice(&self.body).with_context(|| {
+            format!("the gateway answers {}, and not as an admin API does", self.status)
+        })
+    }
+
+    /// True if the operator is unknown, or lacks the role.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self.status, 401 | 403)
+    }
+
+    /// What is wrong, as a person reads it: every complaint, or another problem. `renamed` gives the name of a file.
+    pub(crate) fn refusal(&self, renamed: &dyn Fn(&str) -> String) -> String {
+        let Ok(problem) = self.json() else { return format!("the answer is {}", self.status) };
+        let text = |of: &Value, name: &str| match of.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        let complaint = |one: &Value| {
+            let (line, column) = (text(one, "line"), text(one, "column"));
+            let file = renamed(&text(one, "file"));
+            let (message, help) = (text(one, "message"), text(one, "help"));
+            format!("{file}:{line}:{column}: {message}\n  help: {help}")
+        };
+        match problem.get("complaints").and_then(Value::as_array) {
+            Some(complaints) => complaints.iter().map(complaint).collect::<Vec<_>>().join("\n"),
+            None => format!("{} {}", self.status, text(&problem, "detail")),
+        }
+    }
 }

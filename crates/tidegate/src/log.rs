@@ -5,6 +5,7 @@ mod pending;
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context as _;
@@ -36,11 +37,21 @@ pub(crate) fn start() -> Result<(), String> {
     let started = match format.to_str() {
         Some("json") => {
             IS_JSON.store(true, Relaxed);
-            builder.json().flatten_event(true).with_ansi(false).try_init()
+            let builder =
+                builder.json().flatten_event(true).with_ansi(false).with_filter_reloading();
+            let handle = builder.reload_handle();
+            keep(move |filter| handle.reload(filter).map_err(|error| error.to_string()));
+            builder.try_init()
         }
         Some("" | "text") => {
             let fields = debug_fn(fields::write).delimited(" ");
-            builder.fmt_fields(fields).with_ansi(stderr().is_terminal()).try_init()
+            let builder = builder
+                .fmt_fields(fields)
+                .with_ansi(stderr().is_terminal())
+                .with_filter_reloading();
+            let handle = builder.reload_handle();
+            keep(move |filter| handle.reload(filter).map_err(|error| error.to_string()));
+            builder.try_init()
         }
         Some(_) | None => {
             let format = format.to_string_lossy();
@@ -49,6 +60,25 @@ pub(crate) fn start() -> Result<(), String> {
     };
     debug_assert!(started.is_ok());
     Ok(())
+}
+
+/// Replaces the filter of the log.
+type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+static RELOAD: OnceLock<Reload> = OnceLock::new();
+
+fn keep(reload: impl Fn(EnvFilter) -> Result<(), String> + Send + Sync + 'static) {
+    // Harmless: the log is started once.
+    let _second = RELOAD.set(Box::new(reload));
+}
+
+/// Sets another level; none is that of the start.
+pub(crate) fn set_level(level: Option<&str>) -> Result<(), String> {
+    // Harmless: an absent variable is an empty one.
+    let written = std::env::var_os(LEVEL).unwrap_or_default();
+    let filter = filter(level.unwrap_or(&written.to_string_lossy()))?;
+    let reload = RELOAD.get().ok_or("the log has not started")?;
+    reload(filter)
 }
 
 /// From now on nobody waits for whoever reads standard error, until the end.

@@ -7,6 +7,7 @@ mod backend;
 mod bench;
 mod cases;
 mod check;
+mod ctl;
 mod demo;
 mod diff;
 #[cfg(test)]
@@ -15,11 +16,17 @@ mod import;
 mod log;
 mod manual;
 mod notify;
+mod operations;
 mod run;
+mod runbook;
 mod status;
 mod store;
+mod support;
+mod sync;
 mod token;
+mod written;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -65,15 +72,29 @@ fn main() -> ExitCode {
             let asked = AskedRequest { method, url, headers, client: from, data };
             check::explain(&file, Some(&asked))
         }
+        Command::Explain { file, method: Some(name), .. } => match file == Path::new("fault") {
+            true => runbook::fault(&name),
+            false => {
+                log::say_error("with a METHOD write a URL, too");
+                Ok(ExitCode::from(WRONG_USAGE))
+            }
+        },
         Command::Explain { file, .. } => check::explain(&file, None),
-        Command::Diff { files, admin } => diff::diff(&files, admin.as_deref()),
+        Command::Diff { files, admin, access } => diff::diff(&files, admin.as_deref(), &access),
+        Command::Dump { admin, access, secrets, path } => {
+            Ok(sync::dump(&admin, &access, secrets, &path))
+        }
+        Command::Sync { admin, access, dry_run, path } => {
+            Ok(sync::sync(&admin, &access, dry_run, &path))
+        }
+        Command::Ctl { admin, access, what } => ctl::ctl(&admin, &access, &what),
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Import { what } => import::import(&what),
         Command::Store { what } => store::store(&what),
         Command::Token(options) => token::token(&options),
-        Command::Ready { admin, timeout } => ask::ready(&admin, timeout),
+        Command::Ready { admin, access, timeout } => ask::ready(&admin, &access, timeout),
         Command::Completions { shell } => manual::completions(shell),
         Command::Manual { what } => manual::manual(&what),
     };

@@ -92,6 +92,8 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     control.announce();
+    control.restore_targets().await;
+    control.on_log_level(Box::new(log::set_level));
     let admin = admin.map(|socket| admin_api(socket, &control)).transpose();
     let admin = admin.map_err(NotStarted::Failed)?;
     kit::spawn(status.clone().run(control.clone()));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -37,6 +38,9 @@ pub struct Client {
     not_after: Option<i64>,
     fingerprint: u64,
 }
+
+/// TLS over a socket that blocks.
+pub type BlockingStream = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
 impl Client {
     /// Reads and checks everything in the spec.
@@ -101,6 +105,14 @@ impl Client {
     {
         let name = self.server_name(host).map_err(io::Error::other)?;
         TlsConnector::from(self.config()).connect(name, stream).await
+    }
+
+    /// The same over a socket that blocks. The handshake is a part of the first read or write.
+    pub fn wrap(&self, host: &str, socket: TcpStream) -> io::Result<BlockingStream> {
+        let name = self.server_name(host).map_err(io::Error::other)?;
+        let connection =
+            rustls::ClientConnection::new(self.config(), name).map_err(io::Error::other)?;
+        Ok(rustls::StreamOwned::new(connection, socket))
     }
 
     /// The name to request from a target: the configured one, or the target's own host.

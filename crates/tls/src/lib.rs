@@ -7,6 +7,7 @@
 mod accepted;
 mod certificate;
 mod client;
+mod details;
 mod handshake;
 mod pem;
 mod server;
@@ -14,7 +15,8 @@ mod subject;
 
 pub use accepted::{Accepted, ClientCertificate};
 pub use certificate::{Certificate, Concern, EXPIRY_WARNING};
-pub use client::{Client, ClientSpec};
+pub use client::{BlockingStream, Client, ClientSpec};
+pub use details::CertificateDetails;
 pub use handshake::{Peer, failure};
 pub use pem::{Error, PAIR_MISMATCH};
 pub use server::{Expiry, Pair, Server, ServerSpec, Version};

@@ -130,6 +130,7 @@ fn unescaped(value: &str) -> Result<String, String> {
         }
         kept = bytes.len();
     }
+    // Harmless: blanks at the end of a value mean nothing (RFC 4514).
     bytes.truncate(kept);
     match bytes.is_empty() {
         true => Err("an attribute has no value".to_owned()),

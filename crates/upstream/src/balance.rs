@@ -73,7 +73,9 @@ impl Roster {
 
     /// The share of a target, and its place.
     fn share(&self, at: usize) -> Option<(u32, &Place)> {
-        Some((self.set.members().get(at)?.weight, self.places.get(at)?))
+        let place = self.places.get(at)?;
+        let weight = place.target.weight_set();
+        Some((weight.unwrap_or(self.set.members().get(at)?.weight), place))
     }
 
     /// Smooth weighted round robin: each candidate earns its weight; the one with most credit is chosen and pays the sum of

@@ -41,8 +41,15 @@ pub struct Target {
     checked: bool,
     /// Latest health result; inherited from the previous plan until the first check.
     passes_checks: AtomicBool,
+    /// The share that an operator has set until the upstream changes; [`NOT_SET`] if none has.
+    weight_set: AtomicU32,
+    /// True while an operator lets it get no new requests.
+    drained: AtomicBool,
     metrics: Arc<TargetMetrics>,
 }
+
+/// Stands for a share that nobody has set.
+const NOT_SET: u32 = u32::MAX;
 
 /// The time for which other targets are preferred after a failed connection. It is short, so that the target is used again soon
 /// after it recovers; and long enough that hardly any request waits, even if connecting takes its whole timeout.
@@ -92,6 +99,8 @@ impl Target {
             faults_in_a_row: AtomicU32::new(0),
             suspension: Suspension::default(),
             unreachable_until: AtomicU64::new(0),
+            weight_set: AtomicU32::new(NOT_SET),
+            drained: AtomicBool::new(false),
             settings: settings.clone(),
         }
     }
@@ -201,7 +210,37 @@ impl Target {
     }
 
     pub(crate) fn is_available(&self) -> bool {
-        self.passes_checks() && !self.is_ejected() && self.suspended_until().is_none()
+        self.passes_checks()
+            && !self.is_ejected()
+            && self.suspended_until().is_none()
+            && !self.is_drained()
+            && self.weight_set() != Some(0)
+    }
+
+    /// A short name, the same wherever a target has this URL: its hash (FNV-1a) as 8 hexadecimal digits.
+    pub fn id(&self) -> String {
+        let add = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        format!("{:08x}", self.url.as_bytes().iter().fold(0x811c_9dc5, add))
+    }
+
+    /// The share that an operator has set.
+    pub fn weight_set(&self) -> Option<u32> {
+        Some(self.weight_set.load(Ordering::Relaxed)).filter(|weight| *weight != NOT_SET)
+    }
+
+    /// True while an operator lets it get no new requests.
+    pub fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::Relaxed)
+    }
+
+    /// Sets its share, or that it gets no new requests, until its upstream changes. What is none stays.
+    pub fn set(&self, weight: Option<u16>, drained: Option<bool>) {
+        if let Some(weight) = weight {
+            self.weight_set.store(u32::from(weight), Ordering::Relaxed);
+        }
+        if let Some(drained) = drained {
+            self.drained.store(drained, Ordering::Relaxed);
+        }
     }
 
     /// Sets the result of a health check.

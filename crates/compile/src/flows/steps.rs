@@ -31,6 +31,7 @@ impl<'a> Compiler<'a, '_> {
         let label = self.labels.next(&step.value);
         let flow = self.under_way.last().copied().unwrap_or("");
         let metrics = self.builder.telemetry.flow_step(flow, &label);
+        self.builder.flow_steps.push((flow.to_owned(), label.clone()));
         let outer = self.labels.enter_step(&label);
         let action = self.action(step, namespaces, depth);
         self.labels.leave(outer);

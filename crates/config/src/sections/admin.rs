@@ -1,7 +1,7 @@
 //! `admin` and `status`: the sockets of operators and probes.
 
 use crate::decode::{keys, words};
-use crate::values::{Address, FilePath, Map, Secret, Spanned};
+use crate::values::{Address, Between, FilePath, Map, Secret, Spanned};
 
 keys! {
     /// The admin API's socket, for operators.
@@ -20,6 +20,9 @@ keys! {
         hosts: Vec<Spanned<String>> = Vec::new(),
         /// Lets everybody who can connect to an address that is not loopback operate the gateway. There is a warning at each start.
         open: bool = false,
+        /// How many configurations that served are kept in `history/` beside the configuration; 0 keeps none.
+        // A few megabytes at most, and weeks of changes of most gateways.
+        history: Between<0, 10_000> = const { Between::new(50) },
     }
 }
 

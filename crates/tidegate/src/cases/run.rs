@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use config::{Case, CaseCall, Config, Map};
 use telemetry::Telemetry;
-use telemetry::trace::{PolicyTrace, Trace, TracedMessage, TracedPolicy, body as masked, target};
+use telemetry::trace::{
+    PolicyTrace, Trace, TraceWish, TracedMessage, TracedPolicy, body as masked, target,
+};
 
 use super::rehearsal::{self, Rehearsed, SentRequest, Task};
 use super::services::Services;
@@ -41,7 +43,7 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     let calls = loaded.config.as_ref().map(|config| calls(config, &sent)).unwrap_or_default();
     let services = Services::again(calls.into_iter());
     let tracer = telemetry.tracer();
-    tracer.ask();
+    tracer.ask(TraceWish::any());
     tracer.ask_policies();
     let task = Task::Request(sent);
     let rehearsed = rehearsal::run(compiled, telemetry.clone(), &services, &task)?;

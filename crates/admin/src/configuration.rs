@@ -1,0 +1,216 @@
+//! The paths of the configuration: as it is, as it may become, and as it was.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use control::{Condition, Control, Demand, Outcome, view};
+use serde_json::{Value, json};
+
+use crate::access::{Operator, asks_secrets};
+use crate::answer::{changed, problem};
+use crate::audit::Changes;
+use crate::problem::Problem;
+use crate::text::Configuration;
+
+type ControlState = State<Arc<Control>>;
+
+/// Says whether the configuration is a file or a folder.
+const KIND: &str = "x-configuration";
+
+const ZIP: &str = "application/zip";
+
+/// The configuration in service, as text or as an archive.
+pub(crate) async fn get(
+    State(control): ControlState,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let with_secrets = asks_secrets(uri.query());
+    let tag = etag(&control.status().hash);
+    let kind = if control.is_folder() { "folder" } else { "file" };
+    let lines = [
+        (header::ETAG.as_str(), tag),
+        (header::VARY.as_str(), HeaderValue::from_static("Accept")),
+        (KIND, HeaderValue::from_static(kind)),
+    ];
+    if wants_archive(&headers) {
+        let archive = control.shown_archive(with_secrets).await.map_err(problem)?;
+        return Ok((lines, [(header::CONTENT_TYPE, ZIP)], archive).into_response());
+    }
+    let text = control.shown_text(with_secrets).await.map_err(problem)?;
+    Ok((lines, [(header::CONTENT_TYPE, "application/yaml")], text).into_response())
+}
+
+/// Puts a configuration into service.
+pub(crate) async fn put(
+    State(control): ControlState,
+    Extension(operator): Extension<Operator>,
+    headers: HeaderMap,
+    Configuration(sent): Configuration,
+) -> Result<Response, Problem> {
+    let demand = demand(operator, &headers)?;
+    let (outcome, changes) = control.put(sent, demand).await.map_err(problem)?;
+    Ok(done(&control, outcome, changes))
+}
+
+/// A change that was made, with the tag of what is in service now.
+fn done(control: &Control, outcome: Outcome, changes: usize) -> Response {
+    let tag = etag(&control.status().hash);
+    let told = changed(control, outcome);
+    ([(header::ETAG, tag)], Extension(Changes(changes)), Json(told)).into_response()
+}
+
+/// Checks a configuration and changes nothing.
+pub(crate) async fn check(
+    State(control): ControlState,
+    Configuration(sent): Configuration,
+) -> Result<Json<Value>, Problem> {
+    let report = control.check(sent).await.map_err(problem)?;
+    match report.has_errors() {
+        true => Err(Problem::complaints(view::with_complaints(json!({}), "complaints", &report))),
+        false => {
+            let told = json!({ "usable": true });
+            Ok(Json(view::with_complaints(told, "complaints", &report)))
+        }
+    }
+}
+
+/// Compares a configuration with the one in service, whose tag the answer has, and changes nothing.
+pub(crate) async fn compare(
+    State(control): ControlState,
+    Configuration(sent): Configuration,
+) -> Result<Response, Problem> {
+    let (found, hash) = control.compare(sent).await.map_err(problem)?;
+    let told = json!({ "equal": found.is_empty(), "differences": view::differences(&found) });
+    Ok(([(header::ETAG, etag(&hash))], Json(told)).into_response())
+}
+
+/// What served, newest first.
+pub(crate) async fn history(State(control): ControlState) -> Json<Value> {
+    Json(control.history().iter().map(control::HistoryEntry::to_json).collect())
+}
+
+/// One configuration that served.
+pub(crate) async fn past(
+    State(control): ControlState,
+    Path(generation): Path<String>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let generation = number(&generation)?;
+    let text =
+        control.history_text(generation, asks_secrets(uri.query())).await.map_err(problem)?;
+    let entry = control.history().into_iter().find(|entry| entry.generation == generation);
+    let tag = etag(&entry.map_or_else(String::new, |entry| entry.hash));
+    let lines =
+        [(header::ETAG, tag), (header::CONTENT_TYPE, HeaderValue::from_static("application/yaml"))];
+    Ok((lines, text).into_response())
+}
+
+/// The differences from one that served to another, or to the one in service.
+pub(crate) async fn past_differences(
+    State(control): ControlState,
+    Path(generation): Path<String>,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    // Harmless: without a query it is the one in service.
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let to = pairs.find_map(|pair| pair.strip_prefix("to=")).map(number).transpose()?;
+    let found = control.history_differences(number(&generation)?, to).await.map_err(problem)?;
+    Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
+}
+
+/// Puts one that served into service again.
+pub(crate) async fn roll_back(
+    State(control): ControlState,
+    Extension(operator): Extension<Operator>,
+    Path(generation): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let demand = demand(operator, &headers)?;
+    let (outcome, changes) =
+        control.roll_back(number(&generation)?, demand).await.map_err(problem)?;
+    Ok(done(&control, outcome, changes))
+}
+
+fn number(text: &str) -> Result<u64, Problem> {
+    let wrong = |_| {
+        let what = format!("The history has no configuration {text}: generations are numbers.");
+        Problem::new(StatusCode::NOT_FOUND, what)
+    };
+    text.parse().map_err(wrong)
+}
+
+fn demand(operator: Operator, headers: &HeaderMap) -> Result<Demand, Problem> {
+    Ok(Demand { by: operator.name, condition: condition(headers)? })
+}
+
+/// The tags of `If-Match` (RFC 9110, 13.1.1). Weak ones never match, so they are left out.
+fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
+    let mut lines = headers.get_all(header::IF_MATCH).iter().peekable();
+    if lines.peek().is_none() {
+        return Ok(None);
+    }
+    let mut hashes = Vec::new();
+    for line in lines {
+        let wrong =
+            || Problem::new(StatusCode::BAD_REQUEST, "`If-Match` has quoted tags, or is `*`.");
+        let line = line.to_str().map_err(|_| wrong())?;
+        for tag in line.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
+            if tag == "*" {
+                return Ok(Some(Condition::Any));
+            }
+            let strong = tag.strip_prefix("W/").is_none();
+            let quoted = tag.strip_prefix("W/").unwrap_or(tag);
+            let hash = quoted.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+            let hash = hash.ok_or_else(wrong)?;
+            hashes.extend(strong.then(|| hash.to_owned()));
+        }
+    }
+    Ok(Some(Condition::OneOf(hashes)))
+}
+
+fn etag(hash: &str) -> HeaderValue {
+    // Harmless: a hash is hexadecimal.
+    HeaderValue::from_str(&format!("\"{hash}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+/// True if an archive is asked for by its name.
+fn wants_archive(headers: &HeaderMap) -> bool {
+    // Harmless: a line that is not text asks for nothing.
+    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let mut ranges = lines.flat_map(|line| line.split(',')).map(|range| range.split(';').next());
+    ranges.any(|name| name.is_some_and(|name| name.trim().eq_ignore_ascii_case(ZIP)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_lists_of_strong_tags() {
+        let read = |line: &'static str| {
+            let headers =
+                HeaderMap::from_iter([(header::IF_MATCH, HeaderValue::from_static(line))]);
+            match condition(&headers) {
+                Ok(Some(Condition::OneOf(hashes))) => hashes.join(" "),
+                Ok(Some(Condition::Any)) => "any".to_owned(),
+                Ok(None) => "none".to_owned(),
+                Err(_) => "wrong".to_owned(),
+            }
+        };
+        for (line, read_as) in [
+            ("\"a\"", "a"),
+            ("\"a\", \"b\",", "a b"),
+            ("W/\"a\", \"b\"", "b"),
+            ("W/\"a\"", ""),
+            ("*", "any"),
+            ("a", "wrong"),
+            ("\"a", "wrong"),
+        ] {
+            assert_eq!(read(line), read_as, "{line}");
+        }
+    }
+}

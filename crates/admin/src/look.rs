@@ -1,0 +1,158 @@
+//! Paths to look at what happens: flows, refusals, certificates; and to act on targets and the log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use control::{Control, LOG_LEVEL_MAX, view};
+use serde_json::{Map, Value, json};
+
+use crate::hubs;
+use crate::problem::Problem;
+use crate::text::Text;
+
+type ControlState = State<Arc<Control>>;
+
+/// Refusals of an answer that does not say how many.
+const REFUSALS: usize = 100;
+
+/// The time of a level of the log that does not say for how long.
+const LOG_LEVEL_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// The levels of the log.
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+pub(crate) async fn upstream(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let found = view::upstream_named(&control.plan(), &name);
+    found.map(Json).ok_or_else(|| not_there("There is no such upstream."))
+}
+
+/// Sets the weight of a target, or lets it get no new requests.
+pub(crate) async fn set_target(
+    State(control): ControlState,
+    Path((name, id)): Path<(String, String)>,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    const FORM: &str =
+        "Send `{ \"weight\": 0 to 65535, \"drain\": true or false }`, one of them or both.";
+    let asked = members(&text, &["weight", "drain"], FORM)?;
+    let weight = asked.get("weight").map(|weight| {
+        // Harmless: what is no such number is refused.
+        weight.as_u64().and_then(|weight| u16::try_from(weight).ok()).ok_or_else(|| unusable(FORM))
+    });
+    let drain = asked.get("drain").map(|drain| drain.as_bool().ok_or_else(|| unusable(FORM)));
+    let (weight, drain) = (weight.transpose()?, drain.transpose()?);
+    if weight.is_none() && drain.is_none() {
+        return Err(unusable(FORM));
+    }
+    let set = control.set_target(&name, &id, weight, drain).await;
+    set.map(Json).map_err(hubs::problem)
+}
+
+pub(crate) async fn flows(State(control): ControlState) -> Json<Value> {
+    Json(view::flows(&control.plan(), control.telemetry()))
+}
+
+pub(crate) async fn flow(
+    State(control): ControlState,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let found = view::flow(&control.plan(), control.telemetry(), &name);
+    found.map(Json).ok_or_else(|| not_there("There is no such flow."))
+}
+
+/// The last refused exchanges.
+pub(crate) async fn refusals(
+    State(control): ControlState,
+    uri: Uri,
+) -> Result<Json<Value>, Problem> {
+    // Harmless: without a query the limit is the usual one.
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let limit = pairs.find_map(|pair| pair.strip_prefix("limit="));
+    let limit = limit.map_or(Ok(REFUSALS), |limit| {
+        let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "`limit` must be a whole number.");
+        limit.parse::<usize>().map_err(wrong)
+    })?;
+    Ok(Json(view::refusals(control.telemetry(), limit)))
+}
+
+pub(crate) async fn certificates(State(control): ControlState) -> Json<Value> {
+    Json(view::certificates(&control.plan()))
+}
+
+/// The level of the program's log, if one was set.
+pub(crate) async fn log(State(control): ControlState) -> Json<Value> {
+    Json(level(&control))
+}
+
+/// Sets the level of the program's log for a while.
+pub(crate) async fn set_log(
+    State(control): ControlState,
+    Text(text): Text,
+) -> Result<Json<Value>, Problem> {
+    const FORM: &str = "Send `{ \"level\": \"debug\", \"for\": \"10m\" }` for at most a day, or `{ \"level\": null }`.";
+    let asked = members(&text, &["level", "for"], FORM)?;
+    let time = match asked.get("for") {
+        None => LOG_LEVEL_TIME,
+        Some(time) => time.as_str().and_then(duration).ok_or_else(|| unusable(FORM))?,
+    };
+    let is_good = !time.is_zero() && time <= LOG_LEVEL_MAX;
+    let level = match asked.get("level") {
+        Some(Value::Null) => None,
+        Some(Value::String(level)) if LEVELS.contains(&level.as_str()) => Some(level.as_str()),
+        _ => return Err(unusable(&format!("{FORM} The levels are {}.", LEVELS.join(", ")))),
+    };
+    if !is_good {
+        return Err(unusable(FORM));
+    }
+    control.set_log_level(level, time).map_err(|why| Problem::new(StatusCode::CONFLICT, why))?;
+    Ok(Json(self::level(&control)))
+}
+
+fn level(control: &Control) -> Value {
+    let set = control.log_level();
+    let until = set.as_ref().map(|(_, until)| kit::calendar::rfc3339(*until));
+    json!({ "level": set.map(|(level, _)| level), "until": until })
+}
+
+/// A time as the configuration writes it.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    // Harmless: the caller refuses what is no time.
+    let count: u64 = digits.parse().ok()?;
+    let seconds = match text.strip_prefix(digits)? {
+        "ms" => return Some(Duration::from_millis(count)),
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return None,
+    };
+    Some(Duration::from_secs(count.checked_mul(seconds)?))
+}
+
+/// The members of an object, none of which may be another.
+pub(crate) fn members(
+    text: &str,
+    known: &[&str],
+    form: &str,
+) -> Result<Map<String, Value>, Problem> {
+    let Ok(Value::Object(asked)) = control::json_text(text) else { return Err(unusable(form)) };
+    match asked.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(unusable(&format!("There is no member `{name}`. {form}"))),
+        None => Ok(asked),
+    }
+}
+
+pub(crate) fn unusable(why: &str) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why)
+}
+
+fn not_there(what: &str) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, what)
+}

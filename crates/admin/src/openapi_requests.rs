@@ -1,0 +1,174 @@
+//! Operations of the API's description that take parameters or an object: those on the configuration and its history, and those to
+//! look and act.
+
+use serde_json::{Value, json};
+
+use crate::openapi::{change, problem, read};
+
+/// An operation with a JSON object in the request.
+fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
+    let schema =
+        json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "requestBody": { "required": true, "content": { "application/json": { "schema": schema } } },
+        "responses": {
+            "200": { "description": "Done", "content": { "application/json": {} } },
+            "400": problem("The body is not UTF-8 text"),
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "413": problem("The body is too large"),
+            "422": problem("The body has an unknown member, or a value that cannot be used"),
+        },
+    })
+}
+
+pub(crate) fn set_target() -> Value {
+    let properties = json!({
+        "weight": { "type": "integer", "minimum": 0, "maximum": 65535, "description": "Its share of requests; 0 for none" },
+        "drain": { "type": "boolean", "description": "Whether it gets no new requests" },
+    });
+    let mut operation = with_object(
+        "setTarget",
+        "Set the share of a target, or drain it, until its upstream changes",
+        &properties,
+    );
+    let parameters = ["name", "id"].map(|name| {
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+    });
+    if let Some(operation) = operation.as_object_mut() {
+        operation.insert("parameters".to_owned(), json!(parameters));
+        if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
+            responses.insert("404".to_owned(), problem("There is no such upstream or target"));
+            responses.insert("503".to_owned(), problem("The store is not available or overloaded"));
+        }
+    }
+    operation
+}
+
+pub(crate) fn ask_trace() -> Value {
+    let text = json!({ "type": ["string", "null"] });
+    let properties = json!({
+        "route": text, "flow": text, "request_id": text,
+        "path": { "type": ["string", "null"], "description": "The path of the request; with `/**` at its end, all below it too" },
+        "count": { "type": "integer", "minimum": 1, "maximum": 100, "description": "How many messages; 1 if absent" },
+    });
+    let mut operation = with_object(
+        "askTrace",
+        "Request traces of the next messages that fulfil all conditions given",
+        &properties,
+    );
+    if let Some(body) = operation.get_mut("requestBody").and_then(Value::as_object_mut) {
+        body.insert("required".to_owned(), false.into());
+    }
+    operation
+}
+
+pub(crate) fn set_log() -> Value {
+    let properties = json!({
+        "level": { "enum": ["error", "warn", "info", "debug", "trace", "off", null] },
+        "for": { "type": "string", "description": "Such as `10m`, which it is if absent; at most a day" },
+    });
+    let mut operation =
+        with_object("setLog", "Set the level of the program's log for a while", &properties);
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    if let Some(responses) = responses {
+        responses.insert("409".to_owned(), problem("The level cannot be changed"));
+    }
+    operation
+}
+
+pub(crate) fn refusals() -> Value {
+    let mut operation = read(
+        "refusals",
+        "The last refused requests, newest first, each with policy and cause",
+        "application/json",
+    );
+    if let Some(operation) = operation.as_object_mut() {
+        let limit = json!({
+            "name": "limit", "in": "query", "schema": { "type": "integer", "minimum": 0 },
+            "description": "How many; 100 if absent, at most 1,000",
+        });
+        operation.insert("parameters".to_owned(), json!([limit]));
+        if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
+            responses.insert("400".to_owned(), problem("`limit` is not a whole number"));
+        }
+    }
+    operation
+}
+
+pub(crate) fn get_config() -> Value {
+    let mut operation = read(
+        "getConfig",
+        "The configuration as it was written; its secrets are masked",
+        "application/yaml",
+    );
+    if let Some(operation) = operation.as_object_mut() {
+        operation.insert("parameters".to_owned(), json!([in_query("secrets")]));
+        let content = json!({ "application/yaml": {}, "application/zip": {} });
+        let success = json!({ "description": "The configuration; with `Accept: application/zip` an archive of its files", "content": content });
+        operation.insert(
+            "responses".to_owned(),
+            json!({
+                "200": success,
+                "403": { "$ref": "#/components/responses/Forbidden" },
+            }),
+        );
+    }
+    operation
+}
+
+fn in_query(name: &str) -> Value {
+    match name {
+        "secrets" => json!({
+            "name": "secrets", "in": "query", "schema": { "enum": ["true", "false"] },
+            "description": "`true` shows secrets; that needs the role `write` and is a line in the audit log",
+        }),
+        name => json!({
+            "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0 },
+            "description": "The generation to compare with; the one in service if absent",
+        }),
+    }
+}
+
+fn generation() -> Value {
+    json!({ "name": "generation", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 } })
+}
+
+pub(crate) fn past(id: &str, summary: &str, kind: &str, query: &[&str]) -> Value {
+    let parameters = std::iter::once(generation()).chain(query.iter().map(|name| in_query(name)));
+    json!({
+        "operationId": id,
+        "summary": summary,
+        "parameters": parameters.collect::<Vec<_>>(),
+        "responses": {
+            "200": { "description": summary, "content": { kind: {} } },
+            "403": { "$ref": "#/components/responses/Forbidden" },
+            "404": problem("The history has no such configuration"),
+        },
+    })
+}
+
+pub(crate) fn roll_back() -> Value {
+    let mut operation = change(
+        "rollBack",
+        "Put a configuration that served into service again, as a new generation",
+        "Changed",
+    );
+    if let Some(operation) = operation.as_object_mut() {
+        operation.remove("requestBody");
+        operation.insert("parameters".to_owned(), json!([generation(), if_match()]));
+        let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+        if let Some(responses) = responses {
+            responses.insert("404".to_owned(), problem("The history has no such configuration"));
+        }
+    }
+    operation
+}
+
+pub(crate) fn if_match() -> Value {
+    json!({
+        "name": "If-Match", "in": "header", "schema": { "type": "string" },
+        "description": "The `ETag` of the configuration that is meant to be changed",
+    })
+}

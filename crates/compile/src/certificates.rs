@@ -1,0 +1,38 @@
+//! The certificates that a configuration names, as operators see them.
+
+use config::{Config, FilePath, Report, Spanned};
+use plan::ShownCertificate;
+
+use crate::files;
+
+/// All certificates that are shown to others, in the order of the sections. What is wrong with their files is said where they are
+/// used.
+pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificate> {
+    if report.has_errors() {
+        return Vec::new();
+    }
+    let mut all: Vec<(&'static str, String, &Spanned<FilePath>)> = Vec::new();
+    for (name, listener) in config.listen.iter() {
+        let Some(tls) = &listener.tls else { continue };
+        all.push(("listener", name.value.clone(), &tls.certificate));
+        for (host, certificate) in tls.sni.iter() {
+            let name = format!("{} {}", name.value, host.value);
+            all.push(("listener", name, &certificate.certificate));
+        }
+    }
+    for (name, upstream) in config.upstreams.iter() {
+        let certificate = upstream.tls.certificate.as_ref();
+        all.extend(certificate.map(|file| ("upstream", name.value.clone(), file)));
+    }
+    let admin = config.admin.as_ref().and_then(|admin| admin.tls.as_ref());
+    all.extend(admin.map(|tls| ("admin", "admin".to_owned(), &tls.value.certificate)));
+    let status = config.status.as_ref().and_then(|status| status.tls.as_ref());
+    all.extend(status.map(|tls| ("status", "status".to_owned(), &tls.value.certificate)));
+    let read = |(kind, name, file): (&'static str, String, &Spanned<FilePath>)| {
+        let pem = files::read(file, report)?;
+        let details = tls::CertificateDetails::of_pem(&pem)?;
+        Some(ShownCertificate { kind, name, file: file.value.as_path().to_owned(), details })
+    };
+    // Harmless: a file that cannot be read any more was read just before, and the next plan complains.
+    all.into_iter().filter_map(read).collect()
+}

@@ -1,0 +1,189 @@
+//! The files of a configuration as a ZIP archive, in both directions.
+//!
+//! An archive has the files of the folder that are the configuration and those that it names, but none that holds secrets; literal
+//! secrets in texts are masked. What an archive never has it cannot remove.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Cursor, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use config::{LoadedConfig, Sources};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use crate::{Failure, unpack};
+
+/// Files beside the configuration that a check looks at.
+const ENTRIES_MAX: usize = 10_000;
+
+/// Folders inside folders that it looks into.
+const DEPTH_MAX: usize = 16;
+
+/// Bytes of a file that an archive has.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A file by its name in the folder.
+pub(crate) type NamedFile = (String, Vec<u8>);
+
+/// The own files of a configuration, without those of bundles: their names in the folder, or the name of the one file.
+pub(crate) fn own_files(path: &Path, sources: &Sources) -> Vec<(String, String)> {
+    match path.is_dir() {
+        false => {
+            // Harmless: those behind it are of bundles.
+            sources.iter().take(1).map(|source| (base_name(path), source.text.clone())).collect()
+        }
+        true => {
+            let is_own = |name: &str| Path::new(name).parent() == Some(path);
+            let own = sources.iter().filter(|source| is_own(&source.name));
+            own.map(|source| (base_name(Path::new(&source.name)), source.text.clone())).collect()
+        }
+    }
+}
+
+pub(crate) fn base_name(path: &Path) -> String {
+    // Harmless: a file that was read has a name.
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The files of the folder that the configuration names and that hold no secret.
+pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile> {
+    let is_source =
+        |file: &Path| loaded.report.sources().iter().any(|of| Path::new(&of.name) == file);
+    let mut found = Vec::new();
+    for file in &loaded.files {
+        let Ok(below) = file.strip_prefix(folder) else { continue };
+        let is_plain = below.components().all(|part| match part {
+            std::path::Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
+            _ => false,
+        });
+        let is_small =
+            fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX);
+        if !is_plain || !is_small || is_source(file) || loaded.secret_files.contains(file) {
+            continue;
+        }
+        // Harmless: what cannot be read is left where it is.
+        let Ok(bytes) = fs::read(file) else { continue };
+        if !holds_key(&bytes) {
+            found.push((below.to_string_lossy().into_owned(), bytes));
+        }
+    }
+    found
+}
+
+/// True for a private key, and for what only its owner may read: both are secrets of the machine.
+fn holds_key(bytes: &[u8]) -> bool {
+    bytes.windows(11).any(|part| part == b"PRIVATE KEY")
+}
+
+/// An archive of files.
+pub(crate) fn pack(files: &[NamedFile]) -> io::Result<Vec<u8>> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        zip.start_file(name.as_str(), SimpleFileOptions::default()).map_err(io::Error::other)?;
+        zip.write_all(bytes)?;
+    }
+    zip.finish().map(Cursor::into_inner).map_err(io::Error::other)
+}
+
+/// The files of an archive, with the values in service where its texts have masks.
+pub(crate) fn unpacked(archive: &[u8], in_service: &Sources) -> Result<Vec<NamedFile>, Failure> {
+    let staged = TemporaryFolder::new().map_err(crate::unwritable)?;
+    unpack::unpack_plain(archive, &staged.0)?;
+    let mut files = Vec::new();
+    gather(&staged.0, "", &mut files).map_err(crate::unwritable)?;
+    for (name, bytes) in &mut files {
+        let path = Path::new(name.as_str());
+        if !path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+            continue;
+        }
+        // Harmless: what is not UTF-8 gets its complaint when it is read.
+        let Ok(text) = std::str::from_utf8(bytes) else { continue };
+        *bytes =
+            config::unmasked(text, path, in_service).map_err(Failure::Complaints)?.into_bytes();
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn gather(folder: &Path, below: &str, files: &mut Vec<NamedFile>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        match entry.file_type()?.is_dir() {
+            true => gather(&entry.path(), &format!("{name}/"), files)?,
+            false => files.push((name, fs::read(entry.path())?)),
+        }
+    }
+    Ok(())
+}
+
+/// A folder that goes with this value.
+pub(crate) struct TemporaryFolder(pub(crate) PathBuf);
+
+impl TemporaryFolder {
+    fn new() -> io::Result<TemporaryFolder> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let nanos = kit::clock::wall().subsec_nanos();
+        let name = format!("tidegate-{}-{nanos}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(TemporaryFolder(folder))
+    }
+
+    /// The folder as it would be with these files and without others: what stays is linked.
+    pub(crate) fn shadow(
+        folder: &Path,
+        new: &[NamedFile],
+        removed: &[String],
+    ) -> io::Result<TemporaryFolder> {
+        let shadow = TemporaryFolder::new()?;
+        for (name, bytes) in new {
+            let place = shadow.0.join(name);
+            if let Some(parent) = place.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(place, bytes)?;
+        }
+        let mut links = Links { to: &shadow.0, removed, left: ENTRIES_MAX };
+        links.add(&fs::canonicalize(folder)?, "", 0)?;
+        Ok(shadow)
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, folder = %self.0.display(), "a temporary folder is left behind");
+        }
+    }
+}
+
+/// Links from a shadow to the files of its folder.
+struct Links<'f> {
+    to: &'f Path,
+    removed: &'f [String],
+    left: usize,
+}
+
+impl Links<'_> {
+    fn add(&mut self, folder: &Path, below: &str, depth: usize) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = format!("{below}{}", entry.file_name().to_string_lossy());
+            let place = self.to.join(&name);
+            self.left = self.left.checked_sub(1).ok_or_else(|| {
+                io::Error::other(format!("the folder has more than {ENTRIES_MAX} entries"))
+            })?;
+            if entry.path().is_dir() && depth < DEPTH_MAX {
+                fs::create_dir_all(&place)?;
+                self.add(&entry.path(), &format!("{name}/"), depth + 1)?;
+            } else if !place.exists() && !self.removed.contains(&name) {
+                symlink(entry.path(), place)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,438 @@
+//! Changes that operators send: texts and archives, on a condition, and back to what served before; and what of the configuration
+//! they may see.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use config::{Difference, LoadedConfig, Report, ShownValue, Source, Sources};
+
+use crate::archive::{self, NamedFile, TemporaryFolder};
+use crate::build::{self, Input};
+use crate::history::{History, HistoryEntry, KeptFile, KeptFiles};
+use crate::place::{self, Replacement};
+use crate::{Control, Current, Failure, Outcome, blocking, lock, to_the_end, unwritable};
+
+/// The name in the history of an operator without one.
+pub(crate) const NOBODY: &str = "admin";
+
+/// A configuration as an operator sends it.
+#[derive(Debug, Clone)]
+pub enum Sent {
+    Text(String),
+    /// A ZIP archive of the files of a folder, or of the one file.
+    Archive(Vec<u8>),
+}
+
+/// Who sends a change, and what has to be in service for it.
+#[derive(Debug, Clone, Default)]
+pub struct Demand {
+    pub by: Option<String>,
+    pub condition: Option<Condition>,
+}
+
+/// The configurations that a change is meant for.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    Any,
+    /// By their hashes.
+    OneOf(Vec<String>),
+}
+
+impl Control {
+    /// Puts a configuration into service and writes it to its place. Returns the number of differences it made, too.
+    pub async fn put(
+        self: &Arc<Self>,
+        sent: Sent,
+        demand: Demand,
+    ) -> Result<(Outcome, usize), Failure> {
+        let control = self.clone();
+        self.in_turn(demand, move |by: String| async move { control.place(sent, &by).await }).await
+    }
+
+    /// Puts a configuration of the history into service again, as a new generation.
+    pub async fn roll_back(
+        self: &Arc<Self>,
+        generation: u64,
+        demand: Demand,
+    ) -> Result<(Outcome, usize), Failure> {
+        let control = self.clone();
+        let back = move |by: String| async move {
+            let files = control.kept(generation).await?;
+            match control.path.is_dir() {
+                false => control.apply(joined(&files), &by).await,
+                true => {
+                    let bytes = |(name, text): &KeptFile| (name.clone(), text.clone().into_bytes());
+                    let new: Vec<NamedFile> = files.iter().map(bytes).collect();
+                    let own = archive::own_files(&control.path, &control.current().sources);
+                    let own = own.into_iter().map(|(name, _)| name).collect();
+                    control.replace(new, own, &by).await
+                }
+            }
+        };
+        self.in_turn(demand, back).await
+    }
+
+    /// One change in its turn, if the configuration in service is one that it was meant for.
+    async fn in_turn<F>(
+        self: &Arc<Self>,
+        demand: Demand,
+        change: impl FnOnce(String) -> F + Send + 'static,
+    ) -> Result<(Outcome, usize), Failure>
+    where
+        F: Future<Output = Result<Outcome, Failure>> + Send + 'static,
+    {
+        let control = self.clone();
+        let turn = async move {
+            let _turn = control.turn.lock().await;
+            if !demand.condition.is_none_or(|condition| condition.holds(&control.current().hash)) {
+                return Err(Failure::Stale);
+            }
+            control.changes.store(0, Relaxed);
+            let result = change(demand.by.unwrap_or_else(|| NOBODY.to_owned())).await;
+            control.note(&result);
+            Ok((result?, control.changes.load(Relaxed)))
+        };
+        to_the_end(turn).await
+    }
+
+    async fn place(&self, sent: Sent, by: &str) -> Result<Outcome, Failure> {
+        let sources = self.current().sources.clone();
+        match (sent, self.path.is_dir()) {
+            (Sent::Text(_), true) => self.only_file().map(|()| Outcome::Unchanged(0)),
+            (Sent::Text(text), false) => {
+                let text = self.unmasked(text, &sources)?;
+                self.apply(text, by).await
+            }
+            (Sent::Archive(bytes), false) => {
+                let text = blocking(move || one_text(&bytes, &sources)).await??;
+                self.apply(text, by).await
+            }
+            (Sent::Archive(bytes), true) => {
+                let path = self.path.clone();
+                let work = move || {
+                    let new = archive::unpacked(&bytes, &sources)?;
+                    Ok::<_, Failure>((new, shown_names(&path, &sources)))
+                };
+                let (new, known) = blocking(work).await??;
+                self.replace(new, known, by).await
+            }
+        }
+    }
+
+    /// Writes the files of a folder, and removes those of `known` that are not among them; or leaves all as it was.
+    async fn replace(
+        &self,
+        new: Vec<NamedFile>,
+        known: Vec<String>,
+        by: &str,
+    ) -> Result<Outcome, Failure> {
+        let removed = lacking(&new, known);
+        if self.is_as_it_is(&new, &removed).await? {
+            return Ok(Outcome::Unchanged(self.plan().generation));
+        }
+        let folder = self.path.clone();
+        let begun = blocking(move || Replacement::begin(&folder, &new, &removed)).await?;
+        let replacement = begun.map_err(unwritable)?;
+        let result = self.change(self.files(), by).await;
+        let keeps = result.is_ok();
+        let end = move || if keeps { replacement.keep() } else { replacement.undo() };
+        if let Err(error) = blocking(end).await? {
+            tracing::error!(%error, "files of the configuration could not be moved");
+        }
+        // What was written here is no change of somebody else.
+        let folder = self.path.clone();
+        lock(&self.watched).renew(|file| file.starts_with(&folder));
+        result.map_err(|failure| relative(failure, &self.path))
+    }
+
+    /// True if the folder has these files already and not the others, and is in service so.
+    async fn is_as_it_is(&self, new: &[NamedFile], removed: &[String]) -> Result<bool, Failure> {
+        let (folder, new) = (self.path.clone(), new.to_vec());
+        let same = move || {
+            new.iter().all(|(name, bytes)| {
+                std::fs::read(folder.join(name)).is_ok_and(|old| old == *bytes)
+            })
+        };
+        Ok(removed.is_empty() && blocking(same).await? && self.is_unchanged().await?)
+    }
+
+    fn unmasked(&self, text: String, sources: &Sources) -> Result<String, Failure> {
+        config::unmasked(&text, &self.place_of_text(), sources).map_err(Failure::Complaints)
+    }
+
+    /// All complaints about a configuration, without putting it into service.
+    pub async fn check(&self, sent: Sent) -> Result<Report, Failure> {
+        let (input, _shadow, path) = self.input(sent).await?;
+        let report = blocking(move || build::check(&input)).await?;
+        Ok(renamed(report, &path))
+    }
+
+    /// The differences that a configuration would make, without putting it into service, and the hash of that which is.
+    pub async fn compare(&self, sent: Sent) -> Result<(Vec<Difference>, String), Failure> {
+        let current = self.current();
+        let (input, _shadow, path) = self.input(sent).await?;
+        let (sources, hash) = (current.sources.clone(), current.hash.clone());
+        let found = blocking(move || build::differences(&sources, &input)).await?;
+        let found = found.map_err(|report| Failure::Complaints(renamed(report, &path)))?;
+        Ok((found, hash))
+    }
+
+    /// What is sent as it could be compiled, and the folder that its names in complaints are without.
+    async fn input(
+        &self,
+        sent: Sent,
+    ) -> Result<(Input, Option<TemporaryFolder>, Option<PathBuf>), Failure> {
+        let sources = self.current().sources.clone();
+        match sent {
+            Sent::Text(text) => {
+                let text = self.unmasked(text, &sources)?;
+                Ok((Input::Text(text, self.place_of_text()), None, None))
+            }
+            Sent::Archive(bytes) if self.path.is_dir() => {
+                let folder = self.path.clone();
+                let work = move || {
+                    let new = archive::unpacked(&bytes, &sources)?;
+                    let removed = lacking(&new, shown_names(&folder, &sources));
+                    TemporaryFolder::shadow(&folder, &new, &removed).map_err(unwritable)
+                };
+                let shadow = blocking(work).await??;
+                let path = shadow.0.clone();
+                Ok((Input::Path(path.clone()), Some(shadow), Some(path)))
+            }
+            Sent::Archive(bytes) => {
+                let text = blocking(move || one_text(&bytes, &sources)).await??;
+                Ok((Input::Text(text, self.place_of_text()), None, None))
+            }
+        }
+    }
+
+    /// The configuration in service as it was written; its secrets are masked unless they are asked for.
+    pub async fn shown_text(&self, with_secrets: bool) -> Result<String, Failure> {
+        let sources = self.current().sources.clone();
+        let is_folder = self.path.is_dir();
+        blocking(move || {
+            let texts = texts(&sources, with_secrets);
+            match is_folder {
+                // Harmless: those behind it are of bundles.
+                false => texts.into_iter().next().unwrap_or_default(),
+                true => {
+                    // Harmless: each source has a text.
+                    let named = sources.iter().zip(texts);
+                    named.map(|(source, text)| format!("# {}\n{text}\n", source.name)).collect()
+                }
+            }
+        })
+        .await
+    }
+
+    /// The same as a ZIP archive of its files.
+    pub async fn shown_archive(&self, with_secrets: bool) -> Result<Vec<u8>, Failure> {
+        let (sources, path) = (self.current().sources.clone(), self.path.clone());
+        let packed = blocking(move || {
+            // Harmless: the same.
+            let shown = Sources::new(
+                sources
+                    .iter()
+                    .zip(texts(&sources, with_secrets))
+                    .map(|(source, text)| Source { text, ..source.clone() })
+                    .collect(),
+            );
+            let own = archive::own_files(&path, &shown).into_iter();
+            let mut files: Vec<NamedFile> =
+                own.map(|(name, text)| (name, text.into_bytes())).collect();
+            if path.is_dir() {
+                files.extend(archive::named_files(&path, &config::read_again(&sources)));
+            }
+            archive::pack(&files)
+        });
+        packed.await?.map_err(|error| Failure::Internal(error.to_string()))
+    }
+
+    /// True if the configuration is a folder of files.
+    pub fn is_folder(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// The configurations that served, newest first.
+    pub fn history(&self) -> Vec<HistoryEntry> {
+        self.history.entries()
+    }
+
+    /// A configuration of the history as it was written.
+    pub async fn history_text(
+        &self,
+        generation: u64,
+        with_secrets: bool,
+    ) -> Result<String, Failure> {
+        let files = self.kept(generation).await?;
+        let sources = self.sources_of(&files);
+        let is_folder = self.path.is_dir();
+        blocking(move || {
+            // Harmless: each source has a text.
+            let named = sources.iter().zip(texts(&sources, with_secrets));
+            match is_folder {
+                false => named.map(|(_, text)| text).collect(),
+                true => named.map(|(of, text)| format!("# {}\n{text}\n", of.name)).collect(),
+            }
+        })
+        .await
+    }
+
+    /// The differences from one generation of the history to another, or to the one in service.
+    pub async fn history_differences(
+        &self,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Vec<Difference>, Failure> {
+        let old = self.sources_of(&*self.kept(from).await?);
+        let new = match to {
+            Some(to) => self.sources_of(&*self.kept(to).await?),
+            None => self.current().sources.clone(),
+        };
+        blocking(move || {
+            let (old, new) = (config::read_again(&old), config::read_again(&new));
+            config::differences(&old, &new, ShownValue::Api)
+        })
+        .await
+    }
+
+    async fn kept(&self, generation: u64) -> Result<KeptFiles, Failure> {
+        let found = self.history.files(generation);
+        let found = found.map_err(|error| Failure::Internal(error.to_string()))?;
+        found.ok_or(Failure::NoGeneration(generation))
+    }
+
+    /// Files of the history as sources where they would lie.
+    fn sources_of(&self, files: &[KeptFile]) -> Sources {
+        let folder = match self.path.is_dir() {
+            true => self.path.clone(),
+            false => self.path.parent().unwrap_or(Path::new("")).to_owned(),
+        };
+        let source = |(name, text): &KeptFile| Source {
+            name: folder.join(name).display().to_string(),
+            folder: folder.clone(),
+            text: text.clone(),
+        };
+        Sources::new(files.iter().map(source).collect())
+    }
+
+    /// Keeps the first configuration in the history.
+    pub(crate) fn keep_first(&self) {
+        let Some(max) = self.history_max() else { return };
+        let current = self.current();
+        let before = self.history.last().filter(|last| last.hash != current.hash);
+        // Harmless: without the files of the last one the number of changes is not known.
+        let before = before.and_then(|last| self.history.files(last.generation).ok().flatten());
+        let changes = before.map_or(0, |files| count(&self.sources_of(&files), &current.sources));
+        add((&self.history, &self.path), &current, ("start", changes), max);
+    }
+
+    /// Keeps the configuration that serves now, and notes how much it differs from the one before.
+    pub(crate) async fn keep(&self, before: Sources, by: &str) {
+        let Some(max) = self.history_max() else { return };
+        let (current, history) = (self.current(), self.history.clone());
+        let (path, by) = (self.path.clone(), by.to_owned());
+        let work = move || {
+            let changes = count(&before, &current.sources);
+            add((&history, &path), &current, (&by, changes), max);
+            changes
+        };
+        // Harmless: a comparison that panicked has no number, and the change is in the log.
+        self.changes.store(self.compiler.run(work).await.unwrap_or_default(), Relaxed);
+    }
+
+    /// None without an admin API, through which alone the history can be seen.
+    fn history_max(&self) -> Option<usize> {
+        self.plan().admin.as_ref().map(|admin| admin.history_max)
+    }
+}
+
+/// Adds what serves to a history, with who brought it and how many differences that made.
+fn add(
+    (history, path): (&History, &Path),
+    current: &Current,
+    (by, changes): (&str, usize),
+    max: usize,
+) {
+    let entry = HistoryEntry {
+        generation: current.plan.generation,
+        time: kit::calendar::rfc3339(current.since),
+        by: by.to_owned(),
+        hash: current.hash.clone(),
+        changes,
+    };
+    history.add(entry, &archive::own_files(path, &current.sources), max);
+}
+
+impl Condition {
+    fn holds(&self, hash: &str) -> bool {
+        match self {
+            Condition::Any => true,
+            Condition::OneOf(hashes) => hashes.iter().any(|one| one == hash),
+        }
+    }
+}
+
+/// Puts back the files of a change that a crash has cut off.
+pub(crate) fn recover(folder: &Path) {
+    if let Err(error) = place::recover(folder) {
+        tracing::error!(%error, "a change of the configuration that was cut off cannot be undone");
+    }
+}
+
+fn texts(sources: &Sources, with_secrets: bool) -> Vec<String> {
+    match with_secrets {
+        true => sources.iter().map(|source| source.text.clone()).collect(),
+        false => config::masked(sources),
+    }
+}
+
+fn joined(files: &[KeptFile]) -> String {
+    files.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+/// The number of differences between what two texts mean.
+fn count(before: &Sources, now: &Sources) -> usize {
+    let (before, now) = (config::read_again(before), config::read_again(now));
+    config::differences(&before, &now, ShownValue::Api).len()
+}
+
+/// The one text of an archive.
+fn one_text(archive: &[u8], sources: &Sources) -> Result<String, Failure> {
+    let files = archive::unpacked(archive, sources)?;
+    match <[NamedFile; 1]>::try_from(files) {
+        Ok([(_, bytes)]) => String::from_utf8(bytes)
+            .map_err(|_| Failure::Unfit("the file of the archive is not UTF-8".to_owned())),
+        Err(files) => Err(Failure::Unfit(format!(
+            "the configuration is one file, and the archive has {}",
+            files.len()
+        ))),
+    }
+}
+
+/// The names of the files that an archive of a folder has.
+fn shown_names(folder: &Path, sources: &Sources) -> Vec<String> {
+    let loaded: LoadedConfig = config::read_again(sources);
+    let own = archive::own_files(folder, sources).into_iter().map(|(name, _)| name);
+    own.chain(archive::named_files(folder, &loaded).into_iter().map(|(name, _)| name)).collect()
+}
+
+fn lacking(new: &[NamedFile], known: Vec<String>) -> Vec<String> {
+    known.into_iter().filter(|name| !new.iter().any(|(other, _)| other == name)).collect()
+}
+
+/// A report whose files are named as they are in the archive.
+fn renamed(report: Report, folder: &Option<PathBuf>) -> Report {
+    match folder {
+        Some(folder) => report.relative_to(folder),
+        None => report,
+    }
+}
+
+fn relative(failure: Failure, folder: &Path) -> Failure {
+    match failure {
+        Failure::Complaints(report) => Failure::Complaints(report.relative_to(folder)),
+        other => other,
+    }
+}

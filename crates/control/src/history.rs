@@ -1,0 +1,264 @@
+//! The configurations that served, newest first, kept as files beside the configuration.
+//!
+//! Owns the folder `history/`. Its files are for their owner alone, since texts may hold secrets. Where it cannot be written the
+//! history is kept in memory, and a warning says so once.
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::lock;
+
+/// One configuration that served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryEntry {
+    pub generation: u64,
+    /// When it went into service, as RFC 3339 writes it.
+    pub time: String,
+    /// The operator who sent it, or `file`, `signal`, `start`.
+    pub by: String,
+    /// As in the state of the configuration.
+    pub hash: String,
+    /// The number of its differences to the one before.
+    pub changes: usize,
+}
+
+/// A file of a configuration: its name in the folder, and its text.
+pub(crate) type KeptFile = (String, String);
+
+/// The files of one configuration.
+pub(crate) type KeptFiles = Arc<[KeptFile]>;
+
+/// The folder beside the configuration.
+const FOLDER: &str = "history";
+
+/// The longest first line of a file: an entry without its texts.
+const ENTRY_BYTES_MAX: u64 = 64 << 10;
+
+/// The largest file: a folder of configurations and its quotes.
+const FILE_BYTES_MAX: u64 = 512 << 20;
+
+pub(crate) struct History {
+    folder: PathBuf,
+    /// The name of the configuration, which others may lie beside.
+    name: String,
+    kept: Mutex<VecDeque<KeptConfiguration>>,
+    was_warned: AtomicBool,
+}
+
+#[derive(Clone)]
+struct KeptConfiguration {
+    entry: HistoryEntry,
+    /// None where the files are on the disk.
+    files: Option<KeptFiles>,
+}
+
+impl History {
+    /// The history of the configuration at this path, as far as it can be read.
+    pub(crate) fn open(path: &Path) -> History {
+        let (beside, name) = match path.is_dir() {
+            true => (path, "configuration".into()),
+            false => {
+                // Harmless: a configuration that was read has a name.
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                (path.parent().unwrap_or(Path::new("")), name)
+            }
+        };
+        let history = History {
+            folder: beside.join(FOLDER),
+            name: name.into_owned(),
+            kept: Mutex::default(),
+            was_warned: AtomicBool::new(false),
+        };
+        *lock(&history.kept) = history.found().into();
+        history
+    }
+
+    /// What is on the disk, newest first. What cannot be read is not of ours.
+    fn found(&self) -> Vec<KeptConfiguration> {
+        let Ok(listed) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let prefix = format!("{}-", self.name);
+        let is_ours = |path: &PathBuf| {
+            // Harmless: a listed file has a name.
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(&prefix) && name.ends_with(".json")
+        };
+        // Harmless: what cannot be read is not of ours.
+        let paths = listed.filter_map(|entry| Some(entry.ok()?.path())).filter(is_ours);
+        // Harmless: the same.
+        let mut found: Vec<KeptConfiguration> = paths
+            .filter_map(|path| Some(KeptConfiguration { entry: first_line(&path)?, files: None }))
+            .collect();
+        found.sort_by_key(|kept| std::cmp::Reverse(kept.entry.generation));
+        found
+    }
+
+    /// All entries, newest first.
+    pub(crate) fn entries(&self) -> Vec<HistoryEntry> {
+        lock(&self.kept).iter().map(|kept| kept.entry.clone()).collect()
+    }
+
+    pub(crate) fn last(&self) -> Option<HistoryEntry> {
+        lock(&self.kept).front().map(|kept| kept.entry.clone())
+    }
+
+    /// The generation of a configuration that begins to serve at a start.
+    pub(crate) fn first_generation(&self, hash: &str) -> u64 {
+        match self.last() {
+            Some(last) if last.hash == hash => last.generation,
+            Some(last) => last.generation + 1,
+            None => 1,
+        }
+    }
+
+    /// The files of a generation; none if it is not kept.
+    pub(crate) fn files(&self, generation: u64) -> io::Result<Option<KeptFiles>> {
+        let found =
+            lock(&self.kept).iter().find(|kept| kept.entry.generation == generation).cloned();
+        match found {
+            None => Ok(None),
+            Some(KeptConfiguration { files: Some(files), .. }) => Ok(Some(files)),
+            Some(KeptConfiguration { files: None, .. }) => read(&self.file(generation)).map(Some),
+        }
+    }
+
+    /// Adds what serves now, and forgets what is older than the newest `max`.
+    pub(crate) fn add(&self, entry: HistoryEntry, files: &[KeptFile], max: usize) {
+        let is_same = |last: HistoryEntry| last.hash == entry.hash && !entry.hash.is_empty();
+        if max == 0 || self.last().is_some_and(is_same) {
+            return;
+        }
+        let written = self.write(&entry, files);
+        let files = match written {
+            Ok(()) => None,
+            Err(error) => {
+                if !self.was_warned.swap(true, Relaxed) {
+                    let folder = self.folder.display();
+                    tracing::warn!(%error, %folder, "the history of the configuration is kept in memory alone");
+                }
+                Some(KeptFiles::from(files))
+            }
+        };
+        let mut kept = lock(&self.kept);
+        kept.push_front(KeptConfiguration { entry, files });
+        let end = max.min(kept.len());
+        let forgotten: Vec<KeptConfiguration> = kept.drain(end..).collect();
+        drop(kept);
+        for kept in forgotten {
+            // Harmless: it may be gone already, or was never written.
+            let _gone = fs::remove_file(self.file(kept.entry.generation));
+        }
+    }
+
+    fn file(&self, generation: u64) -> PathBuf {
+        self.folder.join(format!("{}-{generation:08}.json", self.name))
+    }
+
+    fn write(&self, entry: &HistoryEntry, files: &[KeptFile]) -> io::Result<()> {
+        if !self.folder.is_dir() {
+            DirBuilder::new().mode(0o700).create(&self.folder)?;
+        }
+        let path = self.file(entry.generation);
+        let new = path.with_extension("new");
+        let files = files.iter().map(|(name, text)| json!({ "name": name, "text": text }));
+        let lines = format!("{}\n{}\n", entry.to_json(), files.collect::<Value>());
+        // Harmless: what is left there is of a write that was cut off.
+        let _left = fs::remove_file(&new);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(lines.as_bytes())?;
+        fs::rename(&new, &path)
+    }
+}
+
+impl HistoryEntry {
+    /// As the admin API tells it.
+    pub fn to_json(&self) -> Value {
+        let HistoryEntry { generation, time, by, hash, changes } = self;
+        json!({ "generation": generation, "time": time, "by": by, "hash": hash, "changes": changes })
+    }
+
+    fn from_json(told: &Value) -> Option<HistoryEntry> {
+        let text = |name: &str| told.get(name)?.as_str().map(str::to_owned);
+        Some(HistoryEntry {
+            generation: told.get("generation")?.as_u64()?,
+            time: text("time")?,
+            by: text("by")?,
+            hash: text("hash")?,
+            changes: told.get("changes")?.as_u64()?.try_into().ok()?,
+        })
+    }
+}
+
+fn first_line(path: &Path) -> Option<HistoryEntry> {
+    let mut line = String::new();
+    // Harmless: a longer line is not JSON once it is cut.
+    BufReader::new(File::open(path).ok()?.take(ENTRY_BYTES_MAX)).read_line(&mut line).ok()?;
+    HistoryEntry::from_json(&serde_json::from_str(&line).ok()?)
+}
+
+fn read(path: &Path) -> io::Result<KeptFiles> {
+    let mut text = String::new();
+    // Harmless: what is cut is not JSON, which is said.
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    let damaged = || io::Error::other(format!("{} is damaged", path.display()));
+    let (_, files) = text.split_once('\n').ok_or_else(damaged)?;
+    let files: Value = serde_json::from_str(files)?;
+    let member = |file: &Value, name: &str| file.get(name)?.as_str().map(str::to_owned);
+    let file = |file: &Value| Some((member(file, "name")?, member(file, "text")?));
+    let files = files.as_array().ok_or_else(damaged)?.iter().map(file);
+    files.collect::<Option<Vec<_>>>().map(KeptFiles::from).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn entry(generation: u64, hash: &str) -> HistoryEntry {
+        let text = |text: &str| text.to_owned();
+        HistoryEntry { generation, time: text("t"), by: text("file"), hash: text(hash), changes: 2 }
+    }
+
+    fn files(text: &str) -> Vec<KeptFile> {
+        vec![("a.yaml".to_owned(), text.to_owned())]
+    }
+
+    #[test]
+    fn what_served_is_there_again_after_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        let history = History::open(&path);
+        assert_eq!((history.first_generation("x"), history.entries()), (1, vec![]));
+        for (generation, hash) in [(1, "x"), (2, "y"), (3, "y"), (4, "z")] {
+            history.add(entry(generation, hash), &files(hash), 2);
+        }
+        // Two alike are one, and of the others the newest stay.
+        let again = History::open(&path);
+        assert_eq!(again.entries(), [entry(4, "z"), entry(2, "y")]);
+        assert_eq!(again.files(2).unwrap().unwrap().as_ref(), files("y"));
+        assert_eq!(again.files(1).unwrap(), None);
+        assert_eq!((again.first_generation("z"), again.first_generation("a")), (4, 5));
+        assert_eq!(History::open(&folder.path().join("b.yaml")).entries(), []);
+        let kept = folder.path().join("history");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&kept), 0o700);
+        for file in fs::read_dir(&kept).unwrap() {
+            assert_eq!(mode(&file.unwrap().path()), 0o600);
+        }
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_it_is_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("history"), "a file").unwrap();
+        let history = History::open(&folder.path().join("a.yaml"));
+        history.add(entry(1, "x"), &files("x"), 2);
+        assert_eq!(history.files(1).unwrap().unwrap().as_ref(), files("x"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Another level of the program's log for a while.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::{Control, lock};
+
+/// Sets the level of the log, as `TIDEGATE_LOG` is written; none is that of the start. The error says what is wrong with it.
+pub type SetLevel = Box<dyn Fn(Option<&str>) -> Result<(), String> + Send + Sync>;
+
+/// The longest time for which a level may be set.
+pub const LOG_LEVEL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The level that was set.
+#[derive(Default)]
+pub(crate) struct LogLevel {
+    set: OnceLock<SetLevel>,
+    /// Since the Unix epoch.
+    current: std::sync::Mutex<Option<(String, Duration)>>,
+    /// Grows with each change, so that the end of an earlier one ends no later one.
+    number: std::sync::atomic::AtomicU64,
+}
+
+impl Control {
+    /// Sets who changes the level of the log.
+    pub fn on_log_level(&self, set: SetLevel) {
+        // Harmless: there is one log.
+        let _second = self.log_level.set.set(set);
+    }
+
+    /// The level that was set, and its end since the Unix epoch; none where it is that of the start.
+    pub fn log_level(&self) -> Option<(String, Duration)> {
+        lock(&self.log_level.current).clone()
+    }
+
+    /// Sets the level of the log for a while; none ends that at once.
+    #[allow(clippy::disallowed_methods, reason = "kit::spawn is for tasks that stay on a worker")]
+    pub fn set_log_level(
+        self: &Arc<Self>,
+        level: Option<&str>,
+        time: Duration,
+    ) -> Result<(), String> {
+        let set = self.log_level.set.get().ok_or("the log of this program has one level")?;
+        set(level)?;
+        let number = self.log_level.number.fetch_add(1, Relaxed) + 1;
+        let end = kit::clock::wall().saturating_add(time);
+        *lock(&self.log_level.current) = level.map(|level| (level.to_owned(), end));
+        tracing::info!(level, ?time, "the level of the log");
+        if level.is_some() {
+            let control = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(time).await;
+                control.end_log_level(number);
+            });
+        }
+        Ok(())
+    }
+
+    fn end_log_level(&self, number: u64) {
+        if self.log_level.number.load(Relaxed) != number {
+            return;
+        }
+        *lock(&self.log_level.current) = None;
+        if let Some(set) = self.log_level.set.get()
+            && let Err(error) = set(None)
+        {
+            tracing::error!(error, "the level of the log cannot be set back");
+        }
+    }
+}

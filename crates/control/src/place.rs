@@ -1,0 +1,142 @@
+//! Replaces the files of a folder so that either all of them are the new ones or none is.
+//!
+//! The old files are copied aside before anything is written. What a crash leaves half-way is put back at the next start.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder with the old files.
+const BEFORE: &str = ".before";
+
+/// In that folder, the names of files that were not there before, one a line.
+const CREATED: &str = ".created";
+
+/// A replacement that is not decided yet.
+pub(crate) struct Replacement {
+    folder: PathBuf,
+}
+
+impl Replacement {
+    /// Writes these files, by their names in the folder, and removes others.
+    pub(crate) fn begin(
+        folder: &Path,
+        new: &[(String, Vec<u8>)],
+        removed: &[String],
+    ) -> io::Result<Replacement> {
+        recover(folder)?;
+        let before = folder.join(BEFORE);
+        fs::create_dir(&before)?;
+        let replacement = Replacement { folder: folder.to_owned() };
+        match replacement.write(new, removed) {
+            Ok(()) => Ok(replacement),
+            Err(error) => {
+                replacement.undo()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn write(&self, new: &[(String, Vec<u8>)], removed: &[String]) -> io::Result<()> {
+        let mut created = String::new();
+        for name in new.iter().map(|(name, _)| name).chain(removed) {
+            let (place, aside) = (self.folder.join(name), self.folder.join(BEFORE).join(name));
+            if !place.exists() {
+                created.push_str(&format!("{name}\n"));
+                continue;
+            }
+            if let Some(parent) = aside.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::copy(&place, &aside)?;
+        }
+        fs::write(self.folder.join(BEFORE).join(CREATED), created)?;
+        for (name, bytes) in new {
+            put(&self.folder.join(name), bytes)?;
+        }
+        removed.iter().try_for_each(|name| absent(fs::remove_file(self.folder.join(name))))
+    }
+
+    /// Forgets the old files.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        fs::remove_dir_all(self.folder.join(BEFORE))
+    }
+
+    /// Puts the old files back.
+    pub(crate) fn undo(self) -> io::Result<()> {
+        recover(&self.folder)
+    }
+}
+
+/// Puts back what a replacement that was not decided has left aside.
+pub(crate) fn recover(folder: &Path) -> io::Result<()> {
+    let before = folder.join(BEFORE);
+    if !before.is_dir() {
+        return Ok(());
+    }
+    // Harmless: without the list nothing was written yet.
+    if let Ok(created) = fs::read_to_string(before.join(CREATED)) {
+        put_back(&before, folder)?;
+        created.lines().try_for_each(|name| absent(fs::remove_file(folder.join(name))))?;
+    }
+    fs::remove_dir_all(&before)
+}
+
+fn put_back(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let place = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            put_back(&entry.path(), &place)?;
+        } else if entry.file_name() != CREATED {
+            fs::copy(entry.path(), place)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file that exists keeps its permissions and its owner.
+fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(place, bytes)
+}
+
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_new_or_none_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let read = |name: &str| fs::read_to_string(at(name)).ok();
+        fs::create_dir(at("x")).unwrap();
+        fs::write(at("a.yaml"), "old").unwrap();
+        fs::write(at("x/b.xsl"), "old").unwrap();
+        let new =
+            [("a.yaml".to_owned(), b"new".to_vec()), ("y/c.yaml".to_owned(), b"new".to_vec())];
+        let removed = ["x/b.xsl".to_owned()];
+        let begin = || Replacement::begin(folder.path(), &new, &removed).unwrap();
+        let state = || [read("a.yaml"), read("x/b.xsl"), read("y/c.yaml")];
+        let (old, done) = (Some("old".to_owned()), Some("new".to_owned()));
+        begin().undo().unwrap();
+        assert_eq!(state(), [old.clone(), old.clone(), None]);
+        // A crash.
+        drop(begin());
+        assert_eq!(state(), [done.clone(), None, done.clone()]);
+        recover(folder.path()).unwrap();
+        assert_eq!(state(), [old.clone(), old, None]);
+        begin().keep().unwrap();
+        assert_eq!(state(), [done.clone(), None, done]);
+        assert!(!at(BEFORE).exists());
+    }
+}

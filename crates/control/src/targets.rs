@@ -1,0 +1,102 @@
+//! Shares and drains of targets that operators set until the upstream changes.
+//!
+//! Where the configuration has a store, they are kept in it, each with the settings that it was set for, so that they outlive a
+//! restart.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use plan::upstreams::Upstream;
+use plan::{Plan, set_targets};
+use serde_json::{Value, json};
+
+use crate::hubs::HubFailure;
+use crate::{Control, view};
+
+impl Control {
+    /// Sets the share of a target, or lets it get no new requests. Returns the upstream as it is then.
+    pub async fn set_target(
+        &self,
+        upstream: &str,
+        id: &str,
+        weight: Option<u16>,
+        drain: Option<bool>,
+    ) -> Result<Value, HubFailure> {
+        let plan = self.plan();
+        let found = plan.upstreams.iter().find(|one| one.settings().name == upstream);
+        let found = found.ok_or(HubFailure::Unknown("There is no such upstream."))?;
+        let set = found.targets();
+        let member = set.members().iter().find(|member| member.target.id() == id);
+        let member = member.ok_or(HubFailure::Unknown("The upstream has no such target."))?;
+        member.target.set(weight, drain);
+        tracing::info!(upstream, url = &**member.target.url(), weight, drain, "a target is set");
+        self.keep_targets(&plan).await?;
+        view::upstream_named(&plan, upstream)
+            .ok_or(HubFailure::Unknown("There is no such upstream."))
+    }
+
+    /// Writes what is set into the store, if there is one.
+    async fn keep_targets(&self, plan: &Plan) -> Result<(), HubFailure> {
+        let Some(store) = &plan.store else { return Ok(()) };
+        // Harmless: an upstream of which nothing is set has nothing to keep.
+        let set: BTreeMap<&str, Value> =
+            plan.upstreams.iter().filter_map(|upstream| set_of(upstream)).collect();
+        let value = match set.is_empty() {
+            true => None,
+            false => Some(json!(set).to_string().into_bytes()),
+        };
+        let kept = set_targets::keep(store, value).await;
+        kept.map_err(|error| HubFailure::Unavailable(error.to_string()))
+    }
+
+    /// Sets what was set before a restart. Upstreams that are other ones by now keep what the configuration says.
+    pub async fn restore_targets(&self) {
+        let plan = self.plan();
+        let Some(store) = &plan.store else { return };
+        let kept = match set_targets::kept(store).await {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%error, "what is set of targets cannot be read"),
+        };
+        // Harmless: a row that cannot be read is written anew with the next change.
+        let Ok(set) = serde_json::from_slice::<Value>(&kept) else { return };
+        for upstream in &plan.upstreams {
+            let Some(kept) = set.get(&upstream.settings().name) else { continue };
+            if kept.get("settings").and_then(Value::as_u64) != Some(fingerprint(upstream)) {
+                continue;
+            }
+            for member in upstream.targets().members() {
+                let Some(kept) = kept.get(&member.target.id()) else { continue };
+                let weight = kept.get("weight").and_then(Value::as_u64);
+                // Harmless: a weight that is too large was not written here.
+                let weight = weight.and_then(|weight| u16::try_from(weight).ok());
+                member.target.set(weight, kept.get("drain").and_then(Value::as_bool));
+            }
+        }
+    }
+}
+
+/// What is set of the targets of an upstream, if anything is.
+fn set_of(upstream: &Arc<Upstream>) -> Option<(&str, Value)> {
+    let mut told = serde_json::Map::new();
+    for member in upstream.targets().members() {
+        let target = &member.target;
+        if target.weight_set().is_some() || target.is_drained() {
+            let set = json!({ "weight": target.weight_set(), "drain": target.is_drained() });
+            told.insert(target.id(), set);
+        }
+    }
+    if told.is_empty() {
+        return None;
+    }
+    told.insert("settings".to_owned(), fingerprint(upstream).into());
+    Some((&upstream.settings().name, told.into()))
+}
+
+/// A number for the settings of an upstream, the same after a restart of the same program.
+fn fingerprint(upstream: &Upstream) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{:?}", upstream.settings()).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,171 @@
+//! The operations of `tidegate ctl` as they are written, and how an operator shows who he is.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// How an operator shows who he is.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Access {
+    /// The operator's bearer token; the variable TIDEGATE_TOKEN if absent.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// PEM file of the authorities to believe, with https; the system's if absent.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// PEM file of the operator's certificate.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// PEM file of its key.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// Things with messages.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Holder {
+    Queue,
+    Hub,
+}
+
+/// Things that can be paused.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pausable {
+    Queue,
+    Hub,
+    Schedule,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Ctl {
+    /// The plan in service, or the state of the configuration with it.
+    Plan,
+    /// The routes.
+    Routes,
+    /// The upstreams with their targets, or one.
+    Upstreams { name: Option<String> },
+    /// Set the weight of a target, or let it get no new requests, until its upstream changes.
+    Target {
+        upstream: String,
+        /// Its id, as `upstreams` shows it.
+        id: String,
+        /// Its share of requests, 0 to 65535.
+        #[arg(long)]
+        weight: Option<u16>,
+        /// Whether it gets no new requests.
+        #[arg(long)]
+        drain: Option<bool>,
+    },
+    /// The flows, or one with its steps.
+    Flows { name: Option<String> },
+    /// The last refused requests, newest first.
+    Refusals {
+        /// How many, at most 1,000.
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// The traces that were asked for; with a condition or a count, ask for some.
+    Trace {
+        #[arg(long)]
+        route: Option<String>,
+        #[arg(long)]
+        flow: Option<String>,
+        /// The path of the request; with `/**` at its end, all below it too.
+        #[arg(long)]
+        path: Option<String>,
+        #[arg(long, value_name = "ID")]
+        request_id: Option<String>,
+        /// How many messages, 1 to 100.
+        #[arg(long)]
+        count: Option<u32>,
+    },
+    /// The certificates that the gateway shows, with their ends.
+    Certificates,
+    /// The level of the log; with a level, set it for a while: error, warn, info, debug, trace, off, or reset for that of the start.
+    Log {
+        level: Option<String>,
+        /// How long, at most 1d; 10m if absent.
+        #[arg(long, value_name = "TIME")]
+        r#for: Option<String>,
+    },
+    /// Collect what somebody needs who helps from afar into a ZIP archive: masked configuration, plan, metrics, refusals, states.
+    Support {
+        /// The archive.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// The gateway's own log; its last 4 MiB are added.
+        #[arg(long, value_name = "FILE")]
+        log: Option<PathBuf>,
+    },
+    #[command(flatten)]
+    Messages(OnMessages),
+    /// The schedules.
+    Schedules,
+    /// Run a schedule now.
+    Run { schedule: String },
+    /// The revoked tokens.
+    Revoked,
+    /// Revoke a token by its `jti`.
+    Revoke {
+        jti: String,
+        /// The end of the revocation, in seconds since 1970; in a year if absent.
+        #[arg(long)]
+        until: Option<u64>,
+    },
+    /// Undo a revocation.
+    Unrevoke { jti: String },
+    /// The bundles.
+    Bundles,
+    /// The configurations that served, or one of them.
+    History { generation: Option<u64> },
+    /// The differences from one that served to another, or to the one in service.
+    Changes {
+        generation: u64,
+        #[arg(long)]
+        to: Option<u64>,
+    },
+    /// Bring one that served into service again.
+    Rollback { generation: u64 },
+}
+
+/// Operations on queues, hubs and their messages.
+#[derive(Subcommand)]
+pub(crate) enum OnMessages {
+    /// The queues, or one.
+    Queues { name: Option<String> },
+    /// The hubs, or one.
+    Hubs { name: Option<String> },
+    /// The subscriptions of a hub.
+    Subscriptions {
+        hub: String,
+        /// `next` of the page before.
+        #[arg(long)]
+        after: Option<String>,
+    },
+    /// Remove a subscription of a hub.
+    Unsubscribe { hub: String, id: String },
+    /// The messages that wait in a queue.
+    Messages {
+        queue: String,
+        /// `next` of the page before.
+        #[arg(long)]
+        after: Option<String>,
+    },
+    /// The dead messages of a queue or a hub, or one with its body and its attempts.
+    Dead {
+        kind: Holder,
+        name: String,
+        id: Option<String>,
+        /// `next` of the page before.
+        #[arg(long)]
+        after: Option<String>,
+    },
+    /// Process or deliver dead messages again: one, or all.
+    Retry { kind: Holder, name: String, id: Option<String> },
+    /// Delete dead messages: one, or all.
+    Remove { kind: Holder, name: String, id: Option<String> },
+    /// Pause a queue, the deliveries of a hub, or a schedule.
+    Pause { kind: Pausable, name: String },
+    /// Resume it.
+    Resume { kind: Pausable, name: String },
+}

@@ -1,0 +1,248 @@
+//! `tidegate dump`, `diff --admin` and `sync`: a configuration between a gateway that runs and files.
+
+use std::fs;
+use std::io::{Cursor, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use config::Difference;
+use serde_json::Value;
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+use crate::ask::{AdminRequest, Answer, Gateway, NOT_ASKED};
+use crate::log;
+use crate::operations::Access;
+
+/// A gateway compiles the configuration for the answer, stylesheets and schemas included.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Files and folders that one archive may have.
+const FILES_MAX: usize = 2_000;
+
+/// The longest file of an archive.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A configuration in files, as it is sent.
+struct Local {
+    path: PathBuf,
+    kind: &'static str,
+    body: Vec<u8>,
+}
+
+/// What a comparison has found, and the tag of what was compared.
+pub(crate) struct Compared {
+    pub(crate) differences: Vec<Difference>,
+    tag: Option<String>,
+}
+
+/// Why a command did not do it.
+pub(crate) enum Undone {
+    /// The gateway refuses the configuration.
+    Refused(String),
+    /// There is no gateway, or the operator may not.
+    NotAsked(anyhow::Error),
+}
+
+/// Writes the configuration in service into a file or a folder.
+pub(crate) fn dump(url: &str, access: &Access, secrets: bool, path: &Path) -> ExitCode {
+    exit(dumped(url, access, secrets, path).map(|()| ExitCode::SUCCESS))
+}
+
+fn dumped(url: &str, access: &Access, secrets: bool, path: &Path) -> Result<(), Undone> {
+    let gateway = gateway(url, access)?;
+    let request = if secrets { "GET /config?secrets=true" } else { "GET /config" };
+    let headers = [("Accept", "application/zip")];
+    let answer = ask(&gateway, &AdminRequest { request, headers: &headers, body: b"" })?;
+    let answer = accepted(answer, &|name| name.to_owned())?;
+    let is_folder = answer.header("x-configuration") == Some("folder");
+    write(&answer.body, is_folder, path).map_err(|why| Undone::Refused(format!("{why:#}")))
+}
+
+/// Writes the files of an archive. A single file is written to the path itself, or into it where that is a folder.
+fn write(archive: &[u8], is_folder: bool, path: &Path) -> anyhow::Result<()> {
+    let mut zip = ZipArchive::new(Cursor::new(archive)).context("the answer is not an archive")?;
+    for at in 0..zip.len() {
+        let mut entry = zip.by_index(at)?;
+        let name = entry.enclosed_name().context("the archive leads out of its folder")?;
+        let place = match is_folder || path.is_dir() {
+            true => path.join(name),
+            false => path.to_owned(),
+        };
+        if let Some(parent) = place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent)?;
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        put(&place, &bytes).with_context(|| format!("cannot write `{}`", place.display()))?;
+    }
+    Ok(())
+}
+
+/// A new file is for its owner alone: it may hold secrets.
+fn put(place: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    // Harmless: the same: `dump` writes the file anew.
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(place)?;
+    file.write_all(bytes)
+}
+
+/// The differences between the configuration in service and files.
+pub(crate) fn compare(url: &str, access: &Access, path: &Path) -> Result<Compared, Undone> {
+    compared(&gateway(url, access)?, &Local::read(path).map_err(Undone::NotAsked)?)
+}
+
+/// Puts files into service, if they are anything new.
+pub(crate) fn sync(url: &str, access: &Access, dry_run: bool, path: &Path) -> ExitCode {
+    exit(synced(url, access, dry_run, path))
+}
+
+fn synced(url: &str, access: &Access, dry_run: bool, path: &Path) -> Result<ExitCode, Undone> {
+    let gateway = gateway(url, access)?;
+    let local = Local::read(path).map_err(|why| Undone::Refused(format!("{why:#}")))?;
+    let Compared { differences, tag } = compared(&gateway, &local)?;
+    if differences.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let said = log::write_out(&compile::explain_differences(&differences));
+    said.map_err(Undone::NotAsked)?;
+    if dry_run {
+        return Ok(ExitCode::FAILURE);
+    }
+    let tag = tag.unwrap_or_else(|| "*".to_owned());
+    let headers = [("Content-Type", local.kind), ("If-Match", &*tag)];
+    let question = AdminRequest { request: "PUT /config", headers: &headers, body: &local.body };
+    let answer = accepted(ask(&gateway, &question)?, &|name| local.name(name))?;
+    let told = answer.json().map_err(Undone::NotAsked)?;
+    if let Some(why) = told.get("unwritten").and_then(Value::as_str) {
+        log::say_error(&format!(
+            "it is in service, but not in its file, and a restart loses it: {why}"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compared(gateway: &Gateway, local: &Local) -> Result<Compared, Undone> {
+    let headers = [("Content-Type", local.kind)];
+    let question =
+        AdminRequest { request: "POST /config/diff", headers: &headers, body: &local.body };
+    let answer = accepted(ask(gateway, &question)?, &|name| local.name(name))?;
+    let tag = answer.header("etag").map(str::to_owned);
+    let differences = differences(&answer).map_err(Undone::NotAsked)?;
+    Ok(Compared { differences, tag })
+}
+
+fn differences(answer: &Answer) -> anyhow::Result<Vec<Difference>> {
+    let told = answer.json()?;
+    let told = told.get("differences").and_then(Value::as_array);
+    let told = told.context("the gateway answers without a list of differences")?;
+    let found: Option<Vec<_>> = told.iter().map(Difference::from_json).collect();
+    found.context("the gateway tells a kind of difference that is not known here")
+}
+
+fn gateway(url: &str, access: &Access) -> Result<Gateway, Undone> {
+    Gateway::new(url, access, ANSWER_MAX).map_err(Undone::NotAsked)
+}
+
+fn ask(gateway: &Gateway, question: &AdminRequest<'_>) -> Result<Answer, Undone> {
+    gateway.ask(question).map_err(Undone::NotAsked)
+}
+
+/// The answer if it is good.
+fn accepted(answer: Answer, renamed: &dyn Fn(&str) -> String) -> Result<Answer, Undone> {
+    match answer.status {
+        200 => Ok(answer),
+        _ if answer.is_forbidden() => Err(Undone::NotAsked(anyhow!("{}", answer.refusal(renamed)))),
+        _ => Err(Undone::Refused(answer.refusal(renamed))),
+    }
+}
+
+fn exit(done: Result<ExitCode, Undone>) -> ExitCode {
+    match done {
+        Ok(code) => code,
+        Err(Undone::Refused(why)) => {
+            log::say_error(why.trim_end());
+            ExitCode::FAILURE
+        }
+        Err(Undone::NotAsked(why)) => {
+            log::say_error(&format!("{why:#}"));
+            ExitCode::from(NOT_ASKED)
+        }
+    }
+}
+
+impl Undone {
+    /// As an error of a command that does not tell the two apart.
+    pub(crate) fn into_error(self) -> anyhow::Error {
+        match self {
+            Undone::Refused(why) => anyhow!("{why}"),
+            Undone::NotAsked(why) => why,
+        }
+    }
+}
+
+impl Local {
+    fn read(path: &Path) -> anyhow::Result<Local> {
+        let (kind, body) = match path.is_dir() {
+            true => ("application/zip", packed(path)?),
+            false => {
+                let read = fs::read(path);
+                let why = |e| anyhow!("cannot read `{}`: {}", path.display(), config::reason(&e));
+                ("application/yaml", read.map_err(why)?)
+            }
+        };
+        Ok(Local { path: path.to_owned(), kind, body })
+    }
+
+    /// The local file that the gateway has a complaint about.
+    fn name(&self, told: &str) -> String {
+        match self.path.is_dir() {
+            true => self.path.join(told).display().to_string(),
+            false => self.path.display().to_string(),
+        }
+    }
+}
+
+/// The files of a folder as an archive. Hidden ones, and the history of a gateway, are no part of a configuration.
+fn packed(folder: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut names = Vec::new();
+    gather(folder, "", &mut names)?;
+    names.sort();
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for name in names {
+        let path = folder.join(&name);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        zip.start_file(name, SimpleFileOptions::default())?;
+        zip.write_all(&bytes)?;
+    }
+    Ok(zip.finish()?.into_inner())
+}
+
+fn gather(folder: &Path, below: &str, names: &mut Vec<String>) -> anyhow::Result<()> {
+    let listed =
+        fs::read_dir(folder).with_context(|| format!("cannot read `{}`", folder.display()))?;
+    for entry in listed {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_history = below.is_empty() && name == "history";
+        if name.starts_with('.') || is_history {
+            continue;
+        }
+        let name = format!("{below}{name}");
+        let meta = fs::metadata(entry.path())?;
+        match meta.is_dir() {
+            true => gather(&entry.path(), &format!("{name}/"), names)?,
+            false if meta.len() > FILE_BYTES_MAX => {
+                bail!("`{}` is larger than {FILE_BYTES_MAX} bytes", entry.path().display())
+            }
+            false => names.push(name),
+        }
+        if names.len() > FILES_MAX {
+            bail!("`{}` has more than {FILES_MAX} files", folder.display());
+        }
+    }
+    Ok(())
+}
