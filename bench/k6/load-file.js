@@ -23,9 +23,20 @@ groups.forEach((group, n) => {
 export const options = { scenarios, insecureSkipTLSVerify: true, noUsageReport: true };
 
 const LETTERS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
-function letters(count) {
+function drawn(count) {
   let text = '';
   for (let n = 0; n < count; n += 1) text += LETTERS[Math.floor(Math.random() * LETTERS.length)];
+  return text;
+}
+
+// A body of a kilobyte that is drawn letter by letter takes longer than its request. Pieces from random places of one text differ too.
+const POOL = drawn(4096);
+function letters(count) {
+  let text = '';
+  while (text.length < count) {
+    const from = Math.floor(Math.random() * (POOL.length - 64));
+    text += POOL.slice(from, Math.min(POOL.length, from + count - text.length));
+  }
   return text;
 }
 
