@@ -177,7 +177,7 @@ impl Theirs {
         columns.push("Measured (s)".to_owned());
         columns.push("Marks".to_owned());
         for peer in peers {
-            columns.push(format!("{peer}: {}", self.peer_figure()));
+            columns.extend(self.peer_figures(peer).iter().map(|name| format!("{peer}: {name}")));
             columns.push(format!("{peer}: Marks"));
         }
         let mut table = Table {
@@ -210,10 +210,9 @@ impl Theirs {
             line.extend(self.ours(ours.as_ref().map(|(row, _)| *row)));
             for peer in peers {
                 let theirs = found(peer);
-                let value =
-                    theirs.as_ref().map(|(row, label)| figure(self.peer_figure(), row, label));
-                line.push(value.unwrap_or("-".to_owned()));
-                line.push(theirs.map_or("-".to_owned(), |(row, _)| row.marks()));
+                line.extend(
+                    self.peer_cells(peer, theirs.as_ref().map(|(row, label)| (*row, label))),
+                );
             }
             if let Some((row, _)) = ours {
                 shown.insert(row.key.clone());
@@ -284,19 +283,33 @@ impl Theirs {
                     && crate::folder::RowKey { gateway: OURS.to_owned(), ..one.key.clone() } == *key
             };
             let theirs = all.iter().find(is_theirs);
-            let value =
-                theirs.map_or("-".to_owned(), |row| figure(self.peer_figure(), row, &Label::First));
-            [value, theirs.map_or("-".to_owned(), |row| row.marks())]
+            self.peer_cells(peer, theirs.map(|row| (*row, &Label::First)))
         }));
         line
     }
 
-    fn peer_figure(&self) -> &'static str {
-        match self.document {
-            "001" => "Requests per second",
-            "003" => "Error Rate",
-            _ => "Throughput (Requests/sec)",
+    /// The columns of a peer: for a JVM in document 004 its garbage collections too.
+    fn peer_figures(&self, peer: &str) -> &'static [&'static str] {
+        match (self.document, peer) {
+            ("001", _) => &["Requests per second"],
+            ("003", _) => &["Error Rate"],
+            ("004", "synapse" | "spring") => &[
+                "Throughput (Requests/sec)",
+                "GC Throughput (%)",
+                "Average Memory Footprint After Full GC (M)",
+            ],
+            _ => &["Throughput (Requests/sec)"],
         }
+    }
+
+    /// The cells of a peer's columns; `-` if it cannot do the row's work or did not run it.
+    fn peer_cells(&self, peer: &str, row: Option<(&Measured, &Label)>) -> Vec<String> {
+        let names = self.peer_figures(peer).iter();
+        let value =
+            |name: &&str| row.map_or("-".to_owned(), |(row, label)| figure(name, row, label));
+        let mut cells: Vec<String> = names.map(value).collect();
+        cells.push(row.map_or("-".to_owned(), |(row, _)| row.marks()));
+        cells
     }
 
     /// The columns that are ours alone.

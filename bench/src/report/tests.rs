@@ -135,6 +135,35 @@ fn tables_have_the_documents_columns_and_rows() {
 }
 
 #[test]
+fn a_jvm_beside_ours_has_columns_of_its_garbage_collections() {
+    let place = tempfile::tempdir().unwrap();
+    filled(place.path());
+    let folder = Folder::new(place.path());
+    let ours = RowKey::ours("DirectProxy", "2G", 100, 500, 0);
+    let key = RowKey { gateway: "synapse".to_owned(), ..ours };
+    put(&folder, "004", &key, 900.0, 100.0);
+    let log = "[1.000s][info][gc] GC(0) Pause Young (Normal) 24M->4M(256M) 10.000ms\n\
+        [2.000s][info][gc] GC(1) Pause Full (System.gc()) 40M->10M(128M) 30.000ms\n";
+    folder.row(&key).write_gc_log("synapse", log).unwrap();
+    let tables = tables(&Results::read(place.path()).unwrap());
+    let flows = tables.iter().find(|table| table.title.contains("004")).unwrap();
+    let of = |name: &str| flows.columns.iter().position(|one| one == name).unwrap();
+    let row = flows.rows.iter().find(|row| row[of("synapse: Throughput (Requests/sec)")] == "900");
+    let row = row.unwrap();
+    assert_eq!(row[of("synapse: GC Throughput (%)")], "98");
+    assert_eq!(row[of("synapse: Average Memory Footprint After Full GC (M)")], "10");
+    // Tidegate has no collections, and other peers no such columns.
+    assert!(
+        flows
+            .rows
+            .iter()
+            .all(|row| row[of("WSO2 Micro Integrator 1.2.0 GC Throughput (%)")] == "N/A")
+    );
+    assert!(!flows.columns.iter().any(|name| name.starts_with("nginx: GC")));
+    assert!(flows.rows.iter().all(|row| row.len() == flows.columns.len()));
+}
+
+#[test]
 fn a_mark_is_shown_and_gives_no_verdict() {
     let place = tempfile::tempdir().unwrap();
     let results = filled(place.path());
