@@ -10,7 +10,8 @@ keys! {
         /// The document whose rows these are: `000` to `004`.
         document: Document,
         /// Tidegate's configuration, as a path from this file. The run defines `${LISTEN}`, `${ADMIN}`, `${WORKERS}`, `${CERTIFICATE}`,
-        /// `${KEY}`, `${JWKS}` and, for each backend, its address under its name in capitals.
+        /// `${KEY}`, `${JWKS}`, `${STORE}` (an empty folder), `${TTL}` (an hour in the document), `${CALLBACKS}` (the network of a hub's
+        /// subscribers) and, for each backend, its address under its name in capitals.
         gateway: Spanned<String>,
         /// What answers behind the gateway, by name.
         backends: Map<Backend>,
