@@ -117,6 +117,55 @@ fn check_labels(sample: &str) {
 }
 
 #[test]
+fn the_access_log_has_fields_of_the_operator() {
+    let origin = Origin::answering(
+        "HTTP/1.1 201 Created\r\nX-Kind: a\r\nX-Kind: b\r\nContent-Length: 0\r\n\r\n",
+    );
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\nupstreams: {{ o: {{ targets: [\"{}\"] }} }}\n\
+         routes: {{ r: {{ match: {{ path: / }}, policies: [ {{ headers: {{ request: {{ remove: [x-team] }} }} }}, {{ api_key: {{ header: x-key, keys: {{ ann: hush }} }} }} ], upstream: o }} }}\n\
+         telemetry: {{ access_log: {{ to: log.json, fields: {{ team: $headers.x-team, kind: $reply.headers.X-Kind, code: $status, who: $subject, tenant: $claims.tenant }} }} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start(yaml);
+    let asked = "GET / HTTP/1.1\r\nHost: a\r\nX-Team: blue \"1\"\r\nx-key: hush\r\n\r\n";
+    assert_eq!(gateway.wire().ask(asked).status(), 201);
+    assert_eq!(gateway.wire().get("/").status(), 401);
+    let lines = || std::fs::read_to_string(gateway.path("log.json")).unwrap();
+    until("both lines are there", || lines().lines().count() == 2);
+    let lines: Vec<serde_json::Value> =
+        lines().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let first = &lines[0];
+    assert_eq!((&first["team"], &first["kind"]), (&"blue \"1\"".into(), &"a, b".into()), "{first}");
+    assert_eq!(
+        (&first["code"], &first["who"], first.get("tenant")),
+        (&201.into(), &"ann".into(), None)
+    );
+    assert_eq!(
+        (lines[1].get("team"), lines[1].get("kind"), &lines[1]["code"]),
+        (None, None, &401.into())
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    for (log, complaint) in [
+        ("fields: { status: $status }", "every line has a field `status` already"),
+        ("fields: { a: $body.x }", "no field of the access log can be this expression"),
+        ("fields: { a: plain }", "no field of the access log can be this expression"),
+        ("format: \"{status}\", fields: { a: $status }", "no more fields than it names"),
+        ("path: stdout, to: stderr", "`path` and `to` are the same key"),
+    ] {
+        let text = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes: {{ r: {{ match: {{ path: / }}, respond: {{}} }} }}\ntelemetry: {{ access_log: {{ {log} }} }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let run = crate::harness::tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(run.code, Some(1), "{log}: {run:?}");
+        assert!(run.stderr.contains(complaint), "{log}: {run:?}");
+    }
+}
+
+#[test]
 fn the_metrics_are_openmetrics_text() {
     let origin = Origin::saying("hello");
     // A name that would break a label if it were not escaped.

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_fields;
 mod admin;
 mod apis;
 mod cases;
@@ -208,7 +209,8 @@ fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings>
             Sink::File(files::log("access log", path.as_path(), log.to.at, report))
         }
     };
-    Some(AccessLogSettings { format, sink })
+    let fields = access_fields::compile(log, report).into();
+    Some(AccessLogSettings { fields, format, sink })
 }
 
 fn template_fault(error: &TemplateError, report: &Report) -> String {

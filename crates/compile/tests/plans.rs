@@ -286,6 +286,7 @@ fn the_whole_in_words() {
         telemetry:
           access_log:
             format: "{client} {status}"
+            fields: {}
             to: /var/log/access.log
 
         # Plan 1: 2 workers.

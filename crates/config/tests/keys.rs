@@ -228,6 +228,7 @@ telemetry: { access_log: {} }
               "telemetry": {
                 "access_log": {
                   "format": "json",
+                  "fields": {},
                   "to": "stdout"
                 }
               }
@@ -779,6 +780,7 @@ fn every_key() {
               "telemetry": {
                 "access_log": {
                   "format": "{client} {method}",
+                  "fields": {},
                   "to": "stderr"
                 }
               }

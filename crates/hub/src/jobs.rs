@@ -332,6 +332,7 @@ impl Job {
             events: None,
             stream_end: None,
             grpc_status: None,
+            extra: &[],
         };
         log.write(self.caller.worker, &entry);
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use fault::{Fault, Kind, Level, Side};
 use grpc::{Outcome, Status};
 use kit::clock::{self, Instant};
-use message::{Protocol, Reply, RequestHead};
-use plan::{Errors, Plan, Route};
+use message::{Headers, Protocol, Reply, RequestHead};
+use plan::{AccessField, AccessSource, Errors, Plan, Route};
 use policy::Exchange;
-use telemetry::access::{AccessEntry, AccessLog};
+use telemetry::access::{AccessEntry, AccessLog, ExtraValue};
 use telemetry::trace::{Trace, TraceCandidate};
 use telemetry::{Record, RefusedExchange, SoapFault, StreamEnd, Telemetry};
 
@@ -24,6 +24,8 @@ pub struct Recorders {
     pub access_log: Option<Arc<AccessLog>>,
     /// The query parameters that are credentials on any route: a request that no route takes may have been meant for each.
     secrets: Box<[String]>,
+    /// Fields of the access log beside the usual ones.
+    fields: Arc<[AccessField]>,
 }
 
 impl Recorders {
@@ -34,7 +36,10 @@ impl Recorders {
     ) -> Recorders {
         let routes = plan.table.routes().flat_map(|(_, route)| route.secrets.iter());
         let secrets: BTreeSet<&String> = routes.collect();
-        Recorders { telemetry, access_log, secrets: secrets.into_iter().cloned().collect() }
+        let secrets = secrets.into_iter().cloned().collect();
+        let fields =
+            plan.access_log.as_ref().map_or_else(Default::default, |log| log.fields.clone());
+        Recorders { telemetry, access_log, secrets, fields }
     }
 }
 
@@ -53,7 +58,34 @@ pub struct Account {
     ended: Option<Instant>,
     /// True if an operator asked for a trace of such an exchange.
     is_traced: bool,
+    /// Headers that fields of the access log name, in the order of the fields; empty if there are none.
+    extra: ExtraHeaders,
     recorders: std::rc::Rc<Recorders>,
+}
+
+/// Values of headers for fields of the access log.
+#[derive(Default)]
+struct ExtraHeaders(Vec<Option<Vec<u8>>>);
+
+impl ExtraHeaders {
+    /// Keeps the headers of a request or a reply that fields name.
+    fn note(&mut self, fields: &[AccessField], headers: &Headers, of_reply: bool) {
+        if fields.is_empty() {
+            return;
+        }
+        self.0.resize(fields.len(), None);
+        // Harmless: both have the same length.
+        for (kept, field) in self.0.iter_mut().zip(fields) {
+            let name = match (&field.source, of_reply) {
+                (AccessSource::Header(name), false) | (AccessSource::ReplyHeader(name), true) => {
+                    name
+                }
+                _ => continue,
+            };
+            let lines: Vec<&[u8]> = headers.get_all(name).collect();
+            *kept = (!lines.is_empty()).then(|| lines.join(&b", "[..]));
+        }
+    }
 }
 
 struct RequestSummary {
@@ -92,6 +124,7 @@ impl Account {
             counted: None,
             ended: None,
             is_traced: false,
+            extra: ExtraHeaders::default(),
             recorders,
         }
     }
@@ -107,6 +140,7 @@ impl Account {
                 user_agent: head.headers.get("user-agent").map(<[u8]>::to_vec),
                 protocol: head.protocol,
             }));
+            self.extra.note(&self.recorders.fields, &head.headers, false);
         }
     }
 
@@ -178,6 +212,7 @@ impl Account {
 
     pub(crate) fn replied(&mut self, reply: &Reply) {
         self.status = reply.head.status;
+        self.extra.note(&self.recorders.fields, &reply.head.headers, true);
     }
 
     pub(crate) fn panicked(&self) {
@@ -257,6 +292,39 @@ impl Account {
         self.recorders.telemetry.refusals().keep(self.ex.caller.worker, refused);
     }
 
+    /// The claims that fields of the access log name, in the order of the fields; empty if there are no fields.
+    fn claims(&self) -> Vec<Option<String>> {
+        let claims = self.ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
+        let claim = |field: &AccessField| {
+            let AccessSource::Claim(names) = &field.source else { return None };
+            let (first, rest) = names.split_first()?;
+            let mut value = claims?.get(first)?;
+            for name in rest {
+                value = value.get(name)?;
+            }
+            Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
+        self.recorders.fields.iter().map(claim).collect()
+    }
+
+    /// The fields of the access log beside the usual ones that find something.
+    fn extra_fields<'a>(&'a self, claims: &'a [Option<String>]) -> Vec<(&'a str, ExtraValue<'a>)> {
+        let subject = self.ex.identity.as_ref().map(|identity| identity.subject.as_bytes());
+        let value = |(at, field): (usize, &'a AccessField)| {
+            let value = match field.source {
+                AccessSource::Header(_) | AccessSource::ReplyHeader(_) => {
+                    ExtraValue::Text(self.extra.0.get(at)?.as_deref()?)
+                }
+                AccessSource::Status => ExtraValue::Number(u64::from(self.status)),
+                AccessSource::Subject => ExtraValue::Text(subject?),
+                AccessSource::Claim(_) => ExtraValue::Text(claims.get(at)?.as_deref()?.as_bytes()),
+            };
+            Some((&*field.name, value))
+        };
+        // Harmless: a field that finds nothing is left out, as the guide says.
+        self.recorders.fields.iter().enumerate().filter_map(value).collect()
+    }
+
     fn log(&self, duration: Duration) {
         let Some(log) = &self.recorders.access_log else { return };
         let called = self.called();
@@ -272,6 +340,8 @@ impl Account {
         let route = self.route.as_deref();
         let target =
             masked(&asked.target, route.map_or(&self.recorders.secrets, |route| &route.secrets));
+        let claims = self.claims();
+        let extra = self.extra_fields(&claims);
         log.write(
             self.ex.caller.worker,
             &AccessEntry {
@@ -302,6 +372,7 @@ impl Account {
                 events: stream.map(|stream| stream.events.get()),
                 stream_end: stream.and_then(|stream| stream.end.get()).map(StreamEnd::label),
                 grpc_status: self.call_ended(),
+                extra: &extra,
             },
         );
     }

@@ -167,6 +167,26 @@ impl Plan {
     }
 }
 
+/// A field of the access log that the operator wants beside the usual ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessField {
+    pub name: Box<str>,
+    pub source: AccessSource,
+}
+
+/// Where its value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessSource {
+    /// A header of the request, as it came.
+    Header(Box<str>),
+    /// A header of the reply, as it is sent.
+    ReplyHeader(Box<str>),
+    Status,
+    Subject,
+    /// A claim of the token; the names lead to it.
+    Claim(Box<[String]>),
+}
+
 /// A flow as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowOutline {
@@ -189,6 +209,8 @@ pub struct ShownCertificate {
 /// The settings of the access log. Whoever serves the plan opens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLogSettings {
+    /// Fields beside the usual ones.
+    pub fields: Arc<[AccessField]>,
     pub format: telemetry::access::Format,
     pub sink: telemetry::access::Sink,
 }

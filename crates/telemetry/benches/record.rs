@@ -81,6 +81,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         events: None,
         stream_end: None,
         grpc_status: None,
+        extra: &[],
     };
     bencher.bench_local(|| log.write(0, black_box(&entry)));
 }

@@ -84,6 +84,16 @@ pub struct AccessEntry<'a> {
     pub stream_end: Option<&'static str>,
     /// The end of a call of gRPC.
     pub grpc_status: Option<Outcome>,
+    /// What the operator wants beside the usual, by name; of lines in JSON alone.
+    pub extra: &'a [(&'a str, ExtraValue<'a>)],
+}
+
+/// A value of such a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtraValue<'a> {
+    /// Text from anywhere.
+    Text(&'a [u8]),
+    Number(u64),
 }
 
 impl AccessEntry<'_> {

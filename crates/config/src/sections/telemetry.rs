@@ -6,7 +6,7 @@ use crate::decode::{Decode, Decoder, keys};
 use crate::node::{Node, Value};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
-use crate::values::{FilePath, Spanned};
+use crate::values::{FilePath, Map, Spanned};
 
 keys! {
     /// Metrics and logs about the traffic. Metrics are always at the admin address.
@@ -32,6 +32,9 @@ keys! {
     pub struct AccessLog {
         /// `json`, or a line of your own such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),
+        /// More fields of a line of `json`, by name: `$headers.NAME` of the request, `$reply.headers.NAME`, `$status`, `$subject` and
+        /// `$claims.NAME`. One that finds nothing is left out.
+        fields: Map<Spanned<String>> = Map::default(),
         /// `stdout`, `stderr` or a file.
         to or "path": Spanned<LogTo> = Spanned::unwritten(LogTo::Stdout),
     }

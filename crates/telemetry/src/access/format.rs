@@ -1,8 +1,8 @@
 //! Writes values as bytes of a line. It is written by hand because it runs for each exchange: no allocation, no `fmt` except
 //! for addresses, and one pass over each text.
 
-use super::AccessEntry;
 use super::field::{Field, Value};
+use super::{AccessEntry, ExtraValue};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -24,6 +24,18 @@ pub(super) fn json(entry: &AccessEntry<'_>, line: &mut Vec<u8>) {
             line.extend_from_slice(field.json_key().as_bytes());
             json_value(value, line);
         }
+    }
+    for (name, value) in entry.extra {
+        line.extend_from_slice(b",\"");
+        json_text(name.as_bytes(), line);
+        line.extend_from_slice(b"\":");
+        json_value(
+            match value {
+                ExtraValue::Text(text) => Value::Hostile(text),
+                ExtraValue::Number(number) => Value::Number(*number),
+            },
+            line,
+        );
     }
     // Every key begins with a comma; the comma of the first becomes the bracket. There always is a first key: the time is never
     // absent.

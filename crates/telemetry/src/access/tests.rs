@@ -35,6 +35,7 @@ fn entry() -> AccessEntry<'static> {
         events: None,
         stream_end: None,
         grpc_status: None,
+        extra: &[],
     }
 }
 
