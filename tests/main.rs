@@ -24,6 +24,7 @@ mod basic;
 mod bundles;
 mod cache;
 mod cases;
+mod catalog;
 mod cel;
 mod certificates;
 mod changes;

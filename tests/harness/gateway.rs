@@ -198,6 +198,14 @@ impl Gateway {
         Path::join(self.folder.path(), name)
     }
 
+    /// Starts again with the same folder, once it has ended.
+    #[track_caller]
+    pub(crate) fn restart(&self) -> Gateway {
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        copy_folder(self.folder.path(), copy.path());
+        Gateway::run(copy, "tidegate.yaml", &[])
+    }
+
     /// Waits until the program has ended by itself.
     #[track_caller]
     pub(crate) fn wait_for_exit(&self) -> ExitStatus {
@@ -272,6 +280,19 @@ impl Drop for Gateway {
         tidy(pid);
         if thread::panicking() {
             eprintln!("--- the gateway's log\n{}", self.log());
+        }
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let place = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir_all(&place).unwrap();
+            copy_folder(&entry.path(), &place);
+        } else {
+            std::fs::copy(entry.path(), place).unwrap();
         }
     }
 }

@@ -200,6 +200,7 @@ fn add_route(
     route_.policies.splice(below..below, low);
     let at = made.own_at.min(route_.policies.len());
     route_.policies.splice(at..at, own);
+    route_.matches.value.listener = api.value.listener.clone();
     if let Some(check) = check.filter(|_| !made.open) {
         subscriptions::add(check, &made, &mut route_.policies, at, &all.issuers);
     }

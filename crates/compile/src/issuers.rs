@@ -72,7 +72,7 @@ pub(crate) fn compile(
         builder.tokens.issuers.insert(name.to_owned(), None);
     }
     for (name, issuer) in config.issuers.iter() {
-        let made = self::issuer(&name.value, issuer, builder, telemetry, report);
+        let made = self::issuer(&name.value, issuer, config, builder, telemetry, report);
         builder.tokens.issuers.insert(name.value.clone(), made);
     }
 }
@@ -80,12 +80,14 @@ pub(crate) fn compile(
 fn issuer(
     name: &str,
     written: &Spanned<config::Issuer>,
+    config: &Config,
     builder: &mut PolicyBuilder<'_>,
     telemetry: &Telemetry,
     report: &mut Report,
 ) -> Option<Arc<Issuer>> {
     let keys = &written.value;
-    if !is_whole(written, report) {
+    let own = crate::catalog::keys(name, config, builder);
+    if own.is_none() && !is_whole(written, report) {
         return None;
     }
     let read: Option<Vec<String>> = keys.keys.0.iter().map(|file| key_text(file, report)).collect();
@@ -128,10 +130,11 @@ fn issuer(
     Some(builder.kept_or(&key, || {
         Arc::new(Issuer {
             issuer: keys.issuer.as_ref().map(|issuer| issuer.value.clone()),
-            keys: match (fixed, published) {
-                (Some(fixed), _) => Keys::Fixed(fixed),
-                (None, Some(published)) => Keys::Published(published),
-                (None, None) => Keys::Nowhere,
+            keys: match (own, fixed, published) {
+                (Some(own), ..) => Keys::Own(own),
+                (None, Some(fixed), _) => Keys::Fixed(fixed),
+                (None, None, Some(published)) => Keys::Published(published),
+                (None, None, None) => Keys::Nowhere,
             },
             introspection,
             audiences: keys.audiences.0.clone(),

@@ -14,6 +14,7 @@ mod admin;
 mod apis;
 mod cases;
 mod certificates;
+mod catalog;
 mod client_lines;
 mod destinations;
 mod explain;
@@ -75,6 +76,7 @@ pub fn compile(
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
     let config = sets::expand(config, &mut report);
+    let config = catalog::with_issuers(config, &mut report);
     let apis::ExpandedApis { config, open } = apis::expand(&config, &mut report);
     let config = &*config;
 
@@ -85,6 +87,7 @@ pub fn compile(
     builder.store = store::StoreBuilder::new(loaded, config, previous, &mut report);
     issuers::compile(config, &mut builder, telemetry, &mut report);
     subscriptions::compile(config, &mut builder, &mut report);
+    let catalog = catalog::compile(config, previous, &mut builder, &mut report);
     let entrances = queues::entrances(config, &mut builder);
     let flows = flows::compile(config, &entrances, &mut builder, &mut report);
     let queues = queues::compile(config, &entrances, &flows, &mut builder, &mut report);
@@ -125,6 +128,7 @@ pub fn compile(
         revoked,
         own_keys,
         store,
+        catalog,
         workers,
         memory: memory(config.limits.memory),
         drain: config.shutdown.drain,

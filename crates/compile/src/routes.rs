@@ -335,6 +335,7 @@ fn errors(route: &Route) -> Errors {
         }
         config::Errors::Kong => Errors::Kong { verbose: policies::soap::tells(route) },
         config::Errors::Wso2 => Errors::Wso2,
+        config::Errors::Apim => Errors::Apim,
     }
 }
 

@@ -77,12 +77,16 @@ const OF_THE_GATEWAY: &[&str] = &[
     "defaults",
     "limits",
     "bundles",
+    "catalog",
     "saxon",
     "telemetry",
 ];
 
 /// A folder with more entries than this is refused: it is probably not a folder of configurations.
 const FILES_MAX: usize = 10_000;
+
+/// Where a catalog keeps its deployed APIs, beside the file that has it.
+const CATALOG_FOLDER: &str = "var/catalog";
 
 /// A folder with more bundles than this is refused.
 const BUNDLES_MAX: usize = 1_000;
@@ -204,13 +208,31 @@ impl Reading {
 
     /// The folder that one of the texts names, references put in. What else is wrong with them is said later.
     fn folder_of_bundles(&self, variables: Variables<'_>) -> Option<PathBuf> {
-        self.texts.iter().filter(|source| source.text.contains("bundles")).find_map(|source| {
+        let written = self.named_folder("bundles", variables, |tree| {
+            Some(tree.get("bundles")?.get("folder")?.text()?.to_owned())
+        });
+        written.or_else(|| {
+            self.named_folder("catalog", variables, |tree| {
+                let folder = tree.get("catalog")?.get("folder").and_then(Node::text);
+                Some(folder.unwrap_or(CATALOG_FOLDER).to_owned())
+            })
+        })
+    }
+
+    /// The folder that one of the files names, below a key.
+    fn named_folder(
+        &self,
+        key: &str,
+        variables: Variables<'_>,
+        find: impl Fn(&Node) -> Option<String>,
+    ) -> Option<PathBuf> {
+        self.texts.iter().filter(|source| source.text.contains(key)).find_map(|source| {
             let mut unsaid = Report::new(Sources::new(vec![source.clone()]));
             let mut tree = yaml::read(&source.text, 0, &mut unsaid)?;
             let folder = &source.folder;
             let (report, files) = (&mut unsaid, &mut Vec::new());
             Substitution { variables, folder, files, report, bytes: 0 }.apply(&mut tree);
-            Some(folder.join(tree.get("bundles")?.get("folder")?.text()?))
+            Some(folder.join(find(&tree)?))
         })
     }
 

@@ -79,8 +79,13 @@ pub(crate) fn attempt(
     // A file that changed meanwhile may have been read before or after its change.
     let contents = after.agrees(&before).then_some(after);
     let sources = loaded.report.sources().clone();
-    let bundles = loaded.config.as_ref().and_then(|config| config.bundles.as_ref());
-    let bundles = bundles.map(|bundles| bundles.folder.value.as_path().to_owned());
+    let written = loaded.config.as_ref().and_then(|config| config.bundles.as_ref());
+    let written = written.map(|bundles| bundles.folder.value.as_path().to_owned());
+    let has_catalog = loaded.config.as_ref().is_some_and(|config| config.catalog.is_some());
+    let bundles = written.or_else(|| match has_catalog {
+        true => config::folder_of_bundles(input.path()),
+        false => None,
+    });
     let result = compiled.map(|CompiledPlan { plan, warnings }| Built {
         plan: Arc::new(plan),
         warnings,
@@ -121,6 +126,12 @@ impl Input {
             Input::Path(_) | Input::Unwritten(..) => Ok(None),
             Input::Text(text, place) => Draft::write(place, text).map(Some),
         }
+    }
+
+    /// The file or folder that it is, or will be written to.
+    fn path(&self) -> &Path {
+        let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
+        path
     }
 
     /// All files that the configuration depends on, its own included; `named` are files that those name.

@@ -26,6 +26,9 @@ pub struct Bundle {
     pub since: u64,
 }
 
+/// Files of a bundle, by their names in its folder.
+pub type BundleFiles = Vec<(String, Vec<u8>)>;
+
 /// Letters of a name.
 const NAME_CHARS_MAX: usize = 64;
 
@@ -65,6 +68,57 @@ impl Control {
         let outcome = to_the_end(change).await?;
         let notes = std::mem::take(&mut *lock(&notes));
         Ok((outcome, notes))
+    }
+
+    /// The same for files that are made here, not sent.
+    pub async fn place_bundle(
+        self: &Arc<Self>,
+        name: String,
+        files: BundleFiles,
+    ) -> Result<Outcome, Failure> {
+        let control = self.clone();
+        let change = async move {
+            let _turn = control.turn.lock().await;
+            let (place, staged) = control.stage_files(&name, files).await?;
+            control.swap(place, Some(staged)).await
+        };
+        to_the_end(change).await
+    }
+
+    /// Refuses files with which the configuration would not compile, and changes nothing.
+    pub async fn try_bundle(
+        self: &Arc<Self>,
+        name: String,
+        files: BundleFiles,
+    ) -> Result<(), Failure> {
+        let control = self.clone();
+        let attempt = async move {
+            let _turn = control.turn.lock().await;
+            let (place, staged) = control.stage_files(&name, files).await?;
+            let folder = place.parent().unwrap_or(Path::new("")).to_owned();
+            let swap = blocking(move || Swap::begin(place, Some(&staged))).await?;
+            let swap = swap.map_err(|error| unusable(&error))?;
+            let compiled = control.compile(Arc::new(control.files())).await;
+            let undone = blocking(move || swap.undo()).await?;
+            undone.map_err(|error| unusable(&error))?;
+            lock(&control.watched).renew(|file| file.starts_with(&folder));
+            compiled.map(drop)
+        };
+        to_the_end(attempt).await
+    }
+
+    /// Writes files beside the place of their bundle; gives both.
+    async fn stage_files(
+        &self,
+        name: &str,
+        files: BundleFiles,
+    ) -> Result<(PathBuf, PathBuf), Failure> {
+        let folder = self.bundle_folder(name)?;
+        let (place, staged) = (folder.join(name), folder.join(format!(".{name}.new")));
+        let writing = staged.clone();
+        let written = blocking(move || write_files(&writing, &files)).await?;
+        written.map_err(|error| unusable(&error))?;
+        Ok((place, staged))
     }
 
     /// Takes a bundle out of service. If the configuration is not complete without it, it stays.
@@ -172,6 +226,15 @@ fn remove(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
+}
+
+fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {
+    remove(staged)?;
+    fs::create_dir_all(staged)?;
+    for (name, bytes) in files {
+        fs::write(staged.join(name), bytes)?;
+    }
+    Ok(())
 }
 
 /// Unpacks an archive into a folder, which is not there afterwards if it is unfit.

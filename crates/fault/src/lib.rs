@@ -164,8 +164,6 @@ kinds! {
     SubscriptionMissing => 403, Client, Info, PermissionDenied, "subscription_missing", "There is no subscription to this API.";
     /// The application's subscription to the API is blocked.
     SubscriptionBlocked => 401, Client, Info, Unauthenticated, "subscription_blocked", "The subscription to this API is blocked.";
-    /// The API is blocked.
-    ApiBlocked => 503, Gateway, Info, Unavailable, "api_blocked", "This API is blocked at the moment.";
     /// The client identity is known but not allowed: a rule of `authorize`, or a claim that `jwt` requires.
     Forbidden => 403, Client, Info, PermissionDenied, "forbidden", "This is not allowed with these credentials.";
     /// Above a `rate_limit`, a `throttle` or a quota, or a client above its `concurrency`.

@@ -296,7 +296,7 @@ impl Expiry {
 fn expiry(account: &Account) -> Option<Expiry> {
     let expires = account.ex.identity.as_ref()?.expires?;
     let close_code = match account.route()?.errors {
-        Errors::Wso2 => INVALID_CREDENTIALS,
+        Errors::Wso2 | Errors::Apim => INVALID_CREDENTIALS,
         Errors::Problem | Errors::Kong { .. } | Errors::Soap { .. } | Errors::Flow => {
             POLICY_VIOLATION
         }

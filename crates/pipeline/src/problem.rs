@@ -37,8 +37,12 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
         Errors::Problem => (own, "application/problem+json", problem(ex, own, &fault)),
         Errors::Flow => flow::reply(ex, own, &fault)
             .unwrap_or_else(|| (own, "application/problem+json", problem(ex, own, &fault))),
-        Errors::Wso2 => {
-            let (status, text) = wso2::reply(&fault);
+        Errors::Wso2 | Errors::Apim => {
+            let layout = match errors == Errors::Apim {
+                true => wso2::Layout::Manager,
+                false => wso2::Layout::Connect,
+            };
+            let (status, text) = wso2::reply(&fault, layout);
             (status, "application/json", text)
         }
         Errors::Soap { flow: true, .. } if flow::is_of_step(&fault) => flow::reply(ex, own, &fault)

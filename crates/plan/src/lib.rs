@@ -7,6 +7,7 @@
 
 mod admin;
 mod carried_state;
+mod catalog;
 mod destination;
 mod forward;
 mod listener;
@@ -31,6 +32,10 @@ use std::time::Duration;
 
 pub use admin::{Admin, AdminProof, AdminTls, AdminUser, AuditSink, Role, StatusListener};
 pub use carried_state::CarriedState;
+pub use catalog::{
+    API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogAlgorithm, CatalogRole, CatalogSettings,
+    CatalogUser, HostRule,
+};
 pub use destination::Destination;
 pub use forward::{Forward, PathPiece, PathSent};
 pub use kit::memory::Limit as MemoryLimit;
@@ -105,6 +110,8 @@ pub struct Plan {
     pub own_keys: Arc<str>,
     /// The store for data that must not be lost. Whoever serves the plan opens it.
     pub store: Option<Arc<LazyStore>>,
+    /// The catalog, if there is one.
+    pub catalog: Option<Arc<CatalogSettings>>,
     pub workers: usize,
     /// The bound on the memory that messages take.
     pub memory: MemoryLimit,

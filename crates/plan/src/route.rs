@@ -57,6 +57,8 @@ pub enum Errors {
     Problem,
     /// The JSON bodies and codes of WSO2 Choreo Connect.
     Wso2,
+    /// The codes of WSO2's API Manager, in its own layout.
+    Apim,
     /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON. What a step of a `flow`
     /// finds in a message is told as by [`Errors::Flow`].
     Soap { verbose: bool, flow: bool },

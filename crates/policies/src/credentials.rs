@@ -105,7 +105,7 @@ impl HashedSecret {
     }
 
     /// Checking takes milliseconds, on purpose.
-    pub(crate) fn is_slow(&self) -> bool {
+    pub fn is_slow(&self) -> bool {
         matches!(self, HashedSecret::Bcrypt(_) | HashedSecret::Argon2(_))
     }
 

@@ -7,6 +7,7 @@ pub mod backend;
 mod claims;
 mod introspect;
 mod issuer;
+mod permitted;
 mod published;
 mod refusal;
 mod token;
@@ -16,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fault::{Fault, Kind};
 use jose::{Members, Token};
 use kit::clock::{self, Instant};
 use message::RequestHead;
@@ -30,6 +32,7 @@ pub use issuer::{Issuer, IssuerClient, Keys, OwnIssuerKeys};
 pub use published::{KEYS_BYTES_MAX, KnownKeys, Location, PublishedKeys};
 
 use claims::CheckedToken;
+use permitted::Permitted;
 use refusal::Refusal;
 use token::TokenSearch;
 
@@ -97,6 +100,8 @@ struct Pass {
     lines: Option<Rc<Lines>>,
     /// The scope that it lacks, where that is refused later.
     lacks: Option<Rc<Refusal>>,
+    /// Where it may be used.
+    permitted: Option<Rc<Permitted>>,
 }
 
 type Lines = [(String, String)];
@@ -326,7 +331,12 @@ impl Verifier {
         let lines = (!checked.lines.is_empty()).then(|| Rc::from(checked.lines));
         let identity = Identity { expires: checked.until, ..checked.identity };
         Ok(VerifiedToken {
-            pass: Pass { identity: Arc::new(identity), lines, lacks: checked.lacks.map(Rc::new) },
+            pass: Pass {
+                identity: Arc::new(identity),
+                lines,
+                lacks: checked.lacks.map(Rc::new),
+                permitted: checked.permitted.map(Rc::new),
+            },
             until: checked.until,
             asked_again: None,
             id: checked.id,
@@ -459,6 +469,12 @@ impl Verifier {
         self.forget_lines(head);
         for (name, value) in pass.lines.iter().flat_map(|lines| lines.iter()) {
             head.headers.add_known(name, value.as_bytes());
+        }
+        if let Some(permitted) = &pass.permitted
+            && !permitted.allows(ex.client, head)
+        {
+            let cause = "jwt: the key is not permitted for this address or referrer";
+            return Err(Fault::new(Kind::Forbidden, cause).with_code(900_901).with_status(403));
         }
         if let Some(refusal) = &pass.lacks {
             ex.notes().scope_fault = Some(Box::new(refusal.fault(&self.settings)));

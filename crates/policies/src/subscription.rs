@@ -158,6 +158,9 @@ impl Check {
     fn of_application(&self, identity: &Identity) -> Option<Result<Client, Fault>> {
         let key = identity.application.as_ref()?;
         let look = |owner: &KeyOwner| {
+            if owner.gone {
+                return Err(gone());
+            }
             let application = &owner.application;
             let subscription = application.subscription(self.settings.api);
             let Some(subscription) = subscription else {
@@ -269,6 +272,13 @@ fn blocked() -> Fault {
     let cause = "subscription: the application's subscription to the API is blocked";
     Fault::new(Kind::SubscriptionBlocked, cause)
         .with_code(900_907)
+        .with_header("WWW-Authenticate", "Bearer realm=\"tidegate\", error=\"invalid_token\"")
+}
+
+fn gone() -> Fault {
+    let cause = "subscription: the application of the token was removed";
+    Fault::new(Kind::Unauthenticated, cause)
+        .with_code(900_901)
         .with_header("WWW-Authenticate", "Bearer realm=\"tidegate\", error=\"invalid_token\"")
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
+use catalog::Catalog;
 use control::{Control, Plan, Report};
 use listen::{Gateway, Upkeep};
 use tokio::net::TcpListener;
@@ -89,6 +90,9 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let admin = admin_socket(&plan).await.map_err(NotStarted::Failed)?;
     let opened = status.open(plan.status.as_ref()).await;
     let next = opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
+    let catalog_socket = catalog_socket(&plan).await.map_err(NotStarted::Failed)?;
+    // Also before them: requests of applications need the catalog.
+    let catalog = Catalog::start(control.clone()).await;
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     control.announce();
@@ -98,6 +102,9 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let admin = admin.map_err(NotStarted::Failed)?;
     kit::spawn(status.clone().run(control.clone()));
     status.adopt(next);
+    if let (Some(socket), Some(catalog)) = (catalog_socket, catalog) {
+        serve_catalog(socket, catalog).map_err(NotStarted::Failed)?;
+    }
     kit::spawn(control.clone().watch());
     Ok(RunningGateway { control, gateway: started, admin })
 }
@@ -136,6 +143,26 @@ async fn admin_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = plan.admin.as_ref().map(|admin| admin.address) else { return Ok(None) };
     let bound = TcpListener::bind(address).await;
     bound.map(Some).map_err(|e| anyhow::anyhow!("admin: {}", listen::not_bound(address, &e)))
+}
+
+async fn catalog_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
+    let Some(catalog) = &plan.catalog else { return Ok(None) };
+    let bound = TcpListener::bind(catalog.listen).await;
+    bound
+        .map(Some)
+        .map_err(|e| anyhow::anyhow!("catalog: {}", listen::not_bound(catalog.listen, &e)))
+}
+
+fn serve_catalog(listener: TcpListener, catalog: Arc<Catalog>) -> anyhow::Result<()> {
+    let address = listener.local_addr()?;
+    tracing::info!(%address, "catalog");
+    kit::spawn(catalog.clone().follow());
+    kit::spawn(async move {
+        if let Err(e) = catalog::serve(listener, catalog).await {
+            tracing::error!("catalog: {e}");
+        }
+    });
+    Ok(())
 }
 
 fn admin_api(

@@ -67,7 +67,11 @@ const RESERVED: &[Reserved] = &[
         users: &[],
         instead: "speak `message`: heads and bodies are ours",
     },
-    Reserved { names: &["axum"], users: &["admin"], instead: "leave serving to `admin`" },
+    Reserved {
+        names: &["axum"],
+        users: &["admin", "catalog"],
+        instead: "leave serving to `admin`",
+    },
     Reserved {
         names: &["anyhow"],
         users: &["tidegate"],
@@ -120,7 +124,7 @@ const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "queues", "hub", "m
 const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
 
 /// The crates that may use the configuration.
-const READERS: &[&str] = &["tidegate", "control", "compile", "import"];
+const READERS: &[&str] = &["tidegate", "catalog", "control", "compile", "import"];
 
 /// The crates that `admin` may use; it reaches data only through `control`.
 const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];

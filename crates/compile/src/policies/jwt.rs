@@ -44,7 +44,7 @@ pub(super) fn verifier(
 
 /// True if an interceptor of the route is told the token, as the reference contract has it.
 fn interceptors_get_token(place: &RouteScope<'_, '_>) -> bool {
-    let by_errors = place.of.errors == Errors::Wso2;
+    let by_errors = matches!(place.of.errors, Errors::Wso2 | Errors::Apim);
     let gets = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Interceptor(keys) if keys.token || by_errors);
     place.of.policies.iter().any(gets)
 }

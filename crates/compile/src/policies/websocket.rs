@@ -40,7 +40,7 @@ pub(crate) fn build(
         schema: keys.schema.as_ref().and_then(|file| schema(file, report)).map(Arc::new),
         topics: topics(keys, report),
         codes: match place.of.errors {
-            Errors::Wso2 => Codes::WSO2,
+            Errors::Wso2 | Errors::Apim => Codes::WSO2,
             Errors::Problem | Errors::Kong => Codes::REGISTERED,
         },
     };

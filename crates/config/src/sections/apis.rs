@@ -17,6 +17,8 @@ keys! {
         upstream: Option<Spanned<String>>,
         /// The hosts that serve the API; any if absent.
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// The listeners that serve the API, a name or a list; any if absent.
+        listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// What is validated against the document.
         validate: Validate,
         /// Whether a client needs a subscription: `required` refuses others, `optional` holds subscriptions to their plans and lets others pass. Nobody

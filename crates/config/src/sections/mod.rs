@@ -5,6 +5,7 @@ mod admin;
 mod apis;
 mod applications;
 mod cases;
+mod catalog;
 mod databases;
 mod endpoints;
 mod hubs;
@@ -27,6 +28,10 @@ pub use applications::{
     Application, ApplicationKeys, ApplicationSubscription, KeyUse, SubscriptionState,
 };
 pub use cases::{Case, CaseAnswer, CaseCall, CaseExpect, CaseMessage, CaseReply, CaseRequest};
+pub use catalog::{
+    Catalog, CatalogAlgorithm, CatalogCallbacks, CatalogEndpoints, CatalogListen, CatalogRole,
+    CatalogToken, CatalogUser,
+};
 pub use databases::Database;
 pub use endpoints::{EndpointAllow, EndpointTimeout, Endpoints};
 pub use hubs::{
@@ -100,6 +105,8 @@ keys! {
         plans: Map<Spanned<LimitPlan>> = Map::default(),
         /// Applications by name: clients with their keys and subscriptions, for APIs with `subscription`.
         applications: Map<Spanned<Application>> = Map::default(),
+        /// APIs, applications, subscriptions and tokens that are managed over REST.
+        catalog: Option<Spanned<Catalog>>,
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
         /// The store of what must not be lost: events of hubs, messages of queues. A folder `var/tidegate` if absent.

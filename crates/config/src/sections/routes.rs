@@ -93,6 +93,8 @@ words! {
         Problem = "problem",
         /// The JSON bodies and codes of WSO2 Choreo Connect.
         Wso2 = "wso2",
+        /// The JSON bodies and codes of WSO2's API Manager: `code`, `message` and `description`.
+        Apim = "wso2_apim",
         /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
         Kong = "kong",
     }

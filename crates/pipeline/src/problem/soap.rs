@@ -17,7 +17,7 @@ pub(crate) fn note_message_format(errors: Errors, ex: &mut Exchange, head: &Requ
             ex.notes().message_format = Some(MessageFormat::of(head.headers.get("content-type")));
         }
         Errors::Flow => ex.notes().message_format = super::flow::message_format(head),
-        Errors::Problem | Errors::Wso2 => {}
+        Errors::Problem | Errors::Wso2 | Errors::Apim => {}
     }
 }
 

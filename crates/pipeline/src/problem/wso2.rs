@@ -7,8 +7,17 @@ use fault::{Fault, Kind};
 
 use json::push_escaped;
 
+/// Whose bodies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Those of Choreo Connect, which are of two kinds.
+    Connect,
+    /// That of the API Manager.
+    Manager,
+}
+
 /// Status and body of the reply.
-pub(super) fn reply(fault: &Fault) -> (u16, String) {
+pub(super) fn reply(fault: &Fault, layout: Layout) -> (u16, String) {
     let row = ROWS.iter().find(|row| row.kind == fault.kind);
     let said = fault.more.as_ref().and_then(|more| more.code);
     let chosen = fault.more.as_ref().and_then(|more| more.status);
@@ -29,7 +38,11 @@ pub(super) fn reply(fault: &Fault) -> (u16, String) {
     let told = fault.detail.as_deref().filter(|_| fault.kind == Kind::RateLimited);
     let described = told.or(text.and_then(|text| text.description));
     let description = described.map_or_else(own, str::to_owned);
+    let of_manager = || {
+        members([("code", &code.to_string()), ("message", message), ("description", &description)])
+    };
     let body = match code {
+        _ if layout == Layout::Manager => of_manager(),
         // The order of the interceptor contract.
         103_500..=103_501 => members([
             ("error_message", message),
@@ -41,11 +54,7 @@ pub(super) fn reply(fault: &Fault) -> (u16, String) {
             ("code", &code.to_string()),
             ("error_description", &description),
         ]),
-        _ => members([
-            ("code", &code.to_string()),
-            ("message", message),
-            ("description", &description),
-        ]),
+        _ => of_manager(),
     };
     (status, body)
 }
@@ -79,7 +88,6 @@ const ROWS: &[Row] = &[
     row(Kind::CredentialExpired, 401, 900_903),
     row(Kind::SubscriptionMissing, 403, 900_908),
     row(Kind::SubscriptionBlocked, 401, 900_907),
-    row(Kind::ApiBlocked, 503, 700_700),
     row(Kind::ScopeMissing, 403, 900_910),
     row(Kind::Forbidden, 403, 900_908),
     row(Kind::Refused, 403, 900_805),
@@ -215,6 +223,10 @@ const TEXTS: &[Text] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reply(fault: &Fault) -> (u16, String) {
+        super::reply(fault, Layout::Connect)
+    }
 
     #[test]
     fn every_kind_has_a_body_that_is_json_and_says_its_code() {

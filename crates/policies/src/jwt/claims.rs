@@ -5,7 +5,8 @@ use policy::{ApplicationKey, Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MA
 use serde_json::Value;
 
 use super::JwtSettings;
-use super::issuer::Issuer;
+use super::issuer::{Issuer, Keys};
+use super::permitted::Permitted;
 use super::refusal::Refusal;
 use crate::identity::identity;
 use crate::subscription::consumer_key;
@@ -37,6 +38,8 @@ pub(crate) struct CheckedToken {
     pub(crate) id: Option<Box<str>>,
     /// The scope that it lacks, where that is not refused at once.
     pub(crate) lacks: Option<Refusal>,
+    /// Where it may be used, if its issuer bounds that.
+    pub(crate) permitted: Option<Permitted>,
     /// The memory that the claims account for: their text, and their tree, which may be made.
     pub(crate) bytes: usize,
 }
@@ -109,6 +112,10 @@ fn check_all(
         (Err(refusal), true) => Some(refusal),
         (allowed, _) => allowed.map(|()| None)?,
     };
+    let permitted = match &issuer.keys {
+        Keys::Own(_) => Permitted::of(claims)?,
+        Keys::Nowhere | Keys::Fixed(_) | Keys::Published(_) => None,
+    };
     let subscribed = settings.subscription.as_ref().map(|api| tier(claims, api)).transpose()?;
     let tier = subscribed.and_then(|tier| tier).or_else(|| {
         let claim = issuer.tier_claim.as_deref()?;
@@ -136,6 +143,7 @@ fn check_all(
         until,
         id,
         lacks,
+        permitted,
     })
 }
 
@@ -351,7 +359,6 @@ fn text(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jwt::Keys;
     use serde_json::json;
     use std::time::Duration;
 

@@ -29,6 +29,8 @@ pub struct KeyOwner {
     pub application: Arc<Application>,
     /// The key is for tests alone.
     pub sandbox: bool,
+    /// The application was removed: its tokens are revoked.
+    pub gone: bool,
 }
 
 /// An application, as requests need it.
@@ -190,7 +192,7 @@ mod tests {
         };
         let subscriptions = apis.iter().map(subscription).collect();
         let application = Arc::new(Application::new(name, None, subscriptions));
-        KeyOwner { application, sandbox: false }
+        KeyOwner { application, sandbox: false, gone: false }
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! The socket of the catalog, and the way of a request to whoever answers it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::response::Response;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use crate::http::{Answer, Asked, Refusal, ok, pairs};
+use crate::{Catalog, devportal, plans, publisher};
+
+/// Documents with schemas have some hundred kilobytes; the largest known a few megabytes.
+const BODY_BYTES_MAX: usize = 10 << 20;
+
+/// A client that sends slower than this is refused.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// Serves the catalog on a socket.
+pub async fn serve(listener: TcpListener, catalog: Arc<Catalog>) -> io::Result<()> {
+    let router = Router::new().fallback(answer).with_state(catalog);
+    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await
+}
+
+async fn answer(
+    State(catalog): State<Arc<Catalog>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response {
+    match answered(&catalog, peer, request).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn answered(catalog: &Catalog, peer: SocketAddr, request: Request) -> Answer {
+    let busy = || {
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are under way")
+            .with(header::RETRY_AFTER, "1")
+    };
+    let _place = catalog.places.try_acquire().map_err(|_| busy())?;
+    let (head, body) = request.into_parts();
+    let body = timeout(BODY_TIME, to_bytes(body, BODY_BYTES_MAX)).await;
+    let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body took too long");
+    let large = |_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let body = body.map_err(late)?.map_err(large)?;
+    let asked = Asked {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
+        headers: head.headers,
+        body,
+        client: peer.ip(),
+    };
+    dispatch(catalog, &asked).await
+}
+
+async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
+    if !catalog.is_ready.load(std::sync::atomic::Ordering::Acquire) {
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The catalog is not ready");
+        return Err(refusal.with(header::RETRY_AFTER, "1"));
+    }
+    let path: Vec<&str> = asked.path.split('/').filter(|part| !part.is_empty()).collect();
+    match (&asked.method, path.as_slice()) {
+        (&Method::POST, ["client-registration", _, "register"]) => catalog.register(asked).await,
+        (&Method::POST, ["oauth2", "token"]) => catalog.token(asked).await,
+        (&Method::POST, ["oauth2", "revoke"]) => catalog.revoke(asked).await,
+        (&Method::GET, ["oauth2", "jwks"]) => ok(&catalog.keyring.document()),
+        (&Method::GET, [".well-known", "openid-configuration"])
+        | (&Method::GET, ["oauth2", "token", ".well-known", "openid-configuration"]) => {
+            catalog.discovery(asked)
+        }
+        (_, ["api", "am", "publisher", rest @ ..]) => {
+            publisher::answer(catalog, asked, without_version(rest)).await
+        }
+        (_, ["api", "am", "devportal" | "store", rest @ ..]) => {
+            devportal::answer(catalog, asked, without_version(rest)).await
+        }
+        (_, ["api", "am", "admin", rest @ ..]) => {
+            plans::answer(catalog, asked, without_version(rest)).await
+        }
+        (_, ["api", "am", ..]) => Err(Refusal::not_here()),
+        _ => Err(Refusal::missing("resource")),
+    }
+}
+
+/// `/v1` to `/v4` and no version mean the same.
+fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
+    match path {
+        [version, rest @ ..] if is_version(version) => rest,
+        path => path,
+    }
+}
+
+fn is_version(part: &str) -> bool {
+    let digits = part.strip_prefix('v').unwrap_or_default();
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+}

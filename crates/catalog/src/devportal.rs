@@ -1,0 +1,557 @@
+//! The developers' interface: APIs to be found, applications with their keys, subscriptions, and API keys.
+
+use axum::http::{Method, StatusCode};
+use jose::Object;
+use serde_json::{Value, json};
+
+use crate::Catalog;
+use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, ok, tagged};
+use crate::oauth::Grant;
+use crate::objects::{
+    Api, ApiState, Application, ApplicationKey, GoneKey, KeyKind, Subscription, SubscriptionState,
+};
+use crate::portal::Visitor;
+use crate::shelf::{Batch, Read, WriteError};
+use crate::{definition, plans, publisher, secrets};
+
+const APPLICATIONS: [&str; 3] = ["apim:subscribe", "apim:app_manage", "apim:admin"];
+const SUBSCRIBE: [&str; 3] = ["apim:subscribe", "apim:sub_manage", "apim:admin"];
+const KEYS: [&str; 4] = ["apim:subscribe", "apim:app_manage", "apim:api_key", "apim:admin"];
+
+/// Grants that keys have unless they ask for others.
+const GRANTS: [&str; 3] = ["client_credentials", "password", "refresh_token"];
+
+/// The longest time for which a key or token may be asked: ten years.
+const SECONDS_MAX: i64 = 10 * 365 * 86_400;
+
+pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
+    match (&asked.method, path) {
+        (&Method::GET, ["apis"]) => {
+            // Whoever can reach the catalog may see what is published, as in the reference.
+            let query = asked.parameter("query").unwrap_or_default();
+            let mut all = catalog.shelf.all::<Api>();
+            all.retain(|read| is_visible(&read.object) && publisher::matches(&read.object, query));
+            all.sort_by(|one, other| one.object.name().cmp(other.object.name()));
+            list(asked, all.iter().map(|read| api_dto(catalog, &read.object)).collect())
+        }
+        (&Method::GET, ["apis", id]) => ok(&api_dto(catalog, &visible(catalog, id)?.object)),
+        (&Method::GET, ["apis", id, "swagger"]) => {
+            let api = visible(catalog, id)?.object;
+            ok(&definition::document(&api.dto, api.document.as_ref()))
+        }
+        (_, ["applications", rest @ ..]) => applications(catalog, asked, rest).await,
+        (_, ["subscriptions", rest @ ..]) => subscriptions(catalog, asked, rest).await,
+        (&Method::GET, ["throttling-policies", level, rest @ ..]) => {
+            plans::listed(catalog, asked, level, rest)
+        }
+        (&Method::GET, ["key-managers"]) => list(
+            asked,
+            vec![json!({
+                "id": "resident", "name": "Resident Key Manager", "type": "default", "enabled": true,
+                "availableGrantTypes": GRANTS, "tokenEndpoint": "/oauth2/token", "revokeEndpoint": "/oauth2/revoke",
+            })],
+        ),
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+fn is_visible(api: &Api) -> bool {
+    matches!(api.state, ApiState::Published | ApiState::Deprecated | ApiState::Blocked)
+}
+
+fn visible(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
+    let read = catalog.shelf.get::<Api>(id).filter(|read| is_visible(&read.object));
+    read.ok_or_else(|| Refusal::missing("API"))
+}
+
+fn api_dto(catalog: &Catalog, api: &Api) -> Value {
+    let tiers = api.plans().into_iter().map(|name| json!({ "tierName": name, "tierPlan": "FREE" }));
+    let listener = catalog.settings().ok().and_then(|settings| settings.gateway.clone());
+    json!({
+        "id": api.id,
+        "name": api.name(),
+        "description": api.text("description"),
+        "context": api.context(),
+        "version": api.version(),
+        "provider": api.owner,
+        "type": api.kind(),
+        "lifeCycleStatus": api.state.word(),
+        "operations": api.dto.get("operations"),
+        "tiers": tiers.collect::<Vec<_>>(),
+        "throttlingPolicies": api.plans(),
+        "isSubscriptionAvailable": api.state == ApiState::Published,
+        "gatewayListener": listener,
+    })
+}
+
+fn application_dto(catalog: &Catalog, application: &Application) -> Value {
+    json!({
+        "applicationId": application.id,
+        "name": application.name,
+        "throttlingPolicy": application.plan,
+        "description": application.description,
+        "tokenType": "JWT",
+        "status": "APPROVED",
+        "groups": [],
+        "subscriptionCount": catalog.live.of_application(&application.id).len(),
+        "attributes": application.attributes,
+        "owner": application.owner,
+        "createdTime": application.created.to_string(),
+        "updatedTime": application.updated.to_string(),
+    })
+}
+
+/// An application of the visitor's.
+fn owned(catalog: &Catalog, visitor: &Visitor, id: &str) -> Result<Read<Application>, Refusal> {
+    let read = catalog.shelf.get::<Application>(id);
+    let read = read.filter(|read| visitor.owns(&read.object.owner));
+    read.ok_or_else(|| Refusal::missing("application"))
+}
+
+/// Name, plan, description and attributes of an application, as a client writes them.
+fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Value), Refusal> {
+    let dto = asked.json()?;
+    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let name = text("name");
+    let is_name = !name.trim().is_empty()
+        && name.chars().count() <= 70
+        && !name.chars().any(char::is_control);
+    if !is_name {
+        return Err(Refusal::bad("name has 1 to 70 characters"));
+    }
+    let plan =
+        if text("throttlingPolicy").is_empty() { "Unlimited" } else { text("throttlingPolicy") };
+    if !catalog.settings()?.plans.contains_key(plan) {
+        return Err(Refusal::bad(format!("the throttling policy {plan:?} does not exist")));
+    }
+    let description = text("description");
+    if description.chars().count() > 512 {
+        return Err(Refusal::bad("description has at most 512 characters"));
+    }
+    let attributes = dto.get("attributes").filter(|one| one.is_object()).cloned();
+    Ok((
+        name.to_owned(),
+        plan.to_owned(),
+        description.to_owned(),
+        attributes.unwrap_or_else(|| json!({})),
+    ))
+}
+
+fn taken(error: WriteError) -> Refusal {
+    match error {
+        WriteError::Conflict => Refusal::conflict("An application with this name exists already"),
+        error => error.into(),
+    }
+}
+
+async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
+    let scopes = if rest.len() > 1 { &KEYS[..] } else { &APPLICATIONS[..] };
+    let visitor = catalog.visitor(asked, scopes).await?;
+    match (&asked.method, rest) {
+        (&Method::GET, []) => {
+            let query = asked.parameter("query").unwrap_or_default().to_lowercase();
+            let mut all = catalog.shelf.all::<Application>();
+            all.retain(|read| {
+                visitor.owns(&read.object.owner) && read.object.name.to_lowercase().contains(&query)
+            });
+            all.sort_by(|one, other| one.object.name.cmp(&other.object.name));
+            list(asked, all.iter().map(|read| application_dto(catalog, &read.object)).collect())
+        }
+        (&Method::POST, []) => {
+            let (name, plan, description, attributes) = wish(catalog, asked)?;
+            let now = crate::now();
+            let (id, owner, keys) = (secrets::uuid(), visitor.name, Vec::new());
+            let application = Application {
+                id: id.clone(),
+                name,
+                owner,
+                plan,
+                description,
+                attributes,
+                keys,
+                created: now,
+                updated: now,
+            };
+            let body = application_dto(catalog, &application);
+            let mut batch = Batch::default();
+            batch.add(application);
+            catalog.shelf.commit(batch).await.map_err(taken)?;
+            catalog.sync(&id)?;
+            created(&body)
+        }
+        (&Method::GET, [id]) => {
+            let read = owned(catalog, &visitor, id)?;
+            tagged(ok(&application_dto(catalog, &read.object)), read.version)
+        }
+        (&Method::PUT, [id]) => {
+            let read = owned(catalog, &visitor, id)?;
+            check_match(asked, read.version)?;
+            let (name, plan, description, attributes) = wish(catalog, asked)?;
+            let changed = Application {
+                name,
+                plan,
+                description,
+                attributes,
+                updated: crate::now(),
+                ..Application::clone(&read.object)
+            };
+            let body = application_dto(catalog, &changed);
+            let mut batch = Batch::default();
+            batch.change(&read, changed);
+            catalog.shelf.commit(batch).await.map_err(taken)?;
+            catalog.sync(id)?;
+            ok(&body)
+        }
+        (&Method::DELETE, [id]) => remove(catalog, &owned(catalog, &visitor, id)?).await,
+        (_, [id, "keys" | "oauth-keys", rest @ ..]) => {
+            keys(catalog, asked, owned(catalog, &visitor, id)?, rest).await
+        }
+        (&Method::POST, [id, "generate-keys"]) => {
+            generate(catalog, asked, owned(catalog, &visitor, id)?).await
+        }
+        (&Method::POST, [id, "api-keys", kind, action]) => {
+            api_key(catalog, asked, &owned(catalog, &visitor, id)?, kind, action).await
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+/// Removes an application with its subscriptions; its tokens are refused from then on.
+async fn remove(catalog: &Catalog, read: &Read<Application>) -> Answer {
+    let application = &read.object;
+    let mut batch = Batch::default();
+    let mut gone = Vec::new();
+    for id in catalog.live.of_application(&application.id) {
+        if let Some(subscription) = catalog.shelf.get::<Subscription>(&id) {
+            batch.remove(&subscription);
+            gone.push(subscription.object);
+        }
+    }
+    let settings = catalog.settings()?;
+    let longest = application.keys.iter().filter_map(|key| key.lifetime).max().unwrap_or_default();
+    let until = crate::now() / 1000 + longest.max(settings.lifetime_max().as_secs());
+    let keys = application.keys.iter().map(|key| key.consumer_key.clone());
+    for key in keys.chain([application.id.clone()]) {
+        batch.add(GoneKey { id: key, until });
+    }
+    batch.remove(read);
+    catalog.shelf.commit(batch).await?;
+    gone.iter().for_each(|subscription| catalog.live.remove(subscription));
+    catalog.sync(&application.id)?;
+    done()
+}
+
+fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
+    let mut dto = json!({
+        "keyMappingId": key.id,
+        "keyManager": "Resident Key Manager",
+        "consumerKey": key.consumer_key,
+        "supportedGrantTypes": key.grants,
+        "callbackUrl": key.callback,
+        "keyState": "APPROVED",
+        "keyType": key.kind.word(),
+        "mode": "CREATED",
+        "groupId": null,
+        "token": token,
+        "additionalProperties": {},
+    });
+    // It is shown once, where it was made.
+    if let (Some(secret), Some(dto)) = (secret, dto.as_object_mut()) {
+        dto.insert("consumerSecret".to_owned(), json!(secret));
+    }
+    dto
+}
+
+/// Seconds for which somebody asks: none for what the catalog gives, or for ever.
+fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
+    let number = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.parse::<i64>().ok(),
+        Some(value) => value.as_i64(),
+    };
+    match number {
+        Some(-1) => Ok(None),
+        Some(number) if (1..=SECONDS_MAX).contains(&number) => Ok(u64::try_from(number).ok()),
+        Some(_) | None => {
+            Err(Refusal::bad("a validity period is a number of seconds above 0, or -1"))
+        }
+    }
+}
+
+async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> Answer {
+    let dto = asked.json()?;
+    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let kind = KeyKind::read(text("keyType"))
+        .ok_or_else(|| Refusal::bad("keyType is PRODUCTION or SANDBOX"))?;
+    if read.object.keys.iter().any(|key| key.kind == kind) {
+        return Err(Refusal::conflict("Keys of this type exist already"));
+    }
+    let asked_grants = crate::objects::texts(dto.get("grantTypesToBeSupported"));
+    let grants = match asked_grants.is_empty() {
+        true => GRANTS.map(str::to_owned).to_vec(),
+        false => asked_grants,
+    };
+    let secret = secrets::secret()?;
+    let key = ApplicationKey {
+        id: secrets::uuid(),
+        kind,
+        consumer_key: secrets::uuid().replace('-', ""),
+        secret_hash: secrets::hash(&secret).await?,
+        grants,
+        callback: text("callbackUrl").to_owned(),
+        scopes: crate::objects::texts(dto.get("scopes")),
+        lifetime: seconds(dto.get("validityTime"))?,
+    };
+    let mut changed = Application::clone(&read.object);
+    changed.keys.push(key.clone());
+    let id = changed.id.clone();
+    let mut batch = Batch::default();
+    batch.change(&read, changed);
+    catalog.shelf.commit(batch).await?;
+    catalog.sync(&id)?;
+    let token = test_token(catalog, &key, &[])?;
+    ok(&key_dto(&key, Some(&secret), token))
+}
+
+/// A token to try an API with.
+fn test_token(
+    catalog: &Catalog,
+    key: &ApplicationKey,
+    scopes: &[String],
+) -> Result<Value, Refusal> {
+    let settings = catalog.settings()?;
+    let lifetime = key.lifetime.unwrap_or(settings.lifetime.as_secs().max(1));
+    let scope = if scopes.is_empty() { "default".to_owned() } else { scopes.join(" ") };
+    let grant = Grant {
+        client: key.consumer_key.clone(),
+        subject: key.consumer_key.clone(),
+        of_user: false,
+        scope: scope.clone(),
+        kind: Some(key.kind),
+        lifetime,
+    };
+    let token = catalog.issue(&grant)?;
+    let scopes: Vec<&str> = scope.split(' ').collect();
+    Ok(json!({ "accessToken": token.text, "tokenScopes": scopes, "validityTime": lifetime }))
+}
+
+async fn keys(catalog: &Catalog, asked: &Asked, read: Read<Application>, rest: &[&str]) -> Answer {
+    let keys = &read.object.keys;
+    let find = |word: &str| {
+        let kind = KeyKind::read(word);
+        let found = keys.iter().find(|key| key.id == word || Some(key.kind) == kind);
+        found.cloned().ok_or_else(|| Refusal::missing("keys"))
+    };
+    match (&asked.method, rest) {
+        (&Method::GET, []) => {
+            list(asked, keys.iter().map(|key| key_dto(key, None, Value::Null)).collect())
+        }
+        (&Method::GET, [word]) => ok(&key_dto(&find(word)?, None, Value::Null)),
+        (&Method::PUT, [word]) => {
+            let (mut key, dto) = (find(word)?, asked.json()?);
+            let grants = crate::objects::texts(dto.get("supportedGrantTypes"));
+            if !grants.is_empty() {
+                key.grants = grants;
+            }
+            if let Some(callback) = dto.get("callbackUrl").and_then(Value::as_str) {
+                key.callback = callback.to_owned();
+            }
+            let body = key_dto(&key, None, Value::Null);
+            put_key(catalog, &read, key).await?;
+            ok(&body)
+        }
+        (&Method::POST, [word, "regenerate-secret"]) => {
+            let (mut key, secret) = (find(word)?, secrets::secret()?);
+            key.secret_hash = secrets::hash(&secret).await?;
+            let body = json!({ "consumerKey": key.consumer_key, "consumerSecret": secret });
+            put_key(catalog, &read, key).await?;
+            ok(&body)
+        }
+        (&Method::POST, [word, "generate-token"]) => {
+            let (key, dto) = (find(word)?, asked.json()?);
+            let defined = catalog.scopes_of(&read.object.id);
+            let mut scopes = crate::objects::texts(dto.get("scopes"));
+            scopes.retain(|scope| defined.contains(scope));
+            let lifetime = seconds(dto.get("validityPeriod"))?.or(key.lifetime);
+            ok(&test_token(catalog, &ApplicationKey { lifetime, ..key }, &scopes)?)
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+async fn put_key(
+    catalog: &Catalog,
+    read: &Read<Application>,
+    key: ApplicationKey,
+) -> Result<(), Refusal> {
+    let mut changed = Application::clone(&read.object);
+    changed.keys.retain(|known| known.id != key.id);
+    changed.keys.push(key);
+    let mut batch = Batch::default();
+    batch.change(read, changed);
+    catalog.shelf.commit(batch).await?;
+    Ok(())
+}
+
+/// API keys: signed, so that nothing of them is kept but their end.
+async fn api_key(
+    catalog: &Catalog,
+    asked: &Asked,
+    read: &Read<Application>,
+    kind: &str,
+    action: &str,
+) -> Answer {
+    let kind =
+        KeyKind::read(kind).ok_or_else(|| Refusal::bad("the key type is PRODUCTION or SANDBOX"))?;
+    let dto = asked.json()?;
+    match action {
+        "generate" => {
+            let lifetime = seconds(dto.get("validityPeriod"))?;
+            let more = dto.get("additionalProperties").cloned().unwrap_or_default();
+            let text =
+                |key: &str| more.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let settings = catalog.settings()?;
+            let now = crate::now() / 1000;
+            let mut claims = Object::default();
+            let mut say = |name: &str, value: Value| drop(claims.insert(name.to_owned(), value));
+            say("iss", json!(format!("{}{}", settings.issuer, plan::API_KEYS)));
+            say("sub", json!(read.object.owner));
+            say("azp", json!(read.object.id));
+            say("keytype", json!(kind.word()));
+            say("iat", json!(now));
+            let until = lifetime.unwrap_or(u64::try_from(SECONDS_MAX).unwrap_or_default());
+            say("exp", json!(now.saturating_add(until)));
+            say("jti", json!(secrets::uuid()));
+            for name in ["permittedIP", "permittedReferer"] {
+                if !text(name).is_empty() {
+                    say(name, json!(text(name)));
+                }
+            }
+            let key = catalog.keyring.sign(&claims)?;
+            let validity = lifetime.map_or(json!(-1), |lifetime| json!(lifetime));
+            ok(&json!({ "apikey": key, "validityTime": validity }))
+        }
+        "revoke" => {
+            let text = dto.get("apikey").and_then(Value::as_str).unwrap_or_default();
+            let token = catalog.read_token(text).filter(|(_, _, owner)| *owner == read.object.id);
+            let (id, until, _) =
+                token.ok_or_else(|| Refusal::bad("That is no API key of the application"))?;
+            catalog.revoke_token(&id, until).await?;
+            done()
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
+    let api = catalog.shelf.get::<Api>(&subscription.api);
+    let application = catalog.shelf.get::<Application>(&subscription.application);
+    json!({
+        "subscriptionId": subscription.id,
+        "applicationId": subscription.application,
+        "apiId": subscription.api,
+        "apiInfo": api.map(|read| api_dto(catalog, &read.object)),
+        "applicationInfo": application.map(|read| application_dto(catalog, &read.object)),
+        "throttlingPolicy": subscription.plan,
+        "requestedThrottlingPolicy": subscription.plan,
+        "status": subscription.state.word(),
+        "redirectionParams": "",
+    })
+}
+
+async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
+    let visitor = catalog.visitor(asked, &SUBSCRIBE).await?;
+    let find = |id: &str| {
+        let read = catalog
+            .shelf
+            .get::<Subscription>(id)
+            .ok_or_else(|| Refusal::missing("subscription"))?;
+        // Harmless: an application of somebody else is not there either.
+        owned(catalog, &visitor, &read.object.application)
+            .map_err(|_| Refusal::missing("subscription"))?;
+        Ok::<_, Refusal>(read)
+    };
+    match (&asked.method, rest) {
+        (&Method::GET, []) => {
+            let (api, application) = (asked.parameter("apiId"), asked.parameter("applicationId"));
+            let mut all = catalog.shelf.all::<Subscription>();
+            all.retain(|read| {
+                let one = &read.object;
+                api.is_none_or(|id| one.api == id)
+                    && application.is_none_or(|id| one.application == id)
+                    && owned(catalog, &visitor, &one.application).is_ok()
+            });
+            all.sort_by_key(|read| read.object.created);
+            list(asked, all.iter().map(|read| subscription_dto(catalog, &read.object)).collect())
+        }
+        (&Method::POST, []) => subscribe(catalog, &visitor, &asked.json()?).await,
+        (&Method::GET, [id]) => {
+            let read = find(id)?;
+            tagged(ok(&subscription_dto(catalog, &read.object)), read.version)
+        }
+        (&Method::PUT, [id]) => {
+            let (read, dto) = (find(id)?, asked.json()?);
+            let plan = dto.get("throttlingPolicy").and_then(Value::as_str).unwrap_or_default();
+            check_plan(&visible(catalog, &read.object.api)?.object, plan)?;
+            let changed =
+                Subscription { plan: plan.to_owned(), ..Subscription::clone(&read.object) };
+            let body = subscription_dto(catalog, &changed);
+            let application = changed.application.clone();
+            let mut batch = Batch::default();
+            batch.change(&read, changed);
+            catalog.shelf.commit(batch).await?;
+            catalog.sync(&application)?;
+            ok(&body)
+        }
+        (&Method::DELETE, [id]) => {
+            let read = find(id)?;
+            let mut batch = Batch::default();
+            batch.remove(&read);
+            catalog.shelf.commit(batch).await?;
+            catalog.live.remove(&read.object);
+            catalog.sync(&read.object.application)?;
+            done()
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+fn check_plan(api: &Api, plan: &str) -> Result<(), Refusal> {
+    match api.plans().iter().any(|known| known == plan) {
+        true => Ok(()),
+        false => {
+            Err(Refusal::bad(format!("The API does not offer the throttling policy {plan:?}")))
+        }
+    }
+}
+
+async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer {
+    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let api = visible(catalog, text("apiId"))?;
+    if api.object.state != ApiState::Published {
+        let why = "An API that is deprecated or blocked takes no new subscriptions";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    }
+    let application = owned(catalog, visitor, text("applicationId"))?;
+    check_plan(&api.object, text("throttlingPolicy"))?;
+    let subscription = Subscription {
+        id: secrets::uuid(),
+        api: api.object.id.clone(),
+        application: application.object.id.clone(),
+        plan: text("throttlingPolicy").to_owned(),
+        state: SubscriptionState::Unblocked,
+        created: crate::now(),
+    };
+    let body = subscription_dto(catalog, &subscription);
+    let mut batch = Batch::default();
+    batch.add(subscription.clone());
+    catalog.shelf.commit(batch).await.map_err(|error| match error {
+        WriteError::Conflict => {
+            Refusal::conflict("The application has subscribed to the API already")
+        }
+        error => error.into(),
+    })?;
+    catalog.live.add(&subscription);
+    catalog.sync(&subscription.application)?;
+    created(&body)
+}

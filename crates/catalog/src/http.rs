@@ -1,0 +1,238 @@
+//! Requests of the catalog's interface, taken apart, and its answers in the reference's shapes.
+
+use std::net::IpAddr;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use crate::shelf::WriteError;
+
+/// A request that was read.
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) client: IpAddr,
+}
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    description: String,
+    /// Details, one for each.
+    errors: Vec<String>,
+    headers: Vec<(header::HeaderName, String)>,
+    /// The form of the token endpoint (RFC 6749, 5.2).
+    oauth: Option<&'static str>,
+}
+
+pub(crate) type Answer = Result<Response, Refusal>;
+
+/// Rows of a list, unless more or fewer are asked for.
+const PAGE: usize = 25;
+const PAGE_MAX: usize = 1000;
+
+impl Asked {
+    /// A parameter of the query.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter that has to be there.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, Refusal> {
+        self.parameter(name)
+            .ok_or_else(|| Refusal::bad(format!("The query parameter {name} is missing")))
+    }
+
+    /// The body as a JSON object.
+    pub(crate) fn json(&self) -> Result<Value, Refusal> {
+        let read: Value = serde_json::from_slice(&self.body)
+            .map_err(|error| Refusal::bad(format!("The body is no JSON: {error}")))?;
+        match read.is_object() {
+            true => Ok(read),
+            false => Err(Refusal::bad("The body has to be a JSON object")),
+        }
+    }
+
+    /// The body as form parameters.
+    pub(crate) fn form(&self) -> Vec<(String, String)> {
+        pairs(&self.body)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        // Harmless: a line that is no text says nothing here.
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// Parameters as a query or a form has them.
+pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
+    let decoded =
+        |part: &[u8]| String::from_utf8_lossy(&kit::percent::decoded(part, true)).into_owned();
+    let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
+    let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
+        Some(at) => {
+            let (name, value) = part.split_at(at);
+            (decoded(name), decoded(value.get(1..).unwrap_or_default()))
+        }
+        None => (decoded(part), String::new()),
+    };
+    parts.map(pair).collect()
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, description: impl Into<String>) -> Refusal {
+        let description = description.into();
+        Refusal { status, description, errors: Vec::new(), headers: Vec::new(), oauth: None }
+    }
+
+    pub(crate) fn bad(description: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, description)
+    }
+
+    pub(crate) fn missing(what: &str) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, format!("Requested {what} does not exist"))
+    }
+
+    pub(crate) fn conflict(description: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::CONFLICT, description)
+    }
+
+    pub(crate) fn unauthorized(description: &str) -> Refusal {
+        let refusal = Refusal::new(StatusCode::UNAUTHORIZED, description);
+        refusal.with(header::WWW_AUTHENTICATE, "Bearer realm=\"tidegate\"")
+    }
+
+    pub(crate) fn not_here() -> Refusal {
+        Refusal::new(StatusCode::NOT_IMPLEMENTED, "This resource is not implemented here")
+    }
+
+    pub(crate) fn internal(why: &str) -> Refusal {
+        tracing::error!(why, "catalog");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The request could not be processed")
+    }
+
+    /// A refusal of the token endpoint.
+    pub(crate) fn oauth(status: StatusCode, error: &'static str, why: &str) -> Refusal {
+        Refusal { oauth: Some(error), ..Refusal::new(status, why) }
+    }
+
+    pub(crate) fn with(mut self, name: header::HeaderName, value: impl Into<String>) -> Refusal {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn with_errors(mut self, errors: Vec<String>) -> Refusal {
+        self.errors = errors;
+        self
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        let reason = self.status.canonical_reason().unwrap_or("Error");
+        let body = match self.oauth {
+            Some(error) => json!({ "error": error, "error_description": self.description }),
+            None => {
+                let error = |text: &String| json!({ "code": self.status.as_u16().to_string(), "message": text, "description": text });
+                json!({
+                    "code": self.status.as_u16(),
+                    "message": reason,
+                    "description": self.description,
+                    "moreInfo": "",
+                    "error": self.errors.iter().map(error).collect::<Vec<_>>(),
+                })
+            }
+        };
+        let mut response = self::json(self.status, &body);
+        for (name, value) in self.headers {
+            // Harmless: these are texts of ours.
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+impl From<WriteError> for Refusal {
+    fn from(error: WriteError) -> Refusal {
+        match error {
+            WriteError::Conflict => {
+                Refusal::conflict("It exists already, or somebody else has changed it meanwhile")
+            }
+            WriteError::Away(why) => {
+                tracing::warn!(why, "catalog: the store");
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The store cannot be reached")
+                    .with(header::RETRY_AFTER, "1")
+            }
+        }
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, body: &Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+pub(crate) fn ok(body: &Value) -> Answer {
+    Ok(json(StatusCode::OK, body))
+}
+
+pub(crate) fn created(body: &Value) -> Answer {
+    Ok(json(StatusCode::CREATED, body))
+}
+
+/// 200 without a body.
+pub(crate) fn done() -> Answer {
+    Ok(Response::new(Body::empty()))
+}
+
+/// With the version of the object as its `ETag`.
+pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
+    let mut response = answer?;
+    if let Ok(value) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        response.headers_mut().insert(header::ETAG, value);
+    }
+    Ok(response)
+}
+
+/// Refuses a change of something that is not as the client has seen it.
+pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
+    let Some(wanted) = asked.header("if-match") else { return Ok(()) };
+    let own = format!("\"{version}\"");
+    match wanted.split(',').map(str::trim).any(|tag| tag == "*" || tag == own) {
+        true => Ok(()),
+        false => Err(Refusal::new(StatusCode::PRECONDITION_FAILED, "It was changed meanwhile")),
+    }
+}
+
+/// A page of a list, as the reference has it.
+pub(crate) fn list(asked: &Asked, all: Vec<Value>) -> Answer {
+    let number = |name: &str| asked.parameter(name).map(str::parse::<usize>).transpose();
+    let wrong = |_| Refusal::bad("limit and offset have to be numbers");
+    let limit = number("limit").map_err(wrong)?.unwrap_or(PAGE).min(PAGE_MAX);
+    let offset = number("offset").map_err(wrong)?.unwrap_or(0);
+    let total = all.len();
+    let page: Vec<Value> = all.into_iter().skip(offset).take(limit).collect();
+    let at = |offset: usize| format!("{}?limit={limit}&offset={offset}", asked.path);
+    let next = offset.saturating_add(limit);
+    let next = if next < total && limit > 0 { at(next) } else { String::new() };
+    let previous = if offset > 0 { at(offset.saturating_sub(limit)) } else { String::new() };
+    ok(&json!({
+        "count": page.len(),
+        "list": page,
+        "pagination": {
+            "offset": offset, "limit": limit, "total": total, "next": next, "previous": previous,
+        },
+    }))
+}

@@ -1,0 +1,135 @@
+//! The keys that sign: kept in the store, rotated with an overlap.
+//!
+//! The newest key signs. An older one is published until the last token that it may have signed is over.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use aws_lc_rs::encoding::AsDer as _;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jose::{KeySet, Object, Signer};
+use plan::{CatalogAlgorithm, CatalogSettings};
+use serde_json::{Value, json};
+
+use crate::http::Refusal;
+use crate::objects::SigningKey;
+use crate::secrets;
+use crate::shelf::{Batch, Shelf, WriteError};
+
+/// Signers, the newest first.
+#[derive(Default)]
+pub(crate) struct Keyring(RwLock<Vec<Arc<Signer>>>);
+
+/// API keys and tokens of people may be good for longer than the settings say; their keys stay for so long.
+const OVERLAP_MIN: Duration = Duration::from_secs(24 * 3600);
+
+impl Keyring {
+    /// Makes, retires and publishes keys as their times come.
+    pub(crate) async fn turn(
+        &self,
+        shelf: &Shelf,
+        settings: &CatalogSettings,
+    ) -> Result<(), WriteError> {
+        let now = kit::clock::wall().as_secs();
+        let mut keys = shelf.all::<SigningKey>();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
+        let rotate = settings.rotate.as_secs().max(1);
+        let is_due =
+            keys.first().is_none_or(|key| key.object.created.saturating_add(rotate) <= now);
+        if is_due && let Some(key) = new_key(settings.algorithm, now).await {
+            let mut batch = Batch::default();
+            batch.add(key);
+            shelf.commit(batch).await?;
+            tracing::info!("catalog: a new key signs tokens");
+            keys = shelf.all::<SigningKey>();
+            keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
+        }
+        let overlap = settings.lifetime_max().max(OVERLAP_MIN).as_secs();
+        // A key has signed until the next one was made.
+        let mut until = u64::MAX;
+        for key in &keys {
+            if until.saturating_add(overlap) <= now {
+                let mut batch = Batch::default();
+                batch.remove(key);
+                shelf.commit(batch).await?;
+            }
+            until = key.object.created;
+        }
+        self.publish(shelf, settings);
+        Ok(())
+    }
+
+    /// Takes over the keys of the store.
+    pub(crate) fn publish(&self, shelf: &Shelf, settings: &CatalogSettings) {
+        let mut keys = shelf.all::<SigningKey>();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
+        let mut signers = Vec::new();
+        for key in &keys {
+            match Signer::from_pem(&key.object.pem) {
+                Ok(signer) => signers.push(Arc::new(signer)),
+                Err(error) => tracing::error!(%error, "catalog: a key cannot be read"),
+            }
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let ids = |signers: &[Arc<Signer>]| -> Vec<String> {
+            signers.iter().map(|signer| signer.id().to_owned()).collect()
+        };
+        if ids(&known) == ids(&signers) {
+            return;
+        }
+        *known = signers;
+        let document = document(&known).to_string();
+        if let Some((keys, _)) = KeySet::from_json(document.as_bytes()) {
+            settings.keys.set(keys);
+        }
+    }
+
+    /// The public keys.
+    pub(crate) fn document(&self) -> Value {
+        document(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A token with these claims.
+    pub(crate) fn sign(&self, claims: &Object) -> Result<String, Refusal> {
+        let signer = self.0.read().unwrap_or_else(PoisonError::into_inner).first().cloned();
+        let signer = signer.ok_or_else(|| Refusal::internal("there is no key"))?;
+        signer.sign_as("at+jwt", claims).map_err(|error| Refusal::internal(&error.to_string()))
+    }
+}
+
+fn document(signers: &[Arc<Signer>]) -> Value {
+    json!({ "keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>() })
+}
+
+/// A new key, made beside the runtime.
+async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
+    let made = kit::task::beside(move || {
+        // Harmless: without a key the next turn tries again, and the log says so.
+        let der = match algorithm {
+            CatalogAlgorithm::Rs256 => {
+                RsaKeyPair::generate(KeySize::Rsa2048).ok()?.as_der().ok()?.as_ref().to_vec()
+            }
+            CatalogAlgorithm::Es256 => {
+                let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).ok()?;
+                pair.to_pkcs8v1().ok()?.as_ref().to_vec()
+            }
+        };
+        let text = STANDARD.encode(der);
+        let lines: Vec<&str> = (0..text.len())
+            .step_by(64)
+            .filter_map(|at| text.get(at..text.len().min(at + 64)))
+            .collect();
+        Some(format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            lines.join("\n")
+        ))
+    });
+    let pem = made.await.flatten();
+    if pem.is_none() {
+        tracing::error!("catalog: no key can be made");
+    }
+    Some(SigningKey { id: secrets::uuid(), pem: pem?, created: now })
+}

@@ -1,0 +1,482 @@
+//! The token endpoint: tokens for applications, for people by their password, and anew by a refresh token; and their end.
+
+use std::net::IpAddr;
+
+use axum::http::{StatusCode, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jose::{Object, Token};
+use serde_json::{Value, json};
+
+use crate::Catalog;
+use crate::http::{Answer, Asked, Refusal, done, json, ok};
+use crate::objects::{Application, ApplicationKey, Client, Family, KeyKind, Revoked};
+use crate::secrets;
+use crate::shelf::{Batch, Read};
+
+/// Whoever asks for a token.
+pub(crate) enum Asker {
+    /// A client of the catalog's own interface.
+    Portal(Read<Client>),
+    /// An application, by one of its keys.
+    Application(Read<Application>, ApplicationKey),
+}
+
+/// What a token says.
+pub(crate) struct Grant {
+    pub(crate) client: String,
+    pub(crate) subject: String,
+    /// It is about a user, not about the application.
+    pub(crate) of_user: bool,
+    pub(crate) scope: String,
+    pub(crate) kind: Option<KeyKind>,
+    /// Seconds.
+    pub(crate) lifetime: u64,
+}
+
+/// A token that was made.
+pub(crate) struct Issued {
+    pub(crate) text: String,
+    pub(crate) id: String,
+    pub(crate) until: u64,
+}
+
+impl Asker {
+    fn client_id(&self) -> &str {
+        match self {
+            Asker::Portal(client) => &client.object.id,
+            Asker::Application(_, key) => &key.consumer_key,
+        }
+    }
+
+    fn secret_hash(&self) -> &str {
+        match self {
+            Asker::Portal(client) => &client.object.secret_hash,
+            Asker::Application(_, key) => &key.secret_hash,
+        }
+    }
+
+    fn grants(&self) -> &[String] {
+        match self {
+            Asker::Portal(client) => &client.object.grants,
+            Asker::Application(_, key) => &key.grants,
+        }
+    }
+}
+
+/// A refusal of a client's credential.
+fn invalid_client() -> Refusal {
+    Refusal::oauth(StatusCode::UNAUTHORIZED, "invalid_client", "Client authentication failed")
+        .with(header::WWW_AUTHENTICATE, "Basic realm=\"tidegate\"")
+}
+
+fn invalid_grant(why: &str) -> Refusal {
+    Refusal::oauth(StatusCode::BAD_REQUEST, "invalid_grant", why)
+}
+
+fn slow_down(wait: std::time::Duration) -> Refusal {
+    let seconds = wait.as_secs().max(1).to_string();
+    Refusal::oauth(StatusCode::TOO_MANY_REQUESTS, "slow_down", "Too many wrong secrets")
+        .with(header::RETRY_AFTER, seconds)
+}
+
+/// A name and a secret, as `Basic` has them.
+pub(crate) fn basic(asked: &Asked) -> Option<(String, String)> {
+    let value = asked.header("authorization")?;
+    let (scheme, text) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    // Harmless: what is no base64 or no text is no credential.
+    let decoded = String::from_utf8(STANDARD.decode(text.trim()).ok()?).ok()?;
+    let (name, secret) = decoded.split_once(':')?;
+    Some((name.to_owned(), secret.to_owned()))
+}
+
+impl Catalog {
+    /// `POST /oauth2/token`
+    pub(crate) async fn token(&self, asked: &Asked) -> Answer {
+        let form = asked.form();
+        let field = |name: &str| {
+            form.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
+        let asker = self.authenticated(asked, field).await?;
+        let grant = field("grant_type").ok_or_else(|| {
+            Refusal::oauth(StatusCode::BAD_REQUEST, "invalid_request", "grant_type is missing")
+        })?;
+        if !["client_credentials", "password", "refresh_token"].contains(&grant) {
+            let why = "The grant type is not supported";
+            return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unsupported_grant_type", why));
+        }
+        if !asker.grants().iter().any(|known| known == grant) {
+            let why = "The client may not use this grant type";
+            return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unauthorized_client", why));
+        }
+        let scope = field("scope").unwrap_or_default();
+        match grant {
+            "client_credentials" => {
+                let issued = self.grant(&asker, None, scope)?;
+                let token = self.issue(&issued)?;
+                ok(&reply(&token, &issued, None))
+            }
+            "password" => {
+                let (name, password) =
+                    (field("username").unwrap_or_default(), field("password").unwrap_or_default());
+                if !self.is_password(name, password, asked.client).await? {
+                    return Err(invalid_grant("The user name or the password is wrong"));
+                }
+                let issued = self.grant(&asker, Some(name), scope)?;
+                self.with_refresh(&asker, &issued).await
+            }
+            _ => self.refresh(&asker, field("refresh_token").unwrap_or_default(), scope).await,
+        }
+    }
+
+    /// The client of a request, if its secret is right.
+    async fn authenticated<'f>(
+        &self,
+        asked: &Asked,
+        field: impl Fn(&str) -> Option<&'f str>,
+    ) -> Result<Asker, Refusal> {
+        let in_form = || Some((field("client_id")?.to_owned(), field("client_secret")?.to_owned()));
+        let (client, secret) = basic(asked).or_else(in_form).ok_or_else(invalid_client)?;
+        if let Some(wait) = self.guesses.wait(&client, asked.client) {
+            return Err(slow_down(wait));
+        }
+        let Some(asker) = self.asker(&client) else {
+            self.guesses.note(&client, asked.client);
+            return Err(invalid_client());
+        };
+        if self.is_right(asker.secret_hash(), &secret).await? {
+            return Ok(asker);
+        }
+        self.guesses.note(&client, asked.client);
+        Err(invalid_client())
+    }
+
+    async fn is_right(&self, hash: &str, secret: &str) -> Result<bool, Refusal> {
+        let busy = |_| {
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many secrets are being checked")
+                .with(header::RETRY_AFTER, "1")
+        };
+        self.secrets.is_right(hash, secret).await.map_err(busy)
+    }
+
+    fn asker(&self, client: &str) -> Option<Asker> {
+        if let Some(portal) = self.shelf.get::<Client>(client) {
+            return Some(Asker::Portal(portal));
+        }
+        let application = self.live.owner(client)?;
+        let read = self.shelf.get::<Application>(&application)?;
+        let key = read.object.keys.iter().find(|key| key.consumer_key == client)?.clone();
+        Some(Asker::Application(read, key))
+    }
+
+    /// True if a user of the catalog has this password.
+    pub(crate) async fn is_password(
+        &self,
+        name: &str,
+        password: &str,
+        address: IpAddr,
+    ) -> Result<bool, Refusal> {
+        let guessed = format!("user {name}");
+        if let Some(wait) = self.guesses.wait(&guessed, address) {
+            return Err(slow_down(wait));
+        }
+        let settings = self.settings()?;
+        let is_right = match settings.user(name) {
+            Some(user) if user.password.is_slow() => {
+                let (hash, password) = (user.password.clone(), password.to_owned());
+                let checked = kit::task::beside(move || hash.is_of(password.as_bytes())).await;
+                checked.unwrap_or_default()
+            }
+            Some(user) => user.password.is_of(password.as_bytes()),
+            None => false,
+        };
+        if !is_right {
+            self.guesses.note(&guessed, address);
+        }
+        Ok(is_right)
+    }
+
+    /// What a client's token says; scopes that it may not have are left out.
+    fn grant(&self, asker: &Asker, user: Option<&str>, scope: &str) -> Result<Grant, Refusal> {
+        let settings = self.settings()?;
+        let lifetime = settings.lifetime.as_secs().max(1);
+        let wanted = scope.split(' ').filter(|scope| !scope.is_empty());
+        match asker {
+            Asker::Portal(client) => {
+                let subject = user.unwrap_or(&client.object.owner);
+                let roles =
+                    settings.user(subject).map(|user| user.roles.clone()).unwrap_or_default();
+                let granted = wanted.filter(|scope| crate::rights::may_have(&roles, scope));
+                let scope = granted.collect::<Vec<_>>().join(" ");
+                Ok(Grant {
+                    client: client.object.id.clone(),
+                    subject: subject.to_owned(),
+                    of_user: user.is_some(),
+                    scope: if scope.is_empty() { "default".to_owned() } else { scope },
+                    kind: None,
+                    lifetime,
+                })
+            }
+            Asker::Application(application, key) => {
+                let defined = self.scopes_of(&application.object.id);
+                let may = |scope: &&str| {
+                    defined.iter().any(|known| known == scope)
+                        && (key.scopes.is_empty() || key.scopes.iter().any(|known| known == scope))
+                };
+                let scope = wanted.filter(may).collect::<Vec<_>>().join(" ");
+                Ok(Grant {
+                    client: key.consumer_key.clone(),
+                    subject: user.map_or_else(|| key.consumer_key.clone(), str::to_owned),
+                    of_user: user.is_some(),
+                    scope: if scope.is_empty() { "default".to_owned() } else { scope },
+                    kind: Some(key.kind),
+                    lifetime: key.lifetime.unwrap_or(lifetime),
+                })
+            }
+        }
+    }
+
+    /// Signs a token.
+    pub(crate) fn issue(&self, grant: &Grant) -> Result<Issued, Refusal> {
+        let settings = self.settings()?;
+        let now = kit::clock::wall().as_secs();
+        let (id, until) = (secrets::uuid(), now.saturating_add(grant.lifetime));
+        let mut claims = Object::default();
+        let mut say = |name: &str, value: Value| drop(claims.insert(name.to_owned(), value));
+        say("iss", json!(settings.issuer));
+        say("sub", json!(grant.subject));
+        say("aut", json!(if grant.of_user { "APPLICATION_USER" } else { "APPLICATION" }));
+        for name in ["aud", "azp", "client_id"] {
+            say(name, json!(grant.client));
+        }
+        say("scope", json!(grant.scope));
+        if let Some(kind) = grant.kind {
+            say("keytype", json!(kind.word()));
+        }
+        say("iat", json!(now));
+        say("nbf", json!(now));
+        say("exp", json!(until));
+        say("jti", json!(id));
+        Ok(Issued { text: self.keyring.sign(&claims)?, id, until })
+    }
+
+    /// A token with a refresh token, which begins a family.
+    async fn with_refresh(&self, asker: &Asker, grant: &Grant) -> Answer {
+        let token = self.issue(grant)?;
+        if !asker.grants().iter().any(|known| known == "refresh_token") {
+            return ok(&reply(&token, grant, None));
+        }
+        let secret = secrets::secret()?;
+        let now = kit::clock::wall().as_secs();
+        let family = Family {
+            id: secrets::uuid(),
+            client: grant.client.clone(),
+            subject: grant.subject.clone(),
+            scope: grant.scope.clone(),
+            current: secrets::digest(&secret),
+            until: now.saturating_add(self.settings()?.refresh_lifetime.as_secs()),
+            tokens: vec![(token.id.clone(), token.until)],
+            revoked: false,
+        };
+        let text = format!("{}.{secret}", family.id);
+        let mut batch = Batch::default();
+        batch.add(family);
+        self.shelf.commit(batch).await?;
+        ok(&reply(&token, grant, Some(&text)))
+    }
+
+    /// The next token of a family. A refresh token that was used before ends the family.
+    async fn refresh(&self, asker: &Asker, text: &str, scope: &str) -> Answer {
+        let wrong = || invalid_grant("The refresh token is not valid");
+        let (id, secret) = text.split_once('.').ok_or_else(wrong)?;
+        let family = self.shelf.get::<Family>(id).ok_or_else(wrong)?;
+        let now = kit::clock::wall().as_secs();
+        if family.object.client != asker.client_id()
+            || family.object.revoked
+            || family.object.until <= now
+        {
+            return Err(wrong());
+        }
+        if !secrets::is_same(&family.object.current, &secrets::digest(secret)) {
+            tracing::warn!(
+                client = family.object.client,
+                "catalog: a refresh token was used again, and its family is revoked"
+            );
+            self.revoke_family(&family).await?;
+            return Err(wrong());
+        }
+        // No more than the first token had.
+        let had: Vec<&str> = family.object.scope.split(' ').collect();
+        let wanted: Vec<&str> = scope.split(' ').filter(|scope| had.contains(scope)).collect();
+        let scope = if scope.is_empty() { family.object.scope.clone() } else { wanted.join(" ") };
+        let user = Some(family.object.subject.as_str());
+        let grant = self.grant(asker, user, &scope)?;
+        let token = self.issue(&grant)?;
+        let secret = secrets::secret()?;
+        let mut next = Family::clone(&family.object);
+        next.current = secrets::digest(&secret);
+        next.until = now.saturating_add(self.settings()?.refresh_lifetime.as_secs());
+        next.tokens.retain(|(_, until)| *until > now);
+        next.tokens.push((token.id.clone(), token.until));
+        let mut batch = Batch::default();
+        batch.change(&family, next);
+        // Of two who use it at once one comes second.
+        self.shelf.commit(batch).await.map_err(|error| match error {
+            crate::shelf::WriteError::Conflict => wrong(),
+            error => error.into(),
+        })?;
+        ok(&reply(&token, &grant, Some(&format!("{id}.{secret}"))))
+    }
+
+    async fn revoke_family(&self, family: &Read<Family>) -> Result<(), Refusal> {
+        let mut batch = Batch::default();
+        let revoked = Family { revoked: true, ..Family::clone(&family.object) };
+        for (id, until) in &revoked.tokens {
+            self.add_revoked(&mut batch, id, *until);
+        }
+        batch.change(family, revoked);
+        self.shelf.commit(batch).await?;
+        self.publish_revoked();
+        Ok(())
+    }
+
+    fn add_revoked(&self, batch: &mut Batch, id: &str, until: u64) {
+        if self.shelf.get::<Revoked>(id).is_none() {
+            batch.add(Revoked { id: id.to_owned(), until });
+        }
+    }
+
+    /// `POST /oauth2/revoke`
+    pub(crate) async fn revoke(&self, asked: &Asked) -> Answer {
+        let form = asked.form();
+        let field = |name: &str| {
+            form.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
+        let asker = self.authenticated(asked, field).await?;
+        let text = field("token").unwrap_or_default();
+        if let Some(family) = text.split_once('.').and_then(|(id, _)| self.shelf.get::<Family>(id))
+        {
+            if family.object.client == asker.client_id() && !family.object.revoked {
+                self.revoke_family(&family).await?;
+            }
+            return done();
+        }
+        // RFC 7009, 2.2: whatever is no token of the client's is revoked already.
+        if let Some((id, until, client)) = self.read_token(text)
+            && client == asker.client_id()
+        {
+            self.revoke_token(&id, until).await?;
+        }
+        done()
+    }
+
+    /// Ends a token now, on all gateways.
+    pub(crate) async fn revoke_token(&self, id: &str, until: u64) -> Result<(), Refusal> {
+        let mut batch = Batch::default();
+        self.add_revoked(&mut batch, id, until);
+        self.shelf.commit(batch).await?;
+        self.publish_revoked();
+        Ok(())
+    }
+
+    /// Id, end and client of a token of ours.
+    pub(crate) fn read_token(&self, text: &str) -> Option<(String, u64, String)> {
+        // Harmless: what is no token of ours is none.
+        let token = Token::parse(text.as_bytes()).ok()?;
+        let settings = self.settings().ok()?;
+        if !settings.keys.is_ours(&token) {
+            return None;
+        }
+        let claims = token.claims()?;
+        let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
+        let until = claims.get("exp").and_then(Value::as_u64)?;
+        Some((text("jti")?, until, text("azp")?))
+    }
+
+    /// `GET /.well-known/openid-configuration`
+    pub(crate) fn discovery(&self, asked: &Asked) -> Answer {
+        let issuer = self.settings()?.issuer.clone();
+        let host = asked.header("host").unwrap_or("localhost").to_owned();
+        let scheme = if self.settings()?.tls.is_some() { "https" } else { "http" };
+        let at = |path: &str| format!("{scheme}://{host}{path}");
+        ok(&json!({
+            "issuer": issuer,
+            "token_endpoint": at("/oauth2/token"),
+            "revocation_endpoint": at("/oauth2/revoke"),
+            "jwks_uri": at("/oauth2/jwks"),
+            "grant_types_supported": ["client_credentials", "password", "refresh_token"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+            "response_types_supported": [],
+        }))
+    }
+
+    /// `POST /client-registration/v0.17/register`
+    pub(crate) async fn register(&self, asked: &Asked) -> Answer {
+        let user = self.basic_user(asked).await?;
+        let wish = asked.json()?;
+        let text = |key: &str| wish.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = text("clientName");
+        if name.is_empty() || name.chars().count() > 200 {
+            return Err(Refusal::bad("clientName has 1 to 200 characters"));
+        }
+        let written = text("grantType");
+        let grants = match written.is_empty() {
+            true => "client_credentials password refresh_token",
+            false => written.as_str(),
+        };
+        let secret = secrets::secret()?;
+        let client = Client {
+            id: secrets::uuid(),
+            secret_hash: secrets::hash(&secret).await?,
+            name: name.clone(),
+            owner: user,
+            grants: grants
+                .split([' ', ','])
+                .filter(|grant| !grant.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        };
+        let body = json!({
+            "clientId": client.id,
+            "clientSecret": secret,
+            "clientName": name,
+            "callBackURL": text("callbackUrl"),
+            "isSaasApplication": wish.get("saasApp").and_then(Value::as_bool).unwrap_or(false),
+            "appOwner": client.owner,
+            "jsonString": json!({ "grant_types": client.grants.join(" ") }).to_string(),
+            "jsonAppAttribute": "{}",
+            "tokenType": null,
+        });
+        let mut batch = Batch::default();
+        batch.add(client);
+        self.shelf.commit(batch).await?;
+        Ok(json(StatusCode::OK, &body))
+    }
+
+    /// The user of a request with `Basic`.
+    pub(crate) async fn basic_user(&self, asked: &Asked) -> Result<String, Refusal> {
+        let refused = || Refusal::unauthorized("The user name or the password is wrong");
+        let (name, password) = basic(asked).ok_or_else(refused)?;
+        match self.is_password(&name, &password, asked.client).await? {
+            true => Ok(name),
+            false => Err(refused()),
+        }
+    }
+}
+
+/// What the token endpoint says.
+fn reply(token: &Issued, grant: &Grant, refresh: Option<&str>) -> Value {
+    let mut reply = json!({
+        "access_token": token.text,
+        "scope": grant.scope,
+        "token_type": "Bearer",
+        "expires_in": grant.lifetime,
+    });
+    if let (Some(refresh), Some(reply)) = (refresh, reply.as_object_mut()) {
+        reply.insert("refresh_token".to_owned(), json!(refresh));
+    }
+    reply
+}

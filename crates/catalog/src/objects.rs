@@ -1,0 +1,377 @@
+//! The objects of the catalog, as they are stored: a row of JSON each.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An object that has a row of its own.
+pub(crate) trait Object:
+    Serialize + for<'de> Deserialize<'de> + Clone + Send + Sync + 'static
+{
+    /// The beginning of its rows' keys.
+    const KIND: &'static str;
+
+    /// What tells it from others of its kind.
+    fn id(&self) -> &str;
+
+    /// Names that no other object of its kind may have.
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// An API.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Api {
+    pub(crate) id: String,
+    pub(crate) state: ApiState,
+    pub(crate) owner: String,
+    /// The definition as the publisher wrote it: the reference's DTO.
+    pub(crate) dto: Value,
+    /// The OpenAPI document, if one was imported.
+    pub(crate) document: Option<Value>,
+    pub(crate) revisions: Vec<Revision>,
+    /// The number of the newest revision there ever was.
+    pub(crate) revision_last: u32,
+    /// Milliseconds since the Unix epoch.
+    pub(crate) created: u64,
+    pub(crate) updated: u64,
+}
+
+/// A revision of an API: what can be deployed, as it was then.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Revision {
+    pub(crate) id: String,
+    pub(crate) number: u32,
+    pub(crate) description: String,
+    pub(crate) created: u64,
+    pub(crate) dto: Value,
+    pub(crate) document: Option<Value>,
+    /// Where it is deployed, as it was asked for; empty: nowhere.
+    pub(crate) deployments: Vec<Value>,
+    pub(crate) deployed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum ApiState {
+    Created,
+    Published,
+    Blocked,
+    Deprecated,
+    Retired,
+}
+
+/// An application.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Application {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) owner: String,
+    pub(crate) plan: String,
+    pub(crate) description: String,
+    pub(crate) attributes: Value,
+    pub(crate) keys: Vec<ApplicationKey>,
+    pub(crate) created: u64,
+    pub(crate) updated: u64,
+}
+
+/// The keys of an application for production or for tests.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ApplicationKey {
+    pub(crate) id: String,
+    pub(crate) kind: KeyKind,
+    pub(crate) consumer_key: String,
+    pub(crate) secret_hash: String,
+    pub(crate) grants: Vec<String>,
+    pub(crate) callback: String,
+    /// Scopes that its tokens may ask for; empty: any of its APIs.
+    pub(crate) scopes: Vec<String>,
+    /// Seconds that its tokens are good; the catalog's if absent.
+    pub(crate) lifetime: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum KeyKind {
+    Production,
+    Sandbox,
+}
+
+/// A subscription of an application to an API.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Subscription {
+    pub(crate) id: String,
+    pub(crate) api: String,
+    pub(crate) application: String,
+    pub(crate) plan: String,
+    pub(crate) state: SubscriptionState,
+    pub(crate) created: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum SubscriptionState {
+    Unblocked,
+    Blocked,
+    ProdOnlyBlocked,
+}
+
+/// A plan that an administrator has made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) id: String,
+    pub(crate) level: PlanLevel,
+    pub(crate) name: String,
+    /// The reference's DTO.
+    pub(crate) dto: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PlanLevel {
+    Application,
+    Subscription,
+    /// Of APIs and resources.
+    Advanced,
+}
+
+/// A client of the catalog itself, whose tokens open its REST interface.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Client {
+    /// Its client id.
+    pub(crate) id: String,
+    pub(crate) secret_hash: String,
+    pub(crate) name: String,
+    pub(crate) owner: String,
+    pub(crate) grants: Vec<String>,
+}
+
+/// A key that signs tokens.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SigningKey {
+    pub(crate) id: String,
+    /// PKCS#8, as PEM.
+    pub(crate) pem: String,
+    /// Seconds since the Unix epoch.
+    pub(crate) created: u64,
+}
+
+/// The refresh tokens that follow one another, with the access tokens that came with them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Family {
+    pub(crate) id: String,
+    pub(crate) client: String,
+    pub(crate) subject: String,
+    pub(crate) scope: String,
+    /// The SHA-256 of the refresh token that is good, in hex digits.
+    pub(crate) current: String,
+    /// Seconds since the Unix epoch.
+    pub(crate) until: u64,
+    /// `jti` and end of access tokens that may still be good.
+    pub(crate) tokens: Vec<(String, u64)>,
+    pub(crate) revoked: bool,
+}
+
+/// A token that was revoked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Revoked {
+    /// Its `jti`.
+    pub(crate) id: String,
+    /// Seconds since the Unix epoch.
+    pub(crate) until: u64,
+}
+
+/// A key of an application that was removed: its tokens are refused until they are over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct GoneKey {
+    /// The consumer key.
+    pub(crate) id: String,
+    /// Seconds since the Unix epoch.
+    pub(crate) until: u64,
+}
+
+macro_rules! objects {
+    ($($kind:ty = $name:literal,)*) => {
+        $(impl Object for $kind {
+            const KIND: &'static str = $name;
+
+            fn id(&self) -> &str {
+                &self.id
+            }
+        })*
+    };
+}
+
+objects! {
+    Client = "client",
+    SigningKey = "key",
+    Family = "family",
+    Revoked = "revoked",
+    GoneKey = "gone",
+}
+
+impl Object for Api {
+    const KIND: &'static str = "api";
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn names(&self) -> Vec<String> {
+        let lower = |text: String| text.to_lowercase();
+        vec![
+            lower(format!("name {} {}", self.name(), self.version())),
+            lower(format!("context {}", self.context())),
+        ]
+    }
+}
+
+impl Object for Application {
+    const KIND: &'static str = "application";
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![format!("{} {}", self.owner, self.name)]
+    }
+}
+
+impl Object for Subscription {
+    const KIND: &'static str = "subscription";
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![format!("{} {}", self.application, self.api)]
+    }
+}
+
+impl Object for Plan {
+    const KIND: &'static str = "plan";
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.name.clone()]
+    }
+}
+
+impl Api {
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.dto.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.text("name")
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        self.text("version")
+    }
+
+    /// The path at which it answers, version included.
+    pub(crate) fn context(&self) -> String {
+        context(&self.dto)
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        match self.text("type") {
+            "" => "HTTP",
+            kind => kind,
+        }
+    }
+
+    /// The revision that is deployed.
+    pub(crate) fn deployed(&self) -> Option<&Revision> {
+        self.revisions.iter().rev().find(|revision| !revision.deployments.is_empty())
+    }
+
+    /// The plans that it offers.
+    pub(crate) fn plans(&self) -> Vec<String> {
+        texts(self.dto.get("policies"))
+    }
+}
+
+/// The path at which an API answers, version included.
+pub(crate) fn context(dto: &Value) -> String {
+    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (context, version) = (text("context").trim_end_matches('/'), text("version"));
+    let context = match context.starts_with('/') {
+        true => context.to_owned(),
+        false => format!("/{context}"),
+    };
+    match context.contains("{version}") {
+        true => context.replace("{version}", version),
+        false => format!("{context}/{version}"),
+    }
+}
+
+/// The texts of a list.
+pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
+    let items = list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    // Harmless: the check of a definition refuses items that are no texts.
+    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+impl ApiState {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ApiState::Created => "CREATED",
+            ApiState::Published => "PUBLISHED",
+            ApiState::Blocked => "BLOCKED",
+            ApiState::Deprecated => "DEPRECATED",
+            ApiState::Retired => "RETIRED",
+        }
+    }
+
+    /// The states after each action that is possible now.
+    pub(crate) fn actions(self) -> &'static [(&'static str, ApiState)] {
+        match self {
+            ApiState::Created => &[("Publish", ApiState::Published)],
+            ApiState::Published => &[
+                ("Block", ApiState::Blocked),
+                ("Deprecate", ApiState::Deprecated),
+                ("Demote to Created", ApiState::Created),
+                ("Publish", ApiState::Published),
+            ],
+            ApiState::Blocked => {
+                &[("Re-Publish", ApiState::Published), ("Deprecate", ApiState::Deprecated)]
+            }
+            ApiState::Deprecated => &[("Retire", ApiState::Retired)],
+            ApiState::Retired => &[],
+        }
+    }
+}
+
+impl KeyKind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            KeyKind::Production => "PRODUCTION",
+            KeyKind::Sandbox => "SANDBOX",
+        }
+    }
+
+    pub(crate) fn read(text: &str) -> Option<KeyKind> {
+        match text {
+            "PRODUCTION" => Some(KeyKind::Production),
+            "SANDBOX" => Some(KeyKind::Sandbox),
+            _ => None,
+        }
+    }
+}
+
+impl SubscriptionState {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            SubscriptionState::Unblocked => "UNBLOCKED",
+            SubscriptionState::Blocked => "BLOCKED",
+            SubscriptionState::ProdOnlyBlocked => "PROD_ONLY_BLOCKED",
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What is sent with forms of several parts: documents and their properties.
+
+use std::path::Path;
+
+use mediation::multipart::{Multipart, once};
+use serde_json::Value;
+
+use crate::http::{Asked, Refusal};
+
+/// The parts of a form, by name.
+pub(crate) fn read(asked: &Asked) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
+    let kind = asked.header("content-type").unwrap_or_default().as_bytes();
+    let wrong = |why: &str| Refusal::bad(format!("The form cannot be read: {why}"));
+    let form = Multipart::read(kind, &asked.body).map_err(wrong)?;
+    let mut parts = Vec::new();
+    for part in form.parts() {
+        let line = part.line(&asked.body, "content-disposition").unwrap_or_default();
+        let name =
+            once(&line, "name").map_err(wrong)?.ok_or_else(|| wrong("a part has no name"))?;
+        let content = part.content(&asked.body).map_err(wrong)?;
+        parts.push((String::from_utf8_lossy(&name).into_owned(), content.into_owned()));
+    }
+    Ok(parts)
+}
+
+/// A document of YAML or JSON. Large ones take a while, so it is read beside the runtime.
+pub(crate) async fn document(text: String) -> Result<Value, Refusal> {
+    let read = kit::task::beside(move || config::document(&text, Path::new("document")));
+    let read = read.await.ok_or_else(|| Refusal::internal("reading a document ended half-way"))?;
+    let document =
+        read.map_err(|why| Refusal::bad(format!("The document cannot be read: {why}")))?;
+    let is_openapi = document.get("openapi").or(document.get("swagger")).is_some();
+    match is_openapi && document.get("paths").is_some_and(Value::is_object) {
+        true => Ok(document),
+        false => Err(Refusal::bad("The document is no OpenAPI document with paths")),
+    }
+}

@@ -1,0 +1,477 @@
+//! The publisher's interface: APIs, their revisions, deployment and lifecycle, and their subscriptions.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::Catalog;
+use crate::definition;
+use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, ok, tagged};
+use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
+use crate::shelf::{Batch, Read};
+use crate::{plans, secrets};
+
+/// Revisions of one API that are kept, as in the reference.
+const REVISIONS_MAX: usize = 5;
+
+const VIEW: [&str; 5] =
+    ["apim:api_view", "apim:api_create", "apim:api_publish", "apim:api_manage", "apim:admin"];
+const CREATE: [&str; 3] = ["apim:api_create", "apim:api_manage", "apim:admin"];
+const PUBLISH: [&str; 3] = ["apim:api_publish", "apim:api_manage", "apim:admin"];
+const SUBSCRIPTIONS: [&str; 4] =
+    ["apim:subscription_view", "apim:subscription_manage", "apim:subscription_block", "apim:admin"];
+
+pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
+    let method = &asked.method;
+    match (method, path) {
+        (&Method::GET, ["apis"]) => {
+            catalog.visitor(asked, &VIEW).await?;
+            list(asked, found(catalog, asked.parameter("query").unwrap_or_default()))
+        }
+        (&Method::POST, ["apis"]) => create(catalog, asked, asked.json()?, None).await,
+        (&Method::POST, ["apis", "import-openapi"]) => import(catalog, asked).await,
+        (&Method::POST, ["apis", "change-lifecycle"]) => change_lifecycle(catalog, asked).await,
+        (
+            _,
+            [
+                "apis",
+                "import-wsdl"
+                | "import-asyncapi"
+                | "import"
+                | "import-graphql-schema"
+                | "validate-openapi",
+                ..,
+            ],
+        ) => Err(Refusal::not_here()),
+        (_, ["apis", id]) => one(catalog, asked, id).await,
+        (&Method::GET, ["apis", id, "swagger"]) => {
+            catalog.visitor(asked, &VIEW).await?;
+            let read = api(catalog, id)?;
+            ok(&definition::document(&read.object.dto, read.object.document.as_ref()))
+        }
+        (&Method::GET, ["apis", id, "lifecycle-state"]) => {
+            catalog.visitor(asked, &VIEW).await?;
+            ok(&lifecycle(&api(catalog, id)?.object))
+        }
+        (_, ["apis", id, "revisions", rest @ ..]) => revisions(catalog, asked, id, rest).await,
+        (&Method::POST, ["apis", id, "deploy-revision"]) => deploy(catalog, asked, id, true).await,
+        (&Method::POST, ["apis", id, "undeploy-revision"]) => {
+            deploy(catalog, asked, id, false).await
+        }
+        (&Method::GET, ["apis", id, "deployments"]) => {
+            catalog.visitor(asked, &VIEW).await?;
+            let read = api(catalog, id)?;
+            let deployed = read.object.deployed().map(|one| one.deployments.clone());
+            list(asked, deployed.unwrap_or_default())
+        }
+        (_, ["subscriptions", rest @ ..]) => subscriptions(catalog, asked, rest).await,
+        (&Method::GET, ["throttling-policies", level, rest @ ..]) => {
+            catalog.visitor(asked, &VIEW).await?;
+            plans::listed(catalog, asked, level, rest)
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
+    catalog.shelf.get::<Api>(id).ok_or_else(|| Refusal::missing("API"))
+}
+
+/// The APIs that a search finds: `name:X`, `version:X`, `context:X`, `status:X`, or a part of the name.
+pub(crate) fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
+    let mut all = catalog.shelf.all::<Api>();
+    all.retain(|read| matches(&read.object, query));
+    all.sort_by(|one, other| one.object.name().cmp(other.object.name()));
+    all.iter().map(|read| summary(&read.object)).collect()
+}
+
+pub(crate) fn matches(api: &Api, query: &str) -> bool {
+    query.split_whitespace().all(|word| {
+        let (key, wanted) = word.split_once(':').unwrap_or(("name", word));
+        // A `$` at the end asks for the whole.
+        let (wanted, whole) = match wanted.strip_suffix('$') {
+            Some(wanted) => (wanted, true),
+            None => (wanted, false),
+        };
+        let wanted = wanted.trim_matches('"').to_lowercase();
+        let value = match key {
+            "name" => api.name().to_owned(),
+            "version" => api.version().to_owned(),
+            "context" => api.context(),
+            "status" | "lcState" => api.state.word().to_owned(),
+            "type" => api.kind().to_owned(),
+            "provider" => api.owner.clone(),
+            _ => return false,
+        };
+        let value = value.to_lowercase();
+        if whole { value == wanted } else { value.contains(&wanted) }
+    })
+}
+
+fn summary(api: &Api) -> Value {
+    json!({
+        "id": api.id,
+        "name": api.name(),
+        "description": api.text("description"),
+        "context": api.text("context"),
+        "version": api.version(),
+        "provider": api.owner,
+        "type": api.kind(),
+        "lifeCycleStatus": api.state.word(),
+        "hasThumbnail": false,
+        "createdTime": api.created.to_string(),
+        "updatedTime": api.updated.to_string(),
+    })
+}
+
+/// An API as its publisher sees it.
+fn whole(api: &Api) -> Value {
+    let mut dto = api.dto.clone();
+    if let Some(members) = dto.as_object_mut() {
+        members.insert("id".to_owned(), json!(api.id));
+        members.insert("provider".to_owned(), json!(api.owner));
+        members.insert("lifeCycleStatus".to_owned(), json!(api.state.word()));
+        members.insert("isRevision".to_owned(), json!(false));
+        members.insert("revisionId".to_owned(), json!(0));
+        members.insert("createdTime".to_owned(), json!(api.created.to_string()));
+        members.insert("lastUpdatedTime".to_owned(), json!(api.updated.to_string()));
+    }
+    dto
+}
+
+fn wrong(errors: Vec<String>) -> Refusal {
+    Refusal::bad(errors.join("; ")).with_errors(errors)
+}
+
+async fn create(
+    catalog: &Catalog,
+    asked: &Asked,
+    mut dto: Value,
+    document: Option<Value>,
+) -> Answer {
+    let visitor = catalog.visitor(asked, &CREATE).await?;
+    let errors = definition::check(&mut dto, &*catalog.settings()?);
+    if !errors.is_empty() {
+        return Err(wrong(errors));
+    }
+    let now = crate::now();
+    let api = Api {
+        id: secrets::uuid(),
+        state: ApiState::Created,
+        owner: visitor.name,
+        dto,
+        document,
+        revisions: Vec::new(),
+        revision_last: 0,
+        created: now,
+        updated: now,
+    };
+    let body = whole(&api);
+    let mut batch = Batch::default();
+    batch.add(api);
+    catalog.shelf.commit(batch).await.map_err(|error| match error {
+        crate::shelf::WriteError::Conflict => Refusal::conflict(
+            "An API with this name and version, or with this context, exists already",
+        ),
+        error => error.into(),
+    })?;
+    created(&body)
+}
+
+/// `import-openapi`: a document with the rest of the definition in `additionalProperties`.
+async fn import(catalog: &Catalog, asked: &Asked) -> Answer {
+    let parts = crate::parts::read(asked)?;
+    let part =
+        |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, body)| body.as_slice());
+    if part("url").is_some() {
+        return Err(Refusal::bad("url is not read here; send the document as file"));
+    }
+    let text = part("file").ok_or_else(|| Refusal::bad("the part file is missing"))?;
+    let text =
+        String::from_utf8(text.to_vec()).map_err(|_| Refusal::bad("the document is no text"))?;
+    let document = crate::parts::document(text).await?;
+    let mut dto = match part("additionalProperties") {
+        Some(text) => serde_json::from_slice::<Value>(text)
+            .ok()
+            .filter(Value::is_object)
+            .ok_or_else(|| Refusal::bad("additionalProperties has to be a JSON object"))?,
+        None => json!({}),
+    };
+    let info = document.get("info").cloned().unwrap_or_default();
+    if let Some(members) = dto.as_object_mut() {
+        for (theirs, ours) in [("title", "name"), ("version", "version")] {
+            if let (Some(value), false) = (info.get(theirs), members.contains_key(ours)) {
+                members.insert(ours.to_owned(), value.clone());
+            }
+        }
+        members.insert("operations".to_owned(), json!(definition::operations_of(&document)));
+    }
+    create(catalog, asked, dto, Some(document)).await
+}
+
+async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
+    match asked.method {
+        Method::GET => {
+            catalog.visitor(asked, &VIEW).await?;
+            let read = api(catalog, id)?;
+            tagged(ok(&whole(&read.object)), read.version)
+        }
+        Method::PUT => {
+            catalog.visitor(asked, &CREATE).await?;
+            let read = api(catalog, id)?;
+            check_match(asked, read.version)?;
+            let mut dto = asked.json()?;
+            let errors = definition::check(&mut dto, &*catalog.settings()?);
+            if !errors.is_empty() {
+                return Err(wrong(errors));
+            }
+            let stays = |key: &str| {
+                dto.get(key).is_none_or(|value| Some(value) == read.object.dto.get(key))
+            };
+            if !["name", "version", "context"].into_iter().all(stays) {
+                return Err(Refusal::bad("name, version and context of an API stay as they are"));
+            }
+            let updated = Api { dto, updated: crate::now(), ..Api::clone(&read.object) };
+            let body = whole(&updated);
+            let mut batch = Batch::default();
+            batch.change(&read, updated);
+            catalog.shelf.commit(batch).await?;
+            ok(&body)
+        }
+        Method::DELETE => {
+            catalog.visitor(asked, &CREATE).await?;
+            let read = api(catalog, id)?;
+            if !catalog.live.of_api(id).is_empty() {
+                return Err(Refusal::conflict(
+                    "Cannot remove the API as active subscriptions exist",
+                ));
+            }
+            catalog.take_out(&read.object).await?;
+            let mut batch = Batch::default();
+            batch.remove(&read);
+            catalog.shelf.commit(batch).await?;
+            done()
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+fn revision_dto(api: &Api, revision: &Revision) -> Value {
+    json!({
+        "displayName": format!("Revision {}", revision.number),
+        "id": revision.id,
+        "description": revision.description,
+        "createdTime": revision.created,
+        "apiInfo": { "id": api.id, "name": api.name(), "version": api.version() },
+        "deploymentInfo": revision.deployments,
+    })
+}
+
+async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) -> Answer {
+    match (&asked.method, rest) {
+        (&Method::GET, []) => {
+            catalog.visitor(asked, &VIEW).await?;
+            let read = api(catalog, id)?;
+            let wanted = asked.parameter("query").unwrap_or_default();
+            let shown = |revision: &&Revision| match wanted {
+                "deployed:true" => !revision.deployments.is_empty(),
+                "deployed:false" => revision.deployments.is_empty(),
+                _ => true,
+            };
+            let all = read.object.revisions.iter().filter(shown);
+            list(asked, all.map(|revision| revision_dto(&read.object, revision)).collect())
+        }
+        (&Method::POST, []) => {
+            catalog.visitor(asked, &[CREATE.as_slice(), PUBLISH.as_slice()].concat()).await?;
+            let read = api(catalog, id)?;
+            if read.object.revisions.len() >= REVISIONS_MAX {
+                return Err(Refusal::bad(
+                    "Maximum number of revisions per API has reached. Need to remove a revision to create a new one",
+                ));
+            }
+            let text = if asked.body.is_empty() { json!({}) } else { asked.json()? };
+            let description = text.get("description").and_then(Value::as_str).unwrap_or_default();
+            catalog.check_bundle(&read.object).await?;
+            let mut changed = Api::clone(&read.object);
+            changed.revision_last += 1;
+            let revision = Revision {
+                id: secrets::uuid(),
+                number: changed.revision_last,
+                description: description.to_owned(),
+                created: crate::now(),
+                dto: changed.dto.clone(),
+                document: changed.document.clone(),
+                deployments: Vec::new(),
+                deployed: 0,
+            };
+            let body = revision_dto(&changed, &revision);
+            changed.revisions.push(revision);
+            let mut batch = Batch::default();
+            batch.change(&read, changed);
+            catalog.shelf.commit(batch).await?;
+            created(&body)
+        }
+        (&Method::DELETE, [revision]) => {
+            catalog.visitor(asked, &CREATE).await?;
+            let read = api(catalog, id)?;
+            let known = read.object.revisions.iter().find(|known| known.id == *revision);
+            let known = known.ok_or_else(|| Refusal::missing("revision"))?;
+            if !known.deployments.is_empty() {
+                return Err(Refusal::bad("A revision that is deployed cannot be removed"));
+            }
+            let mut changed = Api::clone(&read.object);
+            changed.revisions.retain(|known| known.id != *revision);
+            let left =
+                changed.revisions.iter().map(|known| revision_dto(&changed, known)).collect();
+            let mut batch = Batch::default();
+            batch.change(&read, changed.clone());
+            catalog.shelf.commit(batch).await?;
+            list(asked, left)
+        }
+        _ => Err(Refusal::not_here()),
+    }
+}
+
+/// Puts a revision into service, or takes it out.
+async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer {
+    catalog.visitor(asked, &[CREATE.as_slice(), PUBLISH.as_slice()].concat()).await?;
+    let wanted = asked.required("revisionId")?;
+    let deployments: Vec<Value> = match asked.body.is_empty() {
+        true => Vec::new(),
+        false => serde_json::from_slice(&asked.body)
+            .map_err(|_| Refusal::bad("The body has to be a list of deployments"))?,
+    };
+    let read = api(catalog, id)?;
+    let mut changed = Api::clone(&read.object);
+    if !changed.revisions.iter().any(|revision| revision.id == wanted) {
+        return Err(Refusal::missing("revision"));
+    }
+    let now = crate::now();
+    for revision in &mut changed.revisions {
+        let is_it = revision.id == wanted;
+        if is_it && on {
+            let default =
+                json!({ "name": "Default", "vhost": "localhost", "displayOnDevportal": true });
+            let given = if deployments.is_empty() { vec![default] } else { deployments.clone() };
+            revision.deployments =
+                given.into_iter().map(|one| deployment(one, wanted, now)).collect();
+            revision.deployed = now;
+        } else if is_it || on {
+            // One revision serves at a time.
+            revision.deployments.clear();
+        }
+    }
+    let told = changed.revisions.iter().find(|revision| revision.id == wanted);
+    let told = json!(told.map(|revision| revision.deployments.clone()));
+    catalog.bring_into_service(&changed).await?;
+    let mut batch = Batch::default();
+    batch.change(&read, changed);
+    if let Err(error) = catalog.shelf.commit(batch).await {
+        // What serves is what is written.
+        catalog.bring_into_service(&read.object).await?;
+        return Err(error.into());
+    }
+    if on { created(&told) } else { created(&json!([])) }
+}
+
+fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
+    if let Some(members) = one.as_object_mut() {
+        members.insert("revisionUuid".to_owned(), json!(revision));
+        members.insert("status".to_owned(), json!("APPROVED"));
+        members.insert("deployedTime".to_owned(), json!(now));
+    }
+    one
+}
+
+fn lifecycle(api: &Api) -> Value {
+    let transitions = api.state.actions().iter().map(|(action, target)| {
+        let target = target.word();
+        let name = format!(
+            "{}{}",
+            target.get(..1).unwrap_or_default(),
+            target.get(1..).unwrap_or_default().to_lowercase()
+        );
+        json!({ "event": action, "targetState": name })
+    });
+    let word = api.state.word();
+    let name = format!(
+        "{}{}",
+        word.get(..1).unwrap_or_default(),
+        word.get(1..).unwrap_or_default().to_lowercase()
+    );
+    json!({ "state": name, "checkItems": [], "availableTransitions": transitions.collect::<Vec<_>>() })
+}
+
+async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
+    catalog.visitor(asked, &PUBLISH).await?;
+    let (action, id) = (asked.required("action")?, asked.required("apiId")?);
+    let read = api(catalog, id)?;
+    let target = read.object.state.actions().iter().find(|(known, _)| *known == action);
+    let (_, target) = target.ok_or_else(|| {
+        Refusal::bad(format!(
+            "Action '{action}' is not allowed in the state {}",
+            read.object.state.word()
+        ))
+    })?;
+    let mut changed = Api { state: *target, updated: crate::now(), ..Api::clone(&read.object) };
+    if *target == ApiState::Retired {
+        changed.revisions.iter_mut().for_each(|revision| revision.deployments.clear());
+    }
+    if changed.deployed().is_some() || read.object.deployed().is_some() {
+        catalog.bring_into_service(&changed).await?;
+    }
+    let body = json!({ "workflowStatus": "APPROVED", "jsonPayload": null, "lifecycleState": lifecycle(&changed) });
+    let mut batch = Batch::default();
+    batch.change(&read, changed);
+    if let Err(error) = catalog.shelf.commit(batch).await {
+        catalog.bring_into_service(&read.object).await?;
+        return Err(error.into());
+    }
+    ok(&body)
+}
+
+fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
+    let application = catalog.shelf.get::<Application>(&subscription.application);
+    let info = application.map(|read| {
+        json!({ "applicationId": read.object.id, "name": read.object.name, "subscriber": read.object.owner })
+    });
+    json!({
+        "subscriptionId": subscription.id,
+        "applicationInfo": info,
+        "policy": subscription.plan,
+        "subscriptionStatus": subscription.state.word(),
+    })
+}
+
+async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
+    catalog.visitor(asked, &SUBSCRIPTIONS).await?;
+    match (&asked.method, rest) {
+        (&Method::GET, []) => {
+            let wanted = asked.parameter("apiId");
+            let mut all = catalog.shelf.all::<Subscription>();
+            all.retain(|read| wanted.is_none_or(|id| read.object.api == id));
+            list(asked, all.iter().map(|read| subscription_dto(catalog, &read.object)).collect())
+        }
+        (&Method::POST, [action @ ("block-subscription" | "unblock-subscription")]) => {
+            let id = asked.required("subscriptionId")?;
+            let state = match (*action, asked.parameter("blockState").unwrap_or("BLOCKED")) {
+                ("unblock-subscription", _) => SubscriptionState::Unblocked,
+                (_, "BLOCKED") => SubscriptionState::Blocked,
+                (_, "PROD_ONLY_BLOCKED") => SubscriptionState::ProdOnlyBlocked,
+                _ => return Err(Refusal::bad("blockState is BLOCKED or PROD_ONLY_BLOCKED")),
+            };
+            let read = catalog.shelf.get::<Subscription>(id);
+            let read = read.ok_or_else(|| Refusal::missing("subscription"))?;
+            let changed = Subscription { state, ..Subscription::clone(&read.object) };
+            let body = subscription_dto(catalog, &changed);
+            let application = changed.application.clone();
+            let mut batch = Batch::default();
+            batch.change(&read, changed);
+            catalog.shelf.commit(batch).await?;
+            catalog.sync(&application)?;
+            ok(&body)
+        }
+        _ => {
+            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "This resource is not implemented here"))
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Who may do what: scopes of the catalog's own interface, by role.
+
+use plan::CatalogRole;
+
+/// What publishers may do.
+const PUBLISHER: [&str; 7] = [
+    "api_",
+    "subscription_",
+    "shared_scope_",
+    "tier_view",
+    "document_",
+    "mediation_policy_",
+    "common_operation_policy_",
+];
+
+/// What developers may do.
+const DEVELOPER: [&str; 6] =
+    ["subscribe", "app_manage", "sub_manage", "api_key", "app_import_export", "store_settings"];
+
+/// True if one of the roles has the scope.
+pub(crate) fn may_have(roles: &[CatalogRole], scope: &str) -> bool {
+    let Some(name) = scope.strip_prefix("apim:") else {
+        // What OpenID Connect asks for says nothing about rights.
+        return scope == "openid";
+    };
+    roles.iter().any(|role| match role {
+        CatalogRole::Admin => true,
+        CatalogRole::Publisher => PUBLISHER.iter().any(|known| name.starts_with(known)),
+        CatalogRole::Developer => DEVELOPER.contains(&name),
+    })
+}
+
+/// All scopes that roles may have, for who shows a password instead of a token.
+pub(crate) fn grants(roles: &[CatalogRole], wanted: &[&str]) -> bool {
+    wanted.iter().any(|scope| may_have(roles, scope))
+}

@@ -1,0 +1,104 @@
+//! `catalog`: APIs, applications, subscriptions and tokens that are managed over REST.
+
+use std::time::Duration;
+
+use crate::decode::{keys, words};
+use crate::sections::ListenerTls;
+use crate::values::{Address, FilePath, Map, Network, OneOrMore, Secret, Spanned, Timeout};
+
+keys! {
+    /// The catalog: APIs, applications, subscriptions and tokens, managed over REST in the shapes of WSO2's API Manager. It needs a `store`.
+    pub struct Catalog {
+        /// The socket of its REST interface and of its token endpoint.
+        listen: Spanned<CatalogListen>,
+        /// The people who manage it, by name.
+        users: Map<Spanned<CatalogUser>> = Map::default(),
+        /// `iss` of its tokens, such as `https://gateway.example`.
+        issuer: Spanned<String>,
+        /// Its tokens.
+        token: CatalogToken,
+        /// The listener on which its APIs answer; any if absent.
+        gateway: Option<Spanned<String>>,
+        /// The folder in which the deployed APIs are kept, without `bundles`.
+        folder: Option<Spanned<FilePath>>,
+        /// The services to which its APIs may lead.
+        endpoints: CatalogEndpoints,
+        /// The callbacks to which events of its APIs may be sent.
+        callbacks: CatalogCallbacks,
+    }
+}
+
+keys! {
+    /// The socket of the catalog.
+    pub struct CatalogListen {
+        /// An address and a port, such as `127.0.0.1:9443`.
+        address: Spanned<Address>,
+        /// Its certificate; it has to have one on an address that others can reach.
+        tls: Option<Spanned<ListenerTls>>,
+    }
+}
+
+keys! {
+    /// Somebody who manages the catalog.
+    pub struct CatalogUser {
+        /// The password, or its hash as in `basic`.
+        password: Option<Secret>,
+        /// The SHA-256 of the password, as hex digits.
+        password_sha256: Option<Secret>,
+        /// What the user may do.
+        roles: OneOrMore<CatalogRole> = OneOrMore(Vec::new()),
+    }
+}
+
+words! {
+    /// What a user of the catalog may do.
+    pub enum CatalogRole {
+        /// Everything.
+        Admin = "admin",
+        /// Make APIs and publish them.
+        Publisher = "publisher",
+        /// Make applications and subscribe.
+        Developer = "developer",
+    }
+}
+
+keys! {
+    /// Tokens of the catalog.
+    pub struct CatalogToken {
+        /// How long an access token is good.
+        // What the reference system grants.
+        lifetime: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(3600))),
+        /// The algorithm that signs them.
+        algorithm: CatalogAlgorithm = CatalogAlgorithm::Rs256,
+        /// How long a key signs. Then a new one does, and the old one is published until its last token is over.
+        rotate: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(90 * 86_400))),
+        /// How long a refresh token is good. Each is good once.
+        refresh_lifetime: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(86_400))),
+    }
+}
+
+words! {
+    /// An algorithm that signs tokens.
+    pub enum CatalogAlgorithm {
+        /// RSA of 2,048 bits.
+        Rs256 = "RS256",
+        /// P-256.
+        Es256 = "ES256",
+    }
+}
+
+keys! {
+    /// The services to which APIs of the catalog may lead.
+    pub struct CatalogEndpoints {
+        /// Hosts, such as `orders.internal` or `*.internal`, and networks of addresses, such as `10.0.0.0/8`; any if absent.
+        allow: Option<Vec<Spanned<String>>>,
+    }
+}
+
+keys! {
+    /// The callbacks to which events of the catalog's APIs may be sent.
+    pub struct CatalogCallbacks {
+        /// Networks that are allowed though they are private.
+        allow: Vec<Network> = Vec::new(),
+    }
+}

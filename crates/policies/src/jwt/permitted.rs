@@ -1,0 +1,88 @@
+//! Where a key may be used: its permitted addresses and referrers, as the catalog's API keys say them.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use jose::Members;
+use message::RequestHead;
+use serde_json::Value;
+
+use super::refusal::Refusal;
+
+/// The bounds of a key.
+#[derive(Debug)]
+pub(crate) struct Permitted {
+    networks: Vec<IpNet>,
+    /// Without scheme; `*` stands for anything.
+    referrers: Vec<String>,
+}
+
+impl Permitted {
+    /// None: the key may be used anywhere.
+    pub(crate) fn of(claims: &Members<'_>) -> Result<Option<Permitted>, Refusal> {
+        let list = |name: &str| {
+            let text = claims.get(name).and_then(Value::as_str).unwrap_or_default();
+            text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned)
+        };
+        let network = |text: String| {
+            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| Refusal::Claims("`permittedIP` has what is no address"))
+        };
+        let networks: Vec<IpNet> = list("permittedIP").map(network).collect::<Result<_, _>>()?;
+        let referrers: Vec<String> = list("permittedReferer").collect();
+        let bounded = !networks.is_empty() || !referrers.is_empty();
+        Ok(bounded.then_some(Permitted { networks, referrers }))
+    }
+
+    /// True if a request of this client may use the key.
+    pub(crate) fn allows(&self, client: IpAddr, head: &RequestHead) -> bool {
+        let client = client.to_canonical();
+        let by_address = self.networks.is_empty()
+            || self.networks.iter().any(|network| network.contains(&client));
+        by_address && (self.referrers.is_empty() || self.is_referrer(head))
+    }
+
+    fn is_referrer(&self, head: &RequestHead) -> bool {
+        let sent = head.headers.get("referer").unwrap_or_default();
+        // Harmless: what is no text is no referrer that is permitted.
+        let sent = std::str::from_utf8(sent).unwrap_or_default();
+        let sent = sent.split_once("://").map_or(sent, |(_, rest)| rest);
+        !sent.is_empty() && self.referrers.iter().any(|pattern| fits(pattern, sent))
+    }
+}
+
+/// True if a text fits a pattern in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let pattern = pattern.split_once("://").map_or(pattern, |(_, rest)| rest);
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(first) else { return false };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in middle.split('*').filter(|part| !part.is_empty()) {
+        let Some(at) = left.find(part) else { return false };
+        left = left.get(at + part.len()..).unwrap_or_default();
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_without_scheme() {
+        for (pattern, text, fit) in [
+            ("a.test/x", "a.test/x", true),
+            ("a.test/x", "a.test/xy", false),
+            ("a.test/*", "a.test/x/y", true),
+            ("*.a.test/*", "b.a.test/x", true),
+            ("*.a.test/*", "a.test/x", false),
+            ("https://a.test/*", "a.test/x", true),
+            ("*", "anything", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "ab", false),
+            ("ab*b", "ab", false),
+        ] {
+            assert_eq!(fits(pattern, text), fit, "{pattern} {text}");
+        }
+    }
+}
