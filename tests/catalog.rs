@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Gateway, Message, Origin, Wire, until};
+use crate::harness::{Authority, Gateway, Message, Origin, Postgres, Wire, tidegate, until};
 
 const CATALOG: &str = r#"
 listen: { public: { address: "127.0.0.1:0" }, other: { address: "127.0.0.1:0" } }
@@ -571,8 +571,117 @@ fn the_keys_of_the_catalog_are_published_and_rotated() {
     gateway.wait_for_exit();
     let again = gateway.restart();
     until("a new key is there", || {
-        read(&send(&again, "GET", "/oauth2/jwks", "", ""))["keys"].as_array().unwrap().len() == 2
+        read(&send(&again, "GET", "/oauth2/jwks", "", ""))["keys"].as_array().unwrap().len() >= 2
     });
     let client = Client { gateway: &again, authorization: client.authorization.clone() };
     client.done("GET", "/api/am/publisher/v4/apis", &Value::Null, 200);
+}
+
+#[test]
+fn gateways_with_one_database_see_each_others_changes() {
+    let server = Postgres::start();
+    let origin = Origin::saying("ok");
+    let yaml = CATALOG
+        .replace("PAT", &"0".repeat(64))
+        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let (one, other) = (Gateway::start(&yaml), Gateway::start(&yaml));
+    let client = log_in(&one, "admin", "admin");
+    let api = publish(&client, &definition("echo", &origin));
+    let (id, key, secret) = application(&client, "app", "Unlimited");
+    let subscription = subscribe(&client, &api, &id, "Gold");
+    let new = |gateway: &Gateway| {
+        token(gateway, &key, &secret, "grant_type=client_credentials")["access_token"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let (first, second) = (new(&one), new(&one));
+    let status = |gateway: &Gateway, token: &str| call(gateway, "/echo/1.0.0/", token).status();
+    until("the other gateway has the API and the subscription", || status(&other, &first) == 200);
+    assert_eq!(status(&other, &new(&other)), 200, "it knows the secret too");
+    let revoked = form(&other, &basic(&key, &secret), "/oauth2/revoke", &format!("token={first}"));
+    assert_eq!(revoked.status(), 200);
+    until("a token that the other has revoked is refused here", || status(&one, &first) == 401);
+    assert_eq!(status(&one, &second), 200);
+    let target = format!(
+        "/api/am/publisher/v4/subscriptions/block-subscription?subscriptionId={subscription}"
+    );
+    client.done("POST", &target, &Value::Null, 200);
+    until("a subscription that was blocked here is refused there", || {
+        status(&other, &second) == 401
+    });
+    let there = Client { gateway: &other, authorization: client.authorization.clone() };
+    there.done(
+        "DELETE",
+        &format!("/api/am/devportal/v3/subscriptions/{subscription}"),
+        &Value::Null,
+        200,
+    );
+    until("a subscription that was removed there is gone here", || status(&one, &second) == 403);
+    until("it can be removed here", || {
+        client.ask("DELETE", &format!("/api/am/publisher/v4/apis/{api}"), &Value::Null).status()
+            == 200
+    });
+    until("an API that was removed here is gone there", || status(&other, &second) == 404);
+}
+
+#[test]
+fn applications_of_the_configuration_get_tokens_and_the_interface_is_described() {
+    let origin = Origin::saying("ok");
+    let more = format!(
+        "upstreams: {{ origin: {{ targets: [{:?}] }} }}\n\
+         applications: {{ mobile: {{ keys: {{ consumer_key: m, consumer_secret: geheim }}, subscriptions: {{ all: Gold }} }} }}\n\
+         routes: {{ all: {{ match: {{ path: /file/** }}, upstream: origin, errors: wso2, policies: [{{ jwt: {{ issuers: [catalog] }} }}, {{ subscription: {{}} }}] }} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start(format!("{}{more}", CATALOG.replace("PAT", &"0".repeat(64))));
+    let ask = |secret: &str| {
+        form(&gateway, &basic("m", secret), "/oauth2/token", "grant_type=client_credentials")
+    };
+    assert_eq!(ask("falsch").status(), 401);
+    let token = read(&ask("geheim"));
+    assert_eq!(call(&gateway, "/file/x", token["access_token"].as_str().unwrap()).status(), 200);
+    let described = read(&send(&gateway, "GET", "/openapi.json", "", ""));
+    let paths = described["paths"].as_object().unwrap();
+    for (path, methods) in paths.iter().filter(|(path, _)| path.starts_with("/api/am/")) {
+        for (method, operation) in
+            methods.as_object().unwrap().iter().filter(|(method, _)| *method == "get")
+        {
+            let target = path.replace("{level}", "subscription").replace('{', "").replace('}', "");
+            let reply = send(&gateway, &method.to_uppercase(), &target, "", "");
+            let asks = operation.get("security").is_some();
+            assert!(
+                asks == (reply.status() == 401) && reply.status() != 501,
+                "{target}: {reply:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_socket_speaks_tls_and_needs_it_where_others_can_reach_it() {
+    let authority = Authority::new();
+    let identity = authority.issue("localhost");
+    let yaml = CATALOG.replace("PAT", &"0".repeat(64));
+    let with = yaml.replace(
+        "listen: { address: \"127.0.0.1:0\" }\n  users",
+        "listen: { address: \"127.0.0.1:0\", tls: { certificate: cert.pem, key: key.pem } }\n  users",
+    );
+    let files = [("cert.pem", &*identity.certificate), ("key.pem", &*identity.key)];
+    let gateway = Gateway::start_beside(with, &files);
+    let mut wire = Wire::connect_tls(address(&gateway), "localhost", &authority.trust());
+    let reply = wire.ask("GET /oauth2/jwks HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(reply.status(), 200, "{reply:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.yaml");
+    std::fs::write(
+        &path,
+        yaml.replace(
+            "listen: { address: \"127.0.0.1:0\" }\n  users",
+            "listen: { address: \"0.0.0.0:0\" }\n  users",
+        ),
+    )
+    .unwrap();
+    let run = tidegate(&["check", path.to_str().unwrap()]);
+    assert!(run.code == Some(1) && run.stderr.contains("plain text"), "{run:?}");
 }

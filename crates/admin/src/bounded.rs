@@ -33,7 +33,7 @@ pub(crate) const BUSY_MIN: Duration = Duration::from_secs(1);
 const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 /// A listener with a bound.
-pub(crate) struct BoundedListener {
+pub struct BoundedListener {
     listener: TcpListener,
     tls: CurrentTls,
     places: Arc<Semaphore>,
@@ -41,12 +41,12 @@ pub(crate) struct BoundedListener {
 }
 
 /// The TLS settings for the next connection: those of the plan in service.
-pub(crate) type CurrentTls = Box<dyn Fn() -> Option<tls::Server> + Send>;
+pub type CurrentTls = Box<dyn Fn() -> Option<tls::Server> + Send>;
 
 /// The other end of a connection.
 #[derive(Clone)]
-pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
+pub struct Peer {
+    pub address: SocketAddr,
     certificate: ClientCertificate,
 }
 
@@ -57,7 +57,7 @@ struct OpenConnection {
 }
 
 /// A connection with its place, which is given back on drop.
-pub(crate) struct BoundedConnection {
+pub struct BoundedConnection {
     stream: Accepted<TcpStream>,
     quiet: Pin<Box<Sleep>>,
     phase: SharedPhase,
@@ -79,7 +79,8 @@ struct Phase {
 struct SharedPhase(Arc<Mutex<Phase>>);
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener, max: usize, tls: CurrentTls) -> BoundedListener {
+    /// A socket with so many places.
+    pub fn new(listener: TcpListener, max: usize, tls: CurrentTls) -> BoundedListener {
         let places = Arc::new(Semaphore::new(max));
         BoundedListener { listener, tls, places, open: Vec::new() }
     }

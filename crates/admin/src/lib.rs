@@ -30,7 +30,7 @@ mod tests;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use bounded::{BoundedListener, Peer};
+pub use bounded::{BoundedConnection, BoundedListener, CurrentTls, Peer};
 use control::Control;
 use std::io;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! The socket of the catalog, and the way of a request to whoever answers it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{BoundedListener, Peer};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
@@ -19,27 +20,34 @@ use crate::{Catalog, devportal, plans, publisher};
 /// Documents with schemas have some hundred kilobytes; the largest known a few megabytes.
 const BODY_BYTES_MAX: usize = 10 << 20;
 
+/// Connections at once. Past it, the one that is idle longest leaves for a new one.
+const CONNECTIONS_MAX: usize = 1024;
+
 /// A client that sends slower than this is refused.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Serves the catalog on a socket.
 pub async fn serve(listener: TcpListener, catalog: Arc<Catalog>) -> io::Result<()> {
+    let current = catalog.control.clone();
+    // Certificates that were renewed are those of the next connection.
+    let tls = move || current.plan().catalog.as_ref()?.tls.clone();
+    let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
     let router = Router::new().fallback(answer).with_state(catalog);
-    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await
+    axum::serve(listener, router.into_make_service_with_connect_info::<Peer>()).await
 }
 
 async fn answer(
     State(catalog): State<Arc<Catalog>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
 ) -> Response {
-    match answered(&catalog, peer, request).await {
+    match answered(&catalog, peer.address.ip(), request).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     }
 }
 
-async fn answered(catalog: &Catalog, peer: SocketAddr, request: Request) -> Answer {
+async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer {
     let busy = || {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are under way")
             .with(header::RETRY_AFTER, "1")
@@ -56,7 +64,7 @@ async fn answered(catalog: &Catalog, peer: SocketAddr, request: Request) -> Answ
         query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
         headers: head.headers,
         body,
-        client: peer.ip(),
+        client,
     };
     dispatch(catalog, &asked).await
 }
@@ -71,6 +79,7 @@ async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
         (&Method::POST, ["client-registration", _, "register"]) => catalog.register(asked).await,
         (&Method::POST, ["oauth2", "token"]) => catalog.token(asked).await,
         (&Method::POST, ["oauth2", "revoke"]) => catalog.revoke(asked).await,
+        (&Method::GET, ["openapi.json"]) => ok(&crate::openapi::document()),
         (&Method::GET, ["oauth2", "jwks"]) => ok(&catalog.keyring.document()),
         (&Method::GET, [".well-known", "openid-configuration"])
         | (&Method::GET, ["oauth2", "token", ".well-known", "openid-configuration"]) => {

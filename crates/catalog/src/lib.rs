@@ -14,6 +14,7 @@ mod keyring;
 mod live;
 mod oauth;
 mod objects;
+mod openapi;
 mod parts;
 mod plans;
 mod portal;
@@ -22,6 +23,7 @@ mod rights;
 mod secrets;
 mod shelf;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -69,6 +71,9 @@ const LOOKS_PER_TURN: u32 = 240;
 /// Requests at once. Managers are few, and each token takes a moment.
 const PLACES: usize = 256;
 
+/// Who changes the configuration, in its history.
+const CHANGER: &str = "catalog";
+
 /// The bundle with the plans of administrators.
 const PLANS: &str = "catalog-plans";
 
@@ -106,12 +111,14 @@ impl Catalog {
     pub async fn follow(self: Arc<Catalog>) {
         let mut watch = self.shelf.watch();
         let mut looks: u32 = 0;
+        // What was changed before the watch, or was cut off by a crash between a bundle and its row.
+        let mut is_first = true;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             looks = looks.wrapping_add(1);
             let is_alone =
                 self.control.plan().store.as_ref().is_none_or(|store| store.nodes().is_alone());
-            let has_changed = watch.has_changed() && !is_alone;
+            let has_changed = (watch.has_changed() && !is_alone) || std::mem::take(&mut is_first);
             if has_changed || !self.is_ready.load(Ordering::Acquire) {
                 self.load().await;
                 self.deploy_all().await;
@@ -241,7 +248,7 @@ impl Catalog {
     }
 
     async fn take_out(&self, api: &Api) -> Result<(), Refusal> {
-        match self.control.take_out(bundle_name(api)).await {
+        match self.control.take_out(bundle_name(api), CHANGER.to_owned()).await {
             Ok(_) | Err(Failure::NoBundle(_)) => Ok(()),
             Err(failure) => Err(refusal(failure)),
         }
@@ -274,21 +281,35 @@ impl Catalog {
         Ok(())
     }
 
-    /// Puts into service what the store says, after others have changed it.
+    /// Puts into service what the store says, after others have changed it, and takes out what is gone.
     async fn deploy_all(&self) {
-        if !self.shelf.all::<Plan>().is_empty()
-            && let Err(error) = self.deploy_plans().await
-        {
-            tracing::error!(?error, "catalog: plans of another gateway cannot be put into service");
+        let told = |what: &str, done: Result<(), Refusal>| {
+            if let Err(error) = done {
+                tracing::error!(
+                    what,
+                    ?error,
+                    "catalog: a change of another gateway cannot be put into service"
+                );
+            }
+        };
+        let has_plans = !self.shelf.all::<Plan>().is_empty();
+        if has_plans {
+            told(PLANS, self.deploy_plans().await);
         }
+        let mut wanted = HashSet::new();
         for read in self.shelf.all::<Api>() {
             let api = &read.object;
-            if let Err(error) = self.bring_into_service(api).await {
-                tracing::error!(
-                    api = api.name(),
-                    ?error,
-                    "catalog: an API of another gateway cannot be put into service"
-                );
+            if api.deployed().is_some() {
+                wanted.insert(bundle_name(api));
+                told(api.name(), self.bring_into_service(api).await);
+            }
+        }
+        let known = self.control.bundles().await.unwrap_or_default();
+        let ours = known.into_iter().filter(|bundle| bundle.name.starts_with("catalog-"));
+        for bundle in ours.filter(|bundle| !wanted.contains(&bundle.name) && bundle.name != PLANS) {
+            match self.control.take_out(bundle.name.clone(), CHANGER.to_owned()).await {
+                Ok(_) | Err(Failure::NoBundle(_)) => {}
+                Err(failure) => told(&bundle.name, Err(refusal(failure))),
             }
         }
     }

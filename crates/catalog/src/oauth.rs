@@ -6,6 +6,8 @@ use axum::http::{StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jose::{Object, Token};
+use plan::WrittenKey;
+use policies::credentials::HashedSecret;
 use serde_json::{Value, json};
 
 use crate::Catalog;
@@ -20,6 +22,8 @@ pub(crate) enum Asker {
     Portal(Read<Client>),
     /// An application, by one of its keys.
     Application(Read<Application>, ApplicationKey),
+    /// An application that the configuration has, by its consumer key.
+    Written(String, WrittenKey),
 }
 
 /// What a token says.
@@ -46,20 +50,16 @@ impl Asker {
         match self {
             Asker::Portal(client) => &client.object.id,
             Asker::Application(_, key) => &key.consumer_key,
+            Asker::Written(key, _) => key,
         }
     }
 
-    fn secret_hash(&self) -> &str {
+    fn may_use(&self, grant: &str) -> bool {
+        let named = |grants: &[String]| grants.iter().any(|known| known == grant);
         match self {
-            Asker::Portal(client) => &client.object.secret_hash,
-            Asker::Application(_, key) => &key.secret_hash,
-        }
-    }
-
-    fn grants(&self) -> &[String] {
-        match self {
-            Asker::Portal(client) => &client.object.grants,
-            Asker::Application(_, key) => &key.grants,
+            Asker::Portal(client) => named(&client.object.grants),
+            Asker::Application(_, key) => named(&key.grants),
+            Asker::Written(..) => true,
         }
     }
 }
@@ -108,7 +108,7 @@ impl Catalog {
             let why = "The grant type is not supported";
             return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unsupported_grant_type", why));
         }
-        if !asker.grants().iter().any(|known| known == grant) {
+        if !asker.may_use(grant) {
             let why = "The client may not use this grant type";
             return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unauthorized_client", why));
         }
@@ -147,7 +147,12 @@ impl Catalog {
             self.guesses.note(&client, asked.client);
             return Err(invalid_client());
         };
-        if self.is_right(asker.secret_hash(), &secret).await? {
+        let is_right = match &asker {
+            Asker::Portal(client) => self.is_right(&client.object.secret_hash, &secret).await?,
+            Asker::Application(_, key) => self.is_right(&key.secret_hash, &secret).await?,
+            Asker::Written(_, key) => is_of(&key.secret, &secret).await,
+        };
+        if is_right {
             return Ok(asker);
         }
         self.guesses.note(&client, asked.client);
@@ -166,7 +171,11 @@ impl Catalog {
         if let Some(portal) = self.shelf.get::<Client>(client) {
             return Some(Asker::Portal(portal));
         }
-        let application = self.live.owner(client)?;
+        let Some(application) = self.live.owner(client) else {
+            // Harmless: who is nobody's is refused.
+            let written = self.settings().ok()?.written.get(client).cloned()?;
+            return Some(Asker::Written(client.to_owned(), written));
+        };
         let read = self.shelf.get::<Application>(&application)?;
         let key = read.object.keys.iter().find(|key| key.consumer_key == client)?.clone();
         Some(Asker::Application(read, key))
@@ -185,12 +194,7 @@ impl Catalog {
         }
         let settings = self.settings()?;
         let is_right = match settings.user(name) {
-            Some(user) if user.password.is_slow() => {
-                let (hash, password) = (user.password.clone(), password.to_owned());
-                let checked = kit::task::beside(move || hash.is_of(password.as_bytes())).await;
-                checked.unwrap_or_default()
-            }
-            Some(user) => user.password.is_of(password.as_bytes()),
+            Some(user) => is_of(&user.password, password).await,
             None => false,
         };
         if !is_right {
@@ -220,6 +224,15 @@ impl Catalog {
                     lifetime,
                 })
             }
+            // No API of the configuration defines scopes for the catalog.
+            Asker::Written(key, written) => Ok(Grant {
+                client: key.clone(),
+                subject: user.unwrap_or(key).to_owned(),
+                of_user: user.is_some(),
+                scope: "default".to_owned(),
+                kind: Some(if written.sandbox { KeyKind::Sandbox } else { KeyKind::Production }),
+                lifetime,
+            }),
             Asker::Application(application, key) => {
                 let defined = self.scopes_of(&application.object.id);
                 let may = |scope: &&str| {
@@ -266,7 +279,7 @@ impl Catalog {
     /// A token with a refresh token, which begins a family.
     async fn with_refresh(&self, asker: &Asker, grant: &Grant) -> Answer {
         let token = self.issue(grant)?;
-        if !asker.grants().iter().any(|known| known == "refresh_token") {
+        if !asker.may_use("refresh_token") {
             return ok(&reply(&token, grant, None));
         }
         let secret = secrets::secret()?;
@@ -465,6 +478,15 @@ impl Catalog {
             false => Err(refused()),
         }
     }
+}
+
+/// True if a secret fits a hash that the configuration has; a slow one is checked beside the runtime.
+async fn is_of(hash: &HashedSecret, secret: &str) -> bool {
+    if !hash.is_slow() {
+        return hash.is_of(secret.as_bytes());
+    }
+    let (hash, secret) = (hash.clone(), secret.to_owned());
+    kit::task::beside(move || hash.is_of(secret.as_bytes())).await.unwrap_or_default()
 }
 
 /// What the token endpoint says.

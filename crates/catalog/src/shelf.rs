@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use store::{Change, Error, Expect, Scan, Store};
@@ -14,6 +15,9 @@ use crate::objects::Object;
 /// The table of all rows.
 const TABLE: &str = "catalog";
 
+/// Attempts to read a kind while it is changed.
+const LOADS_MAX: usize = 8;
+
 /// Rows of one look.
 const ROWS: usize = 1000;
 
@@ -21,6 +25,8 @@ const ROWS: usize = 1000;
 pub(crate) struct Shelf {
     store: Arc<dyn Store>,
     kinds: RwLock<HashMap<&'static str, Rows>>,
+    /// Changes that were made here.
+    commits: AtomicU64,
 }
 
 type Rows = HashMap<String, Known>;
@@ -113,11 +119,26 @@ fn key<T: Object>(id: &str) -> String {
 
 impl Shelf {
     pub(crate) fn new(store: Arc<dyn Store>) -> Shelf {
-        Shelf { store, kinds: RwLock::default() }
+        Shelf { store, kinds: RwLock::default(), commits: AtomicU64::new(0) }
     }
 
     /// Reads all objects of a kind from the store.
     pub(crate) async fn load<T: Object>(&self) -> Result<(), WriteError> {
+        for _ in 0..LOADS_MAX {
+            let before = self.commits.load(Ordering::Acquire);
+            let rows = self.scan::<T>().await?;
+            let mut kinds = self.write();
+            // What was committed meanwhile may be missing among the rows.
+            if self.commits.load(Ordering::Acquire) == before {
+                kinds.insert(T::KIND, rows);
+                return Ok(());
+            }
+        }
+        // The next look at what others have changed reads it.
+        Err(WriteError::Away("too much is changed at the moment".to_owned()))
+    }
+
+    async fn scan<T: Object>(&self) -> Result<Rows, WriteError> {
         let prefix = format!("{}/", T::KIND).into_bytes();
         let (mut rows, mut after) = (Rows::new(), None);
         loop {
@@ -139,8 +160,7 @@ impl Shelf {
                 break;
             }
         }
-        self.write().insert(T::KIND, rows);
-        Ok(())
+        Ok(rows)
     }
 
     /// One object.
@@ -163,6 +183,7 @@ impl Shelf {
         }
         let versions = self.store.change(batch.changes, None).await.map_err(away)?;
         let mut kinds = self.write();
+        self.commits.fetch_add(1, Ordering::AcqRel);
         for (at, kind, id, object) in batch.effects {
             let rows = kinds.entry(kind).or_default();
             let version = versions.get(at).copied().unwrap_or_default();

@@ -193,7 +193,7 @@ fn server(
     Some(plan::AdminTls { server, files, has_certificates })
 }
 
-fn tls_server(
+pub(crate) fn tls_server(
     (certificate, key): (&Spanned<FilePath>, &Spanned<FilePath>),
     authorities: Option<(At, Vec<u8>)>,
     client_optional: bool,

@@ -1,10 +1,11 @@
 //! `catalog` to its settings, and the issuers that it is.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use config::{Catalog, CatalogUser, Config, Issuer, Report, Spanned};
-use plan::{API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogSettings, HostRule, Plan};
+use config::{Catalog, CatalogUser, Config, Issuer, KeyUse, Report, Spanned};
+use plan::{API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogSettings, HostRule, Plan, WrittenKey};
 use policies::credentials::HashedSecret;
 use policies::jwt::OwnIssuerKeys;
 use serde_json::json;
@@ -87,7 +88,10 @@ pub(crate) fn compile(
     let plans = plans.map(|plan| (plan.name.to_string(), plan.clone())).collect();
     Some(Arc::new(CatalogSettings {
         listen: catalog.listen.value.address.value.0,
-        tls: None,
+        tls: catalog.listen.value.tls.as_ref().and_then(|tls| {
+            let pair = (&tls.value.certificate, &tls.value.key);
+            crate::admin::tls_server(pair, None, false, report)
+        }),
         users,
         issuer: catalog.issuer.value.clone(),
         lifetime: catalog.token.lifetime.value.0,
@@ -104,22 +108,40 @@ pub(crate) fn compile(
             .as_ref()
             .map(|allow| allow.iter().filter_map(|rule| host_rule(rule, report)).collect()),
         issuers,
+        written: written_keys(config, report),
         plans,
         live: builder.subscriptions.maps().live,
         keys: builder.kept_or("keys of the catalog", Arc::default),
     }))
 }
 
+/// The keys of applications that have a secret, with which they get tokens.
+fn written_keys(config: &Config, report: &mut Report) -> HashMap<String, WrittenKey> {
+    let keys = config.applications.iter().flat_map(|(_, application)| &application.value.keys.0);
+    let mut all = HashMap::new();
+    for key in keys {
+        let Some(secret) = &key.value.consumer_secret else { continue };
+        let read = match secret.0.is_empty() {
+            true => Err("it is empty".to_owned()),
+            false => HashedSecret::read(&secret.0),
+        };
+        match read {
+            Ok(secret) => {
+                let sandbox = key.value.kind == KeyUse::Sandbox;
+                all.insert(key.value.consumer_key.value.clone(), WrittenKey { secret, sandbox });
+            }
+            Err(why) => {
+                let what = format!("the consumer secret cannot be used: {why}");
+                report.error(key.at, what, "write the secret itself, or a hash that is known here");
+            }
+        }
+    }
+    all
+}
+
 fn check_listen(catalog: &Catalog, previous: Option<&Plan>, report: &mut Report) {
     let listen = &catalog.listen.value;
-    if let Some(tls) = &listen.tls {
-        let what = "the catalog does not serve TLS itself yet";
-        report.error(
-            tls.at,
-            what,
-            "listen on a loopback address, behind a route of a listener with `tls`",
-        );
-    } else if !listen.address.value.0.ip().is_loopback() {
+    if listen.tls.is_none() && !listen.address.value.0.ip().is_loopback() {
         let what = "passwords and secrets would cross the network in plain text";
         report.error(listen.address.at, what, "write a loopback address, or `tls`");
     }

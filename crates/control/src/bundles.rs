@@ -29,6 +29,9 @@ pub struct Bundle {
 /// Files of a bundle, by their names in its folder.
 pub type BundleFiles = Vec<(String, Vec<u8>)>;
 
+/// Whose bundles those are that are made here, in the history.
+const CATALOG: &str = "catalog";
+
 /// Letters of a name.
 const NAME_CHARS_MAX: usize = 64;
 
@@ -70,7 +73,7 @@ impl Control {
         Ok((outcome, notes))
     }
 
-    /// The same for files that are made here, not sent.
+    /// The same for files that are made here, not sent. Nothing is done where they are in service already.
     pub async fn place_bundle(
         self: &Arc<Self>,
         name: String,
@@ -79,8 +82,13 @@ impl Control {
         let control = self.clone();
         let change = async move {
             let _turn = control.turn.lock().await;
+            let place = control.bundle_folder(&name)?.join(&name);
+            let (known, files) = blocking(move || (has_files(&place, &files), files)).await?;
+            if known && control.is_unchanged().await? {
+                return Ok(Outcome::Unchanged(control.plan().generation));
+            }
             let (place, staged) = control.stage_files(&name, files).await?;
-            control.swap(place, Some(staged)).await
+            control.swap(place, Some(staged), CATALOG).await
         };
         to_the_end(change).await
     }
@@ -226,6 +234,16 @@ fn remove(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
+}
+
+/// True if a folder has exactly these files.
+fn has_files(folder: &Path, files: &BundleFiles) -> bool {
+    // Harmless: a folder that cannot be read is written anew.
+    let count = fs::read_dir(folder).map_or(0, Iterator::count);
+    let is_there = |(name, bytes): &(String, Vec<u8>)| {
+        fs::read(folder.join(name)).is_ok_and(|known| known == *bytes)
+    };
+    count == files.len() && files.iter().all(is_there)
 }
 
 fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {

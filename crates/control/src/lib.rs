@@ -26,8 +26,8 @@ mod watched;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{Condition, Demand, Sent};
 pub use bundles::{Bundle, BundleFiles};
+pub use changes::{Condition, Demand, Sent};
 pub use config::{Report, json_schema, json_text};
 pub use history::HistoryEntry;
 pub use hubs::HubFailure;

@@ -24,7 +24,7 @@ pub const API_KEYS: &str = "/api-keys";
 pub struct CatalogSettings {
     pub listen: SocketAddr,
     /// The certificate of its socket.
-    pub tls: Option<Arc<tls::Server>>,
+    pub tls: Option<tls::Server>,
     pub users: HashMap<String, CatalogUser>,
     /// `iss` of its tokens.
     pub issuer: String,
@@ -38,12 +38,21 @@ pub struct CatalogSettings {
     pub endpoints: Option<Vec<HostRule>>,
     /// The issuers whose tokens lead to applications.
     pub issuers: Vec<String>,
+    /// Keys of applications that the configuration has, with their secrets.
+    pub written: HashMap<String, WrittenKey>,
     /// All plans, by name.
     pub plans: HashMap<String, Arc<NamedPlan>>,
     /// The map that the workers read; the same for all plans.
     pub live: Arc<Subscribers>,
     /// The keys that verify its tokens; the same for all plans.
     pub keys: Arc<OwnIssuerKeys>,
+}
+
+/// A key of an application that the configuration has.
+#[derive(Debug, Clone)]
+pub struct WrittenKey {
+    pub secret: HashedSecret,
+    pub sandbox: bool,
 }
 
 /// Somebody who manages the catalog.

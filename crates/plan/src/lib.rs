@@ -34,7 +34,7 @@ pub use admin::{Admin, AdminProof, AdminTls, AdminUser, AuditSink, Role, StatusL
 pub use carried_state::CarriedState;
 pub use catalog::{
     API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogAlgorithm, CatalogRole, CatalogSettings,
-    CatalogUser, HostRule,
+    CatalogUser, HostRule, WrittenKey,
 };
 pub use destination::Destination;
 pub use forward::{Forward, PathPiece, PathSent};

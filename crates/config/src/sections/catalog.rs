@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::decode::{keys, words};
-use crate::sections::ListenerTls;
+use crate::sections::StatusTls;
 use crate::values::{Address, FilePath, Map, Network, OneOrMore, Secret, Spanned, Timeout};
 
 keys! {
@@ -34,7 +34,7 @@ keys! {
         /// An address and a port, such as `127.0.0.1:9443`.
         address: Spanned<Address>,
         /// Its certificate; it has to have one on an address that others can reach.
-        tls: Option<Spanned<ListenerTls>>,
+        tls: Option<Spanned<StatusTls>>,
     }
 }
 
