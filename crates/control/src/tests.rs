@@ -492,8 +492,11 @@ async fn a_plan_is_shown_with_its_defaults() {
     expect![[r#"
         [
           {
+            "id": "31f4bc71",
             "url": "http://127.0.0.1:9",
             "weight": 1,
+            "configured_weight": 1,
+            "drain": false,
             "priority": 0,
             "addresses": [
               "127.0.0.1:9"
