@@ -61,6 +61,7 @@ async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer
     let asked = Asked {
         method: head.method,
         path: head.uri.path().to_owned(),
+        // Harmless: an absent query has no parameters.
         query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
         headers: head.headers,
         body,
@@ -108,6 +109,7 @@ fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
 }
 
 fn is_version(part: &str) -> bool {
+    // Harmless: what does not begin so is no version.
     let digits = part.strip_prefix('v').unwrap_or_default();
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
 }

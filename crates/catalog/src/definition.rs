@@ -23,7 +23,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OP
 /// Fills in what the reference fills in, and says everything that is wrong.
 pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> {
     let mut wrong = Vec::new();
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |key: &str| crate::objects::text(&dto, key).to_owned();
     let (name, version) = (text("name"), text("version"));
     if !is_name(&name) {
         wrong.push(format!(
@@ -55,6 +55,7 @@ pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> 
     let is_stream = kind.as_str().is_some_and(|kind| kind == "SSE" || kind == "WS");
     let default = if is_stream { "AsyncUnlimited" } else { "Unlimited" };
     let policies = members.entry("policies").or_insert_with(|| json!([default]));
+    // Harmless: what is no list is replaced below.
     let names = policies.as_array().cloned().unwrap_or_default();
     if names.is_empty() {
         *policies = json!([default]);
@@ -109,7 +110,7 @@ fn check_operations(
         wrong.push(format!("there are more than {OPERATIONS_MAX} operations"));
     }
     for operation in operations {
-        let text = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| crate::objects::text(operation, key);
         let (target, verb) = (text("target"), text("verb"));
         if !target.starts_with('/') && !is_stream || target.chars().any(char::is_control) {
             wrong.push(format!("the target {target:?} does not begin with /"));
@@ -163,6 +164,7 @@ fn check_url(url: &str, settings: &CatalogSettings) -> Result<(), &'static str> 
     }
     let host = host_of(authority);
     let Some(allow) = &settings.endpoints else { return Ok(()) };
+    // Harmless: a host that is a name has no address.
     let address: Option<IpAddr> = host.parse().ok();
     let is_allowed = allow.iter().any(|rule| rule.allows(host, address));
     is_allowed.then_some(()).ok_or("is not among `catalog.endpoints.allow`")
@@ -170,6 +172,7 @@ fn check_url(url: &str, settings: &CatalogSettings) -> Result<(), &'static str> 
 
 fn host_of(authority: &str) -> &str {
     if let Some(rest) = authority.strip_prefix('[') {
+        // Harmless: a split has a first part.
         return rest.split(']').next().unwrap_or_default();
     }
     authority.rsplit_once(':').map_or(authority, |(host, _)| host)
@@ -177,7 +180,7 @@ fn host_of(authority: &str) -> &str {
 
 /// The name of an API in the gateway's configuration.
 pub(crate) fn config_name(dto: &Value) -> String {
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| crate::objects::text(dto, key);
     format!("{} {}", text("name"), text("version"))
 }
 
@@ -270,6 +273,7 @@ fn route(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
     let urls = endpoints(members, "production_endpoints");
     let targets: Vec<String> = urls
         .iter()
+        // Harmless: the URLs were checked.
         .filter_map(|url| parts(url))
         .map(|(scheme, authority, _)| {
             let scheme = if scheme.ends_with('s') { "https" } else { "http" };
@@ -288,6 +292,7 @@ fn route(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
     match kind {
         "SSE" => policies.push(json!({ "sse": limited })),
         "WS" => policies.push(json!({ "websocket": limited })),
+        // Harmless: other types have no policy of their own.
         _ => {}
     }
     let route = json!({
@@ -303,9 +308,10 @@ fn route(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
 
 /// The OpenAPI document of an API: the imported one, or one made of its operations, with what the gateway reads.
 pub(crate) fn document(dto: &Value, imported: Option<&Value>) -> Value {
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| crate::objects::text(dto, key);
     let skeleton = || json!({ "openapi": "3.0.1", "info": {}, "paths": {} });
     let mut document = imported.cloned().unwrap_or_else(skeleton);
+    // Harmless: a document without paths has none to keep.
     let known = document.get("paths").cloned().unwrap_or_default();
     let Some(root) = document.as_object_mut() else { return skeleton() };
     root.insert("info".to_owned(), json!({ "title": text("name"), "version": text("version") }));
@@ -339,7 +345,7 @@ fn paths(dto: &Value, known: &Value) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let operations = dto.get("operations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for operation in operations {
-        let text = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| crate::objects::text(operation, key);
         let (target, verb) = (text("target"), text("verb").to_lowercase());
         let of_path = known.get(target);
         let skeleton = || json!({ "responses": { "200": { "description": "OK" } } });

@@ -28,6 +28,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
     match (&asked.method, path) {
         (&Method::GET, ["apis"]) => {
             // Whoever can reach the catalog may see what is published, as in the reference.
+            // Harmless: without a search all are found.
             let query = asked.parameter("query").unwrap_or_default();
             let mut all = catalog.shelf.all::<Api>();
             all.retain(|read| is_visible(&read.object) && publisher::matches(&read.object, query));
@@ -66,6 +67,7 @@ fn visible(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
 
 fn api_dto(catalog: &Catalog, api: &Api) -> Value {
     let tiers = api.plans().into_iter().map(|name| json!({ "tierName": name, "tierPlan": "FREE" }));
+    // Harmless: a catalog that goes has no listener to show.
     let listener = catalog.settings().ok().and_then(|settings| settings.gateway.clone());
     json!({
         "id": api.id,
@@ -111,7 +113,7 @@ fn owned(catalog: &Catalog, visitor: &Visitor, id: &str) -> Result<Read<Applicat
 /// Name, plan, description and attributes of an application, as a client writes them.
 fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Value), Refusal> {
     let dto = asked.json()?;
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| crate::objects::text(&dto, key);
     let name = text("name");
     let is_name = !name.trim().is_empty()
         && name.chars().count() <= 70
@@ -149,6 +151,7 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
     let visitor = catalog.visitor(asked, scopes).await?;
     match (&asked.method, rest) {
         (&Method::GET, []) => {
+            // Harmless: without a search all are found.
             let query = asked.parameter("query").unwrap_or_default().to_lowercase();
             let mut all = catalog.shelf.all::<Application>();
             all.retain(|read| {
@@ -228,6 +231,7 @@ async fn remove(catalog: &Catalog, read: &Read<Application>) -> Answer {
         }
     }
     let settings = catalog.settings()?;
+    // Harmless: keys without a time have the catalog's.
     let longest = application.keys.iter().filter_map(|key| key.lifetime).max().unwrap_or_default();
     let until = crate::now() / 1000 + longest.max(settings.lifetime_max().as_secs());
     let keys = application.keys.iter().map(|key| key.consumer_key.clone());
@@ -266,11 +270,13 @@ fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
 fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
     let number = match value {
         None | Some(Value::Null) => return Ok(None),
+        // Harmless: what is no number is refused below.
         Some(Value::String(text)) => text.parse::<i64>().ok(),
         Some(value) => value.as_i64(),
     };
     match number {
         Some(-1) => Ok(None),
+        // Harmless: the number is positive.
         Some(number) if (1..=SECONDS_MAX).contains(&number) => Ok(u64::try_from(number).ok()),
         Some(_) | None => {
             Err(Refusal::bad("a validity period is a number of seconds above 0, or -1"))
@@ -280,7 +286,7 @@ fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
 
 async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> Answer {
     let dto = asked.json()?;
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| crate::objects::text(&dto, key);
     let kind = KeyKind::read(text("keyType"))
         .ok_or_else(|| Refusal::bad("keyType is PRODUCTION or SANDBOX"))?;
     if read.object.keys.iter().any(|key| key.kind == kind) {
@@ -407,9 +413,9 @@ async fn api_key(
     match action {
         "generate" => {
             let lifetime = seconds(dto.get("validityPeriod"))?;
+            // Harmless: without properties nothing is bounded.
             let more = dto.get("additionalProperties").cloned().unwrap_or_default();
-            let text =
-                |key: &str| more.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let text = |key: &str| crate::objects::text(&more, key).to_owned();
             let settings = catalog.settings()?;
             let now = crate::now() / 1000;
             let mut claims = Object::default();
@@ -419,6 +425,7 @@ async fn api_key(
             say("azp", json!(read.object.id));
             say("keytype", json!(kind.word()));
             say("iat", json!(now));
+            // Harmless: the constant is positive.
             let until = lifetime.unwrap_or(u64::try_from(SECONDS_MAX).unwrap_or_default());
             say("exp", json!(now.saturating_add(until)));
             say("jti", json!(secrets::uuid()));
@@ -432,7 +439,7 @@ async fn api_key(
             ok(&json!({ "apikey": key, "validityTime": validity }))
         }
         "revoke" => {
-            let text = dto.get("apikey").and_then(Value::as_str).unwrap_or_default();
+            let text = crate::objects::text(&dto, "apikey");
             let token = catalog.read_token(text).filter(|(_, _, owner)| *owner == read.object.id);
             let (id, until, _) =
                 token.ok_or_else(|| Refusal::bad("That is no API key of the application"))?;
@@ -491,7 +498,7 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
         }
         (&Method::PUT, [id]) => {
             let (read, dto) = (find(id)?, asked.json()?);
-            let plan = dto.get("throttlingPolicy").and_then(Value::as_str).unwrap_or_default();
+            let plan = crate::objects::text(&dto, "throttlingPolicy");
             check_plan(&visible(catalog, &read.object.api)?.object, plan)?;
             let changed =
                 Subscription { plan: plan.to_owned(), ..Subscription::clone(&read.object) };
@@ -526,7 +533,7 @@ fn check_plan(api: &Api, plan: &str) -> Result<(), Refusal> {
 }
 
 async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer {
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| crate::objects::text(dto, key);
     let api = visible(catalog, text("apiId"))?;
     if api.object.state != ApiState::Published {
         let why = "An API that is deprecated or blocked takes no new subscriptions";

@@ -73,11 +73,13 @@ impl Asked {
 /// Parameters as a query or a form has them.
 pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
     let decoded =
+        // Harmless: a parameter that is no text means nothing here.
         |part: &[u8]| String::from_utf8_lossy(&kit::percent::decoded(part, true)).into_owned();
     let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
     let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
         Some(at) => {
             let (name, value) = part.split_at(at);
+            // Harmless: the value begins behind the sign.
             (decoded(name), decoded(value.get(1..).unwrap_or_default()))
         }
         None => (decoded(part), String::new()),
@@ -200,6 +202,7 @@ pub(crate) fn done() -> Answer {
 /// With the version of the object as its `ETag`.
 pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
     let mut response = answer?;
+    // Harmless: digits can stand in a header.
     if let Ok(value) = HeaderValue::from_str(&format!("\"{version}\"")) {
         response.headers_mut().insert(header::ETAG, value);
     }
@@ -223,6 +226,7 @@ pub(crate) fn list(asked: &Asked, all: Vec<Value>) -> Answer {
     let limit = number("limit").map_err(wrong)?.unwrap_or(PAGE).min(PAGE_MAX);
     let offset = number("offset").map_err(wrong)?.unwrap_or(0);
     let total = all.len();
+    // Harmless: the rest is on other pages, which the answer names.
     let page: Vec<Value> = all.into_iter().skip(offset).take(limit).collect();
     let at = |offset: usize| format!("{}?limit={limit}&offset={offset}", asked.path);
     let next = offset.saturating_add(limit);

@@ -182,6 +182,7 @@ impl Catalog {
         // As many as one change takes; the rest has time.
         let over = self.shelf.all::<T>().into_iter().filter(|read| is_over(&read.object));
         let mut batch = Batch::default();
+        // Harmless: the rest goes with the next turns.
         over.take(100).for_each(|read| batch.remove(&read));
         self.shelf.commit(batch).await
     }
@@ -227,6 +228,7 @@ impl Catalog {
                 .and_then(|read| self.shelf.get::<Api>(&read.object.api));
             let operations =
                 api.as_ref().and_then(|read| read.object.dto.get("operations")?.as_array());
+            // Harmless: an API without operations has no scopes.
             for operation in operations.into_iter().flatten() {
                 scopes.extend(objects::texts(operation.get("scopes")));
             }
@@ -269,8 +271,8 @@ impl Catalog {
     /// Puts the plans of administrators into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
         let plans = self.shelf.all::<Plan>();
+        // Harmless: a plan was checked before it was stored.
         let limits = plans.iter().filter_map(|read| {
-            // Harmless: a plan was checked before it was stored.
             Some((read.object.name.clone(), plans::limits(&read.object.dto).ok()?))
         });
         let plans: Map<String, Value> = limits.collect();
@@ -304,6 +306,7 @@ impl Catalog {
                 told(api.name(), self.bring_into_service(api).await);
             }
         }
+        // Harmless: without a folder there is no bundle.
         let known = self.control.bundles().await.unwrap_or_default();
         let ours = known.into_iter().filter(|bundle| bundle.name.starts_with("catalog-"));
         for bundle in ours.filter(|bundle| !wanted.contains(&bundle.name) && bundle.name != PLANS) {

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plan::CatalogSettings;
-use policies::subscription::{self, ApiNumber, KeyOwner, consumer_key};
+use policies::application_keys::consumer_key;
+use policies::subscription::{self, ApiNumber, KeyOwner};
 
 use crate::definition::config_name;
 use crate::objects::{Api, Application, GoneKey, KeyKind, Subscription, SubscriptionState};
@@ -38,11 +39,13 @@ impl Live {
 
     /// The subscriptions of an application.
     pub(crate) fn of_application(&self, id: &str) -> Vec<String> {
+        // Harmless: an application that is not there has none.
         self.lock().subscriptions.get(id).into_iter().flatten().cloned().collect()
     }
 
     /// The applications that have subscribed to an API.
     pub(crate) fn of_api(&self, id: &str) -> Vec<String> {
+        // Harmless: an API that is not there has none.
         self.lock().subscribers.get(id).into_iter().flatten().cloned().collect()
     }
 
@@ -112,6 +115,7 @@ impl Live {
                 true => known.keys.insert(id.to_owned(), kept.clone()),
                 false => known.keys.remove(id),
             };
+            // Harmless: an application without keys lost none.
             for gone in before.into_iter().flatten().filter(|key| !kept.contains(key)) {
                 changes.push((consumer_key(&gone), gone_owner(&gone, shelf)));
                 known.owners.remove(&gone);
@@ -144,6 +148,7 @@ fn made(
     settings: &CatalogSettings,
 ) -> subscription::Application {
     let plan = settings.plans.get(&application.plan).cloned();
+    // Harmless: an application without subscriptions has none.
     let ids = known.subscriptions.get(&application.id).into_iter().flatten();
     // Harmless: a subscription to an API that is gone leads nowhere, and one on a plan that is gone is as blocked.
     let all = ids.filter_map(|id| {

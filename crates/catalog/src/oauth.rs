@@ -112,6 +112,7 @@ impl Catalog {
             let why = "The client may not use this grant type";
             return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unauthorized_client", why));
         }
+        // Harmless: a request without a scope asks for none.
         let scope = field("scope").unwrap_or_default();
         match grant {
             "client_credentials" => {
@@ -121,6 +122,7 @@ impl Catalog {
             }
             "password" => {
                 let (name, password) =
+                    // Harmless: an empty name is nobody's.
                     (field("username").unwrap_or_default(), field("password").unwrap_or_default());
                 if !self.is_password(name, password, asked.client).await? {
                     return Err(invalid_grant("The user name or the password is wrong"));
@@ -128,6 +130,7 @@ impl Catalog {
                 let issued = self.grant(&asker, Some(name), scope)?;
                 self.with_refresh(&asker, &issued).await
             }
+            // Harmless: an empty token is refused.
             _ => self.refresh(&asker, field("refresh_token").unwrap_or_default(), scope).await,
         }
     }
@@ -212,6 +215,7 @@ impl Catalog {
             Asker::Portal(client) => {
                 let subject = user.unwrap_or(&client.object.owner);
                 let roles =
+                    // Harmless: who is no user any more has no roles.
                     settings.user(subject).map(|user| user.roles.clone()).unwrap_or_default();
                 let granted = wanted.filter(|scope| crate::rights::may_have(&roles, scope));
                 let scope = granted.collect::<Vec<_>>().join(" ");
@@ -369,6 +373,7 @@ impl Catalog {
             form.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
         };
         let asker = self.authenticated(asked, field).await?;
+        // Harmless: an empty token is none.
         let text = field("token").unwrap_or_default();
         if let Some(family) = text.split_once('.').and_then(|(id, _)| self.shelf.get::<Family>(id))
         {
@@ -399,6 +404,7 @@ impl Catalog {
     pub(crate) fn read_token(&self, text: &str) -> Option<(String, u64, String)> {
         // Harmless: what is no token of ours is none.
         let token = Token::parse(text.as_bytes()).ok()?;
+        // Harmless: without settings no token is ours.
         let settings = self.settings().ok()?;
         if !settings.keys.is_ours(&token) {
             return None;
@@ -430,7 +436,7 @@ impl Catalog {
     pub(crate) async fn register(&self, asked: &Asked) -> Answer {
         let user = self.basic_user(asked).await?;
         let wish = asked.json()?;
-        let text = |key: &str| wish.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| crate::objects::text(&wish, key).to_owned();
         let name = text("clientName");
         if name.is_empty() || name.chars().count() > 200 {
             return Err(Refusal::bad("clientName has 1 to 200 characters"));
@@ -486,6 +492,7 @@ async fn is_of(hash: &HashedSecret, secret: &str) -> bool {
         return hash.is_of(secret.as_bytes());
     }
     let (hash, secret) = (hash.clone(), secret.to_owned());
+    // Harmless: a check that did not end finds no right secret.
     kit::task::beside(move || hash.is_of(secret.as_bytes())).await.unwrap_or_default()
 }
 

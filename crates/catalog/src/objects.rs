@@ -264,7 +264,7 @@ impl Object for Plan {
 
 impl Api {
     pub(crate) fn text(&self, key: &str) -> &str {
-        self.dto.get(key).and_then(Value::as_str).unwrap_or_default()
+        text(&self.dto, key)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -300,8 +300,7 @@ impl Api {
 
 /// The path at which an API answers, version included.
 pub(crate) fn context(dto: &Value) -> String {
-    let text = |key: &str| dto.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (context, version) = (text("context").trim_end_matches('/'), text("version"));
+    let (context, version) = (text(dto, "context").trim_end_matches('/'), text(dto, "version"));
     let context = match context.starts_with('/') {
         true => context.to_owned(),
         false => format!("/{context}"),
@@ -310,6 +309,12 @@ pub(crate) fn context(dto: &Value) -> String {
         true => context.replace("{version}", version),
         false => format!("{context}/{version}"),
     }
+}
+
+/// The text of a member; empty where there is none.
+pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
+    // Harmless: who needs a text refuses an empty one.
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The texts of a list.

@@ -9,15 +9,18 @@ use crate::http::{Asked, Refusal};
 
 /// The parts of a form, by name.
 pub(crate) fn read(asked: &Asked) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
+    // Harmless: an absent type is refused.
     let kind = asked.header("content-type").unwrap_or_default().as_bytes();
     let wrong = |why: &str| Refusal::bad(format!("The form cannot be read: {why}"));
     let form = Multipart::read(kind, &asked.body).map_err(wrong)?;
     let mut parts = Vec::new();
     for part in form.parts() {
+        // Harmless: a part without the line is refused.
         let line = part.line(&asked.body, "content-disposition").unwrap_or_default();
         let name =
             once(&line, "name").map_err(wrong)?.ok_or_else(|| wrong("a part has no name"))?;
         let content = part.content(&asked.body).map_err(wrong)?;
+        // Harmless: a name that is no text is not looked for.
         parts.push((String::from_utf8_lossy(&name).into_owned(), content.into_owned()));
     }
     Ok(parts)

@@ -76,6 +76,7 @@ fn names(catalog: &Catalog, level: PlanLevel) -> Vec<String> {
 
 fn shown(catalog: &Catalog, name: &str, word: &str) -> Value {
     let settings = catalog.settings();
+    // Harmless: a catalog that goes has no limits to show.
     let limits = settings.ok().and_then(|settings| {
         let plan = settings.plans.get(name)?;
         plan.limits().requests.first().copied()
@@ -184,6 +185,7 @@ async fn one(
 fn is_used(catalog: &Catalog, name: &str) -> bool {
     let of_operations = |api: &Api| {
         let operations = api.dto.get("operations").and_then(Value::as_array);
+        // Harmless: an API without operations uses no plan for them.
         operations
             .into_iter()
             .flatten()
@@ -210,7 +212,7 @@ fn whole(plan: &Plan) -> Value {
 
 /// The name of a plan whose limits can be used.
 fn checked(catalog: &Catalog, dto: &Value) -> Result<String, Refusal> {
-    let name = dto.get("policyName").and_then(Value::as_str).unwrap_or_default();
+    let name = crate::objects::text(dto, "policyName");
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 60 || !name.chars().all(good) {
         return Err(Refusal::bad(
@@ -242,7 +244,7 @@ fn checked(catalog: &Catalog, dto: &Value) -> Result<String, Refusal> {
 /// Limits of the reference as a plan of the configuration.
 pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     let default = dto.get("defaultLimit").ok_or("defaultLimit is missing")?;
-    let kind = default.get("type").and_then(Value::as_str).unwrap_or_default();
+    let kind = crate::objects::text(default, "type");
     let (member, count) = match kind {
         "REQUESTCOUNTLIMIT" => ("requestCount", "requestCount"),
         "BANDWIDTHLIMIT" => ("bandwidth", "dataAmount"),
@@ -261,7 +263,7 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     };
     let amount = number(limit.get(count), count)?;
     let unit_time = number(limit.get("unitTime"), "unitTime")?;
-    let unit = limit.get("timeUnit").and_then(Value::as_str).unwrap_or_default();
+    let unit = crate::objects::text(limit, "timeUnit");
     let seconds = unit_time.checked_mul(seconds_of(unit)?).ok_or("unitTime is too long")?;
     let mut plan = Map::new();
     plan.insert("per".to_owned(), json!(format!("{seconds}s")));

@@ -26,6 +26,7 @@ impl Catalog {
     pub(crate) async fn visitor(&self, asked: &Asked, scopes: &[&str]) -> Result<Visitor, Refusal> {
         let settings = self.settings()?;
         let roles =
+            // Harmless: who is no user any more has no roles.
             |name: &str| settings.user(name).map(|user| user.roles.clone()).unwrap_or_default();
         if oauth::basic(asked).is_some() {
             let name = self.basic_user(asked).await?;
@@ -46,8 +47,10 @@ impl Catalog {
             return Err(refused());
         }
         let claims = token.claims().ok_or_else(refused)?;
+        // Harmless: an absent claim fits nothing.
         let claim = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
         let now = kit::clock::wall().as_secs();
+        // Harmless: a token without an end is over.
         let until = claims.get("exp").and_then(Value::as_u64).unwrap_or_default();
         let is_current = until > now && claim("iss") == settings.issuer;
         let is_revoked = self.shelf.get::<Revoked>(claim("jti")).is_some();

@@ -25,6 +25,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
     match (method, path) {
         (&Method::GET, ["apis"]) => {
             catalog.visitor(asked, &VIEW).await?;
+            // Harmless: without a search all are found.
             list(asked, found(catalog, asked.parameter("query").unwrap_or_default()))
         }
         (&Method::POST, ["apis"]) => create(catalog, asked, asked.json()?, None).await,
@@ -61,6 +62,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             catalog.visitor(asked, &VIEW).await?;
             let read = api(catalog, id)?;
             let deployed = read.object.deployed().map(|one| one.deployments.clone());
+            // Harmless: what is not deployed has no deployments.
             list(asked, deployed.unwrap_or_default())
         }
         (_, ["subscriptions", rest @ ..]) => subscriptions(catalog, asked, rest).await,
@@ -196,6 +198,7 @@ async fn import(catalog: &Catalog, asked: &Asked) -> Answer {
             .ok_or_else(|| Refusal::bad("additionalProperties has to be a JSON object"))?,
         None => json!({}),
     };
+    // Harmless: what a document does not say has to be in the properties.
     let info = document.get("info").cloned().unwrap_or_default();
     if let Some(members) = dto.as_object_mut() {
         for (theirs, ours) in [("title", "name"), ("version", "version")] {
@@ -271,6 +274,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
         (&Method::GET, []) => {
             catalog.visitor(asked, &VIEW).await?;
             let read = api(catalog, id)?;
+            // Harmless: without a search all are found.
             let wanted = asked.parameter("query").unwrap_or_default();
             let shown = |revision: &&Revision| match wanted {
                 "deployed:true" => !revision.deployments.is_empty(),
@@ -289,7 +293,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
                 ));
             }
             let text = if asked.body.is_empty() { json!({}) } else { asked.json()? };
-            let description = text.get("description").and_then(Value::as_str).unwrap_or_default();
+            let description = crate::objects::text(&text, "description");
             catalog.check_bundle(&read.object).await?;
             let mut changed = Api::clone(&read.object);
             changed.revision_last += 1;
@@ -387,7 +391,9 @@ fn lifecycle(api: &Api) -> Value {
         let target = target.word();
         let name = format!(
             "{}{}",
+            // Harmless: a word of ours has letters.
             target.get(..1).unwrap_or_default(),
+            // Harmless: the same.
             target.get(1..).unwrap_or_default().to_lowercase()
         );
         json!({ "event": action, "targetState": name })
@@ -395,7 +401,9 @@ fn lifecycle(api: &Api) -> Value {
     let word = api.state.word();
     let name = format!(
         "{}{}",
+        // Harmless: the same.
         word.get(..1).unwrap_or_default(),
+        // Harmless: the same.
         word.get(1..).unwrap_or_default().to_lowercase()
     );
     json!({ "state": name, "checkItems": [], "availableTransitions": transitions.collect::<Vec<_>>() })

@@ -37,6 +37,7 @@ pub(crate) struct Busy;
 /// An identifier in the form of a UUID: unique, not secret.
 pub(crate) fn uuid() -> String {
     let hex = format!("{:032x}", fastrand::u128(..));
+    // Harmless: the text has 32 digits.
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
     // RFC 9562: version 4, variant 10.
     let (version, variant) = (part(13, 16), part(17, 20));
@@ -76,6 +77,7 @@ pub(crate) async fn hash(secret: &str) -> Result<String, Refusal> {
         // Harmless: the caller says that nothing was made.
         hashed.map(|hash| hash.to_string()).ok()
     });
+    // Harmless: what was not hashed is told.
     hashed.await.flatten().ok_or_else(|| Refusal::internal("a secret cannot be hashed"))
 }
 
@@ -103,6 +105,7 @@ impl Secrets {
         let checked = kit::task::beside(move || {
             HashedSecret::read(&kept).is_ok_and(|kept| kept.is_of(tried.as_bytes()))
         });
+        // Harmless: a check that did not end finds no right secret.
         let is_right = checked.await.unwrap_or_default();
         if is_right {
             let mut known = self.lock();

@@ -186,6 +186,7 @@ impl Shelf {
         self.commits.fetch_add(1, Ordering::AcqRel);
         for (at, kind, id, object) in batch.effects {
             let rows = kinds.entry(kind).or_default();
+            // Harmless: there is a version for each change.
             let version = versions.get(at).copied().unwrap_or_default();
             // A later change of the same row may have been read already.
             let is_newer = rows.get(&id).is_none_or(|known| known.version < version);

@@ -187,9 +187,11 @@ fn user(
 
 fn host_rule(rule: &Spanned<String>, report: &mut Report) -> Option<HostRule> {
     let text = rule.value.to_ascii_lowercase();
+    // Harmless: what is no network may be an address.
     if let Ok(network) = text.parse() {
         return Some(HostRule::Network(network));
     }
+    // Harmless: what is no address may be a host.
     if let Ok(address) = text.parse::<std::net::IpAddr>() {
         return Some(HostRule::Network(address.into()));
     }

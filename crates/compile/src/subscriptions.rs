@@ -7,6 +7,7 @@ use config::{
     Application, Config, KeyUse, LimitPlan, Policy, Report, Spanned, SubscriptionCheck,
     SubscriptionState, ready_plans,
 };
+use policies::application_keys::{application_name, consumer_key};
 use policies::quota::Quota;
 use policies::subscription::{
     self, ApiNumber, Burst, KeyOwner, NamedPlan, PlanCounts, PlanLimits, SubscriberMaps,
@@ -89,7 +90,7 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
         let subscriptions = made.subscriptions(keys, config, &offers, report);
         let owned = Arc::new(subscription::Application::new(&name.value, plan, subscriptions));
         let owner = |sandbox| KeyOwner { application: owned.clone(), sandbox, gone: false };
-        owners.push((subscription::application_name(&name.value), Some(owner(false))));
+        owners.push((application_name(&name.value), Some(owner(false))));
         for key in &keys.keys.0 {
             let text = &key.value.consumer_key;
             if text.value.is_empty() || text.value.len() > KEY_BYTES_MAX {
@@ -101,7 +102,7 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
                 report.error(text.at, what, "give each application keys of its own");
             }
             let sandbox = key.value.kind == KeyUse::Sandbox;
-            owners.push((subscription::consumer_key(&text.value), Some(owner(sandbox))));
+            owners.push((consumer_key(&text.value), Some(owner(sandbox))));
         }
     }
     written.change(owners);
@@ -114,6 +115,7 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
 fn offers(config: &Config) -> HashMap<&str, &SubscriptionCheck> {
     let routes = config.routes.iter();
     let checks = routes.flat_map(|(name, route)| {
+        // Harmless: no other policy offers anything.
         route.value.policies.iter().filter_map(|policy| match &policy.value {
             Policy::SubscriptionCheck(keys) => {
                 let api = keys.api.as_ref().map_or(&name.value, |api| &api.value);

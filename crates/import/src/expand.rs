@@ -157,10 +157,7 @@ impl<'a> Expansion<'a> {
         if let Some(places) = places.as_ref().filter(|_| secured) {
             policies.extend(self.key_type(places, sandbox.as_deref()));
         }
-        let (limit, tier) = match self.options.subscription {
-            true => (None, self.noted_tier(&levels)),
-            false => (self.tier(&levels, &operation.spot), None),
-        };
+        let (limit, tier) = self.limit_or_tier(&levels, operation);
         policies.extend(limit);
         let endpoint = places.map(|places| places.endpoint);
         let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
@@ -209,6 +206,18 @@ impl<'a> Expansion<'a> {
             tier,
         };
         self.made.routes.push(made);
+    }
+
+    /// The limit of an operation's tier, or the tier itself where subscriptions count by it.
+    fn limit_or_tier(
+        &mut self,
+        levels: &Levels<'a>,
+        operation: &Operation,
+    ) -> (Option<Json>, Option<NotedTier>) {
+        match self.options.subscription {
+            true => (None, self.noted_tier(levels)),
+            false => (self.tier(levels, &operation.spot), None),
+        }
     }
 
     /// Adds routes for undescribed requests: other methods, `OPTIONS` and other paths.

@@ -2,8 +2,8 @@
 
 use policy::{Claims, Identity, IdentityScheme};
 
+use crate::application_keys::application_name;
 use crate::credentials::{Holder, sha256};
-use crate::subscription::application_name;
 
 /// The identity of the owner of a secret.
 pub(crate) fn holder(holder: Holder, scheme: IdentityScheme) -> Identity {

@@ -26,7 +26,8 @@ use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked
 use crate::credential_check::CredentialCheck;
 use crate::verdict_cache::{VerdictCache, next_number};
 
-pub use claims::{ClaimRequirement, Subscription};
+pub use crate::listed_api::Subscription;
+pub use claims::ClaimRequirement;
 pub use introspect::Introspection;
 pub use issuer::{Issuer, IssuerClient, Keys, OwnIssuerKeys};
 pub use published::{KEYS_BYTES_MAX, KnownKeys, Location, PublishedKeys};

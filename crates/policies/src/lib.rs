@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api_key;
+pub mod application_keys;
 pub mod as_it_came;
 pub mod authenticate;
 pub mod authorize;
@@ -25,6 +26,7 @@ pub mod ip_filter;
 pub mod jwt;
 pub mod key;
 pub mod key_type;
+pub mod listed_api;
 pub mod mutual_tls;
 pub mod openapi;
 pub mod permits;

@@ -21,7 +21,6 @@ pub use counts::PlanCounts;
 pub use plan::{Burst, NamedPlan, PlanLimits, WINDOWS_MAX};
 pub use subscribers::{
     ApiNumber, Application, KeyOwner, Subscribers, Subscription, SubscriptionState,
-    application_name, consumer_key,
 };
 
 use crate::key::KeySource;
@@ -49,9 +48,9 @@ pub struct SubscriptionSettings {
 #[derive(Debug)]
 pub struct ListedApi {
     /// By its context, which has the version.
-    pub by_context: Option<crate::jwt::Subscription>,
+    pub by_context: Option<crate::listed_api::Subscription>,
     /// By its name, where the token or the API has no context.
-    pub by_name: crate::jwt::Subscription,
+    pub by_name: crate::listed_api::Subscription,
 }
 
 impl ListedApi {
@@ -227,6 +226,7 @@ impl Check {
                 limits,
                 codes: (900_804, 900_807),
             }),
+            // Harmless: both are there, or neither.
             application.zip(application_limits.as_ref()).map(|((digest, _), limits)| Charge {
                 key: *digest,
                 limits,
@@ -250,6 +250,7 @@ impl Check {
             let (digest, plan) = (client.digest, plan.name.clone());
             ex.subscription = Some(Box::new(Subscribed { digest, plan, events }));
         }
+        // Harmless: a level without a plan has no charge.
         let measured = || charges.iter().flatten().filter(|charge| charge.limits.counts_bytes());
         let keys = || Measured(measured().map(|charge| charge.key).collect());
         Ok(measured().next().is_some().then(keys))

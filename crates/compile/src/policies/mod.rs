@@ -121,7 +121,7 @@ pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> 
         Policy::Soap(keys) => soap_row(keys),
         Policy::SoapRest(_) => soap_rest_row(),
         Policy::Sse(keys) => sse_row(keys),
-        Policy::SubscriptionCheck(keys) => subscription_row(keys),
+        Policy::SubscriptionCheck(keys) => subscription::row(keys),
         Policy::Transform(keys) => transform_row(keys, parameters),
         Policy::WebSocket(keys) => websocket_row(keys),
         Policy::XpathRoute(keys) => xpath_route_row(keys),
@@ -464,23 +464,6 @@ fn sse_row(keys: &config::Sse) -> Facts<'_> {
         answers: false,
         asks_identity: keys.plans || keys.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
         counts: counts(keys.by.as_ref().map(|by| &by.value)),
-        tells_operations: false,
-        replies_differ: false,
-        writes: WrittenLines::These(Vec::new()),
-        removes: Vec::new(),
-        secrets: Vec::new(),
-        upstreams: NamedUpstreams::These(Vec::new()),
-        diverts: Diverts::Never,
-        xml: None,
-    }
-}
-
-fn subscription_row(keys: &config::SubscriptionCheck) -> Facts<'_> {
-    Facts {
-        access: Access::Guards,
-        answers: false,
-        asks_identity: keys.required,
-        counts: CountedRequests::Nothing,
         tells_operations: false,
         replies_differ: false,
         writes: WrittenLines::These(Vec::new()),

@@ -4,7 +4,7 @@ use ::policies::jwt::Subscription;
 use ::policies::subscription::{self, ApiNumber, ListedApi, OwnPlan, SubscriptionSettings};
 use config::{At, Policy, Report, SubscriptionCheck};
 
-use super::Access;
+use super::{Access, Facts};
 use crate::policy::RouteScope;
 
 /// The plan of requests without a subscription, where an API offers it.
@@ -76,4 +76,9 @@ fn is_told(place: &RouteScope<'_, '_>) -> bool {
 pub(super) fn is_below(place: &RouteScope<'_, '_>) -> bool {
     let mut below = place.of.policies.iter().skip(place.at);
     below.any(|policy| matches!(policy.value, Policy::SubscriptionCheck(_)))
+}
+
+/// The facts of the policy.
+pub(crate) fn row(keys: &SubscriptionCheck) -> Facts<'_> {
+    Facts { access: Access::Guards, asks_identity: keys.required, ..super::nothing() }
 }

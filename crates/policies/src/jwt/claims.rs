@@ -8,8 +8,9 @@ use super::JwtSettings;
 use super::issuer::{Issuer, Keys};
 use super::permitted::Permitted;
 use super::refusal::Refusal;
+use crate::application_keys::consumer_key;
 use crate::identity::identity;
-use crate::subscription::consumer_key;
+use crate::listed_api::Subscription;
 
 /// The value that a claim has to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +19,6 @@ pub enum ClaimRequirement {
     Present,
     /// One of these; of a list, one of its items.
     OneOf(Vec<String>),
-}
-
-/// The API as `subscribedAPIs` names it; what is absent may be anything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subscription {
-    pub name: Option<String>,
-    pub context: Option<String>,
-    pub version: Option<String>,
 }
 
 /// A token whose claims are good.
@@ -266,19 +259,6 @@ fn application(claims: &Members<'_>, issuer: &Issuer) -> Option<ApplicationKey> 
     let claim = issuer.application_claim.as_deref()?;
     // Harmless: a claim that is not a text leads nowhere.
     value_at(claims, claim)?.as_str().filter(|key| !key.is_empty()).map(consumer_key)
-}
-
-impl Subscription {
-    /// True if an item of `subscribedAPIs` is of this API.
-    pub(crate) fn is_of(&self, one: &Value) -> bool {
-        let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("");
-        let is = |name: &str, wanted: &Option<String>| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| text(name).trim_matches('/') == wanted.trim_matches('/'))
-        };
-        is("name", &self.name) && is("context", &self.context) && is("version", &self.version)
-    }
 }
 
 /// The plan of the token's subscription to the API.

@@ -21,6 +21,7 @@ impl Permitted {
     /// None: the key may be used anywhere.
     pub(crate) fn of(claims: &Members<'_>) -> Result<Option<Permitted>, Refusal> {
         let list = |name: &str| {
+            // Harmless: an absent list bounds nothing.
             let text = claims.get(name).and_then(Value::as_str).unwrap_or_default();
             text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned)
         };
@@ -43,6 +44,7 @@ impl Permitted {
     }
 
     fn is_referrer(&self, head: &RequestHead) -> bool {
+        // Harmless: without a referrer none is permitted.
         let sent = head.headers.get("referer").unwrap_or_default();
         // Harmless: what is no text is no referrer that is permitted.
         let sent = std::str::from_utf8(sent).unwrap_or_default();
@@ -59,6 +61,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*').filter(|part| !part.is_empty()) {
         let Some(at) = left.find(part) else { return false };
+        // Harmless: the part was found there.
         left = left.get(at + part.len()..).unwrap_or_default();
     }
     left.ends_with(last)

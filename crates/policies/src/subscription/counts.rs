@@ -96,8 +96,10 @@ impl PlanCounts {
 
     fn take_at(&self, charges: &Charges<'_>, now: u64) -> Result<Passed, OverPlan> {
         let mut guards = self.lock(charges);
+        // Harmless: a level without a plan has no charge.
         for charge in charges.iter().flatten() {
             let used = guards.shard(charge.key).and_then(|shard| shard.get(&charge.key));
+            // Harmless: a key that is not there has used nothing.
             let used = used.cloned().unwrap_or_default();
             if let Some(wait) = used.wait(charge.limits, now) {
                 return Err(OverPlan { code: charge.codes.0, wait });
@@ -107,6 +109,7 @@ impl PlanCounts {
             }
         }
         let mut first_over = false;
+        // Harmless: the same.
         for charge in charges.iter().flatten().filter(|charge| !charge.limits.is_unlimited()) {
             let Some(shard) = guards.shard(charge.key) else { continue };
             if shard.len() >= SHARD_KEYS_MAX && !shard.contains_key(&charge.key) {
@@ -134,12 +137,14 @@ impl PlanCounts {
     /// Locks the shards of all charges, in their order, so that two who do so never wait for one another.
     fn lock(&self, charges: &Charges<'_>) -> Guards<'_> {
         let mut at = [usize::MAX; CHARGES_MAX];
+        // Harmless: there are as many places as charges.
         for (at, charge) in at.iter_mut().zip(charges) {
             *at = charge.as_ref().map_or(usize::MAX, |charge| shard_of(charge.key));
         }
         at.sort_unstable();
         let mut before = usize::MAX;
         let mut guards = [const { None }; CHARGES_MAX];
+        // Harmless: the same.
         for (guard, at) in guards.iter_mut().zip(at) {
             if at == before {
                 continue;
@@ -159,6 +164,7 @@ struct Guards<'c>([Option<(usize, MutexGuard<'c, Shard>)>; CHARGES_MAX]);
 
 impl Guards<'_> {
     fn shard(&mut self, key: u64) -> Option<&mut Shard> {
+        // Harmless: a place without a lock has no shard.
         let found = self.0.iter_mut().flatten().find(|(at, _)| *at == shard_of(key));
         found.map(|(_, shard)| &mut **shard)
     }
@@ -236,6 +242,7 @@ impl KeyUse {
             self.windows = windows.into();
         }
         let mut first_over = false;
+        // Harmless: there is a window for each, by the lines above.
         for (quota, used) in limits.requests.iter().zip(&mut self.windows) {
             if used.ends <= now {
                 let ends = now.saturating_add(nanoseconds(quota));

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use policy::ApplicationKey;
 
 use super::plan::NamedPlan;
-use crate::credentials::sha256;
+use crate::application_keys::digest;
 
 /// All applications that a credential may lead to.
 pub struct Subscribers {
@@ -98,24 +98,6 @@ impl ApiNumber {
     }
 }
 
-/// What a consumer key leads to.
-pub fn consumer_key(text: &str) -> ApplicationKey {
-    ApplicationKey(digest("consumer key", text))
-}
-
-/// What the name of an application leads to, for credentials that are given to it by name.
-pub fn application_name(name: &str) -> ApplicationKey {
-    ApplicationKey(digest("application", name))
-}
-
-fn digest(kind: &str, text: &str) -> [u8; 16] {
-    let whole = sha256(&[kind.as_bytes(), b":", text.as_bytes()].concat());
-    let mut half = [0; 16];
-    // Harmless: the first half of the hash tells them apart.
-    half.iter_mut().zip(whole).for_each(|(half, byte)| *half = byte);
-    half
-}
-
 fn number(digest: &[u8; 16]) -> u64 {
     digest.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
 }
@@ -152,6 +134,7 @@ impl Subscribers {
 
     /// Gives keys to owners, or takes them away. Whoever reads meanwhile sees each key as it was before or as it is now.
     pub fn change(&self, changes: impl IntoIterator<Item = (ApplicationKey, Option<KeyOwner>)>) {
+        // Harmless: the lock is held to the end.
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_shard: HashMap<usize, Vec<(ApplicationKey, Option<KeyOwner>)>> = HashMap::new();
         for (key, owner) in changes {
@@ -181,6 +164,7 @@ impl fmt::Debug for Subscribers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::application_keys::{application_name, consumer_key};
     use crate::subscription::plan::PlanLimits;
 
     fn owner(name: &str, apis: &[&str]) -> KeyOwner {

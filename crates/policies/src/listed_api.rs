@@ -1,0 +1,25 @@
+//! An API as tokens name it that list their subscriptions.
+
+use serde_json::Value;
+
+/// The API as `subscribedAPIs` names it; what is absent may be anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subscription {
+    pub name: Option<String>,
+    pub context: Option<String>,
+    pub version: Option<String>,
+}
+
+impl Subscription {
+    /// True if an item of `subscribedAPIs` is of this API.
+    pub(crate) fn is_of(&self, one: &Value) -> bool {
+        // Harmless: an absent name is none.
+        let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("");
+        let is = |name: &str, wanted: &Option<String>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| text(name).trim_matches('/') == wanted.trim_matches('/'))
+        };
+        is("name", &self.name) && is("context", &self.context) && is("version", &self.version)
+    }
+}
