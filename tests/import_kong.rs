@@ -320,8 +320,95 @@ plugins: [{ name: prometheus, tags: [one] }, { name: acme, tags: [other] }]
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
     }
     assert!(!run.stdout.contains("b.test"), "{}", run.stdout);
+    let vault = r#"
+_format_version: "3.0"
+services: [{ name: a, host: a.test, routes: [{ name: r, paths: [/a], plugins: [{ name: key-auth }] }] }]
+consumers:
+  - { username: c, keyauth_credentials: [{ key: "{vault://env/my-key}" }] }
+  - { username: d, keyauth_credentials: [{ key: "{vault://aws/other}" }] }
+"#;
+    let run = imported(&[("a.yaml", vault)], &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stdout.contains("c: \"${MY_KEY}\""), "{}", run.stdout);
+    assert!(!run.stdout.contains("vault"), "{}", run.stdout);
+    assert!(
+        run.stderr.contains("`key`: values of this vault have no counterpart"),
+        "{}",
+        run.stderr
+    );
     let bad = services.replace("DECK_HOST", "HOME");
     let run = imported(&[("a.yaml", &bad)], &[]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(run.stderr.contains("decK reads variables that begin with `DECK_`"), "{}", run.stderr);
+}
+
+/// The steps of the SOAP/XML plugins, whose definitions stand in the file.
+#[test]
+fn soap_plugins_become_policies() {
+    let origin = Origin::echo();
+    let text = format!(
+        r#"
+_format_version: "3.0"
+services:
+  - name: calculator
+    url: {}
+    routes:
+      - name: scen
+        paths: [/scen]
+        plugins:
+          - name: soap-xml-request-handling
+            config:
+              VerboseRequest: true
+              xsltTransformBefore: |
+                <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+                  <xsl:template match="@*|node()"><xsl:copy><xsl:apply-templates select="@*|node()"/></xsl:copy></xsl:template>
+                  <xsl:template match="old"><n xmlns="urn:n"><xsl:value-of select="."/></n></xsl:template>
+                </xsl:stylesheet>
+              xsdApiSchema: |
+                <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:n" elementFormDefault="qualified">
+                  <xs:element name="n" type="xs:int"/>
+                </xs:schema>
+          - name: soap-xml-response-handling
+            config: {{ VerboseResponse: true, ignoreProcessIfServiceHttpError: true }}
+"#,
+        origin.url()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kong.yaml");
+    std::fs::write(&file, text).unwrap();
+    let into = folder.path().join("made");
+    let arguments = [
+        "import",
+        "kong",
+        file.to_str().unwrap(),
+        "--into",
+        into.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let run = tidegate(&arguments);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let read = |name: &str| std::fs::read_to_string(into.join(name)).unwrap();
+    let files = ["definition.xsl", "definition-2.xsd"].map(|name| (name, read(name)));
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let gateway = Gateway::start_beside(read("tidegate.yaml"), &files);
+    let post = |value: &str| {
+        let body = format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><old>{value}</old></s:Body></s:Envelope>"
+        );
+        let length = body.len();
+        gateway.wire().ask(format!(
+            "POST /scen HTTP/1.1\r\nHost: h\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let good = post("5");
+    assert_eq!(good.status(), 200, "{}", good.text());
+    assert!(good.text().contains("<n xmlns=\"urn:n\">5</n>"), "{}", good.text());
+    let bad = post("five");
+    assert_eq!(bad.status(), 500);
+    assert!(
+        bad.text().contains("<faultstring>Request - XSD validation failed</faultstring>"),
+        "{}",
+        bad.text()
+    );
 }

@@ -84,6 +84,7 @@ mod ip_filter;
 mod jwt;
 mod jwt_keys;
 mod kafka;
+mod kong_features;
 mod leaving;
 mod many_complaints;
 mod memory;

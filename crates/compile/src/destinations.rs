@@ -80,7 +80,8 @@ pub(crate) fn end<'c>(
     let hub = hub
         .as_ref()
         .map(|name| hubs.end(name, &route.value, report).map(UnresolvedDestination::Hub));
-    let reply = respond.as_ref().map(|respond| self::reply(respond, &route.value, report));
+    let whole = respond.as_ref().filter(|respond| respond.value.trigger.is_none());
+    let reply = whole.map(|respond| self::reply(respond, &route.value, report));
     let reply = reply.map(|reply| reply.map(UnresolvedDestination::Respond));
     let mut ends = [forward, flow, hub, reply].into_iter().flatten();
     match (ends.next(), ends.next()) {
@@ -113,7 +114,10 @@ fn written(route: &Route) -> Vec<(&'static str, At)> {
         ("upstream", route.upstream.as_ref().map(|end| end.at)),
         ("flow", route.flow.as_ref().map(|end| end.at)),
         ("hub", route.hub.as_ref().map(|end| end.at)),
-        ("respond", route.respond.as_ref().map(|end| end.at)),
+        (
+            "respond",
+            route.respond.as_ref().filter(|end| end.value.trigger.is_none()).map(|end| end.at),
+        ),
     ];
     // Harmless: only what is written is asked for.
     ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect()
@@ -284,6 +288,15 @@ fn split(
     split
 }
 
+/// The policy for a fixed reply that only some requests get, with its place.
+pub(crate) fn triggered(route: &Route, report: &mut Report) -> Option<(At, plan::Policy)> {
+    let respond = route.respond.as_ref()?;
+    let trigger = respond.value.trigger.as_ref()?;
+    let name = names::header(&trigger.value, trigger.at, report)?;
+    let reply = reply(respond, route, report)?;
+    Some((respond.at, plan::triggered(name, reply)))
+}
+
 fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Option<FixedReply> {
     let without_effect = [
         ("strip_prefix", route.strip_prefix.as_ref().map(|key| key.at)),
@@ -292,12 +305,12 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
         ("host", Some(route.host.at).filter(|at| *at != At::NOWHERE)),
     ];
     for (key, at) in without_effect {
-        if let Some(at) = at {
+        if let Some(at) = at.filter(|_| respond.value.trigger.is_none()) {
             let what = format!("`{key}` has no effect on a fixed reply");
             report.warn(at, what, "remove it");
         }
     }
-    let Respond { status, body, headers } = &respond.value;
+    let Respond { status, body, headers, .. } = &respond.value;
     let status = status.get_u16();
     if !body.value.is_empty() && matches!(status, 204 | 205 | 304) {
         let what = format!("a reply with status {status} has no body");

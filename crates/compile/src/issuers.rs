@@ -92,12 +92,13 @@ fn issuer(
     }
     let read: Option<Vec<String>> = keys.keys.0.iter().map(|file| key_text(file, report)).collect();
     let read = read?;
+    let algorithms = algorithms(keys, report);
     let fixed = match (&keys.secret, read.is_empty()) {
         (Some(secret), _) => Some(shared_secret(secret, report)?),
         (None, true) => None,
         (None, false) => Some(key_set(&keys.keys.0, &read, report)?),
     };
-    let algorithms = algorithms(keys, report);
+
     let location = location(keys, report);
     let published = match &location {
         Some((url, location)) => {

@@ -41,6 +41,7 @@ pub(crate) struct Draft<'c> {
     /// Nothing where that was complained about.
     end: Option<UnresolvedDestination<'c>>,
     body_bytes_max: Option<u64>,
+    length_required: bool,
     streams: Streams,
 }
 
@@ -140,6 +141,7 @@ fn route(
         errors: draft.errors,
         secrets: std::mem::take(&mut draft.secrets),
         body_bytes_max: draft.body_bytes_max,
+        length_required: draft.length_required,
         streams: draft.streams,
         metrics: telemetry.route(&draft.name.value),
         operations: operations(draft, telemetry),
@@ -170,6 +172,7 @@ fn stand_in() -> Arc<plan::Route> {
         errors: Errors::Problem,
         secrets: Box::default(),
         body_bytes_max: None,
+        length_required: false,
         streams: Streams::USUAL,
         metrics: Telemetry::new(1).route(""),
         operations: Box::default(),
@@ -254,13 +257,18 @@ fn draft<'c>(
         slots: &mut slots,
         at: 0,
     };
-    let places = policies.iter().map(|item| report.sources().place(item.at).into()).collect();
+    let mut places: Vec<Box<str>> =
+        policies.iter().map(|item| report.sources().place(item.at).into()).collect();
     let build = |(at, item)| {
         place.at = at;
         let built = policies::build(item, &mut place, report);
         policies::openapi::seen_below(built, &route.value, at)
     };
-    let policies = policies.iter().enumerate().map(build).collect();
+    let mut policies: Vec<Policy> = policies.iter().enumerate().map(build).collect();
+    if let Some((at, policy)) = destinations::triggered(&route.value, report) {
+        places.push(report.sources().place(at).into());
+        policies.push(policy);
+    }
     let streams = streams::of(&name.value, &route.value, &diversions, config, builder);
     Draft {
         name,
@@ -276,6 +284,7 @@ fn draft<'c>(
         secrets: secrets(&route.value),
         end: destinations::end(name, route, &paths, named, report),
         body_bytes_max: limits.body_bytes_max.map(|size| size.0),
+        length_required: limits.length_required,
         streams,
     }
 }

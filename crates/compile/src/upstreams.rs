@@ -175,12 +175,17 @@ fn balance(balance: &Balance) -> settled::Balance {
         Balance::RoundRobin => settled::Balance::RoundRobin,
         Balance::LeastRequests => settled::Balance::LeastRequests,
         Balance::Failover => settled::Balance::Failover,
-        Balance::Hash(by) => settled::Balance::Hash(match by {
-            HashBy::Client => HashKey::Client,
-            HashBy::Path => HashKey::Path,
-            HashBy::Header(name) => HashKey::Header(name.clone()),
-            HashBy::Cookie(name) => HashKey::Cookie(name.clone()),
-        }),
+        Balance::Hash(keys) => {
+            let key = |by: &HashBy| match by {
+                HashBy::Client => HashKey::Client,
+                HashBy::Consumer => HashKey::Subject,
+                HashBy::Path => HashKey::Path,
+                HashBy::Header(name) => HashKey::Header(name.clone()),
+                HashBy::Cookie(name) => HashKey::Cookie(name.clone()),
+                HashBy::Query(name) => HashKey::Query(name.clone()),
+            };
+            settled::Balance::Hash(keys.iter().map(key).collect())
+        }
     }
 }
 

@@ -454,10 +454,17 @@ fn balance(balance: &Balance) -> String {
         Balance::RoundRobin => "round_robin".to_owned(),
         Balance::LeastRequests => "least_requests".to_owned(),
         Balance::Failover => "failover".to_owned(),
-        Balance::Hash(HashKey::Client) => "hash by client".to_owned(),
-        Balance::Hash(HashKey::Path) => "hash by path".to_owned(),
-        Balance::Hash(HashKey::Header(name)) => format!("hash by header {name}"),
-        Balance::Hash(HashKey::Cookie(name)) => format!("hash by cookie {name}"),
+        Balance::Hash(keys) => {
+            let key = |key: &HashKey| match key {
+                HashKey::Client => "client".to_owned(),
+                HashKey::Subject => "consumer".to_owned(),
+                HashKey::Path => "path".to_owned(),
+                HashKey::Header(name) => format!("header {name}"),
+                HashKey::Cookie(name) => format!("cookie {name}"),
+                HashKey::Query(name) => format!("query {name}"),
+            };
+            format!("hash by {}", keys.iter().map(key).collect::<Vec<_>>().join(", else "))
+        }
     }
 }
 

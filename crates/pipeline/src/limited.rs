@@ -6,8 +6,14 @@ use fault::{Fault, Kind};
 use message::{Body, Fill, Request, Source, Trailers};
 use plan::Route;
 
-/// Refuses a body whose announced length is too large, and counts one without a length as it passes.
+/// Refuses a body whose announced length is too large, and counts one without a length as it passes, or refuses it if the route wants one.
 pub(crate) fn limit(route: &Route, request: &mut Request) -> Result<(), Fault> {
+    if route.length_required && request.body.remaining().is_none() {
+        let detail = "Send the body with a Content-Length.";
+        let fault =
+            Fault::with_detail(Kind::RequestInvalid, "the body does not say its length", detail);
+        return Err(fault.with_status(411));
+    }
     let Some(max) = route.body_bytes_max else { return Ok(()) };
     match request.body.remaining() {
         Some(n) if n > max => Err(too_large(max)),

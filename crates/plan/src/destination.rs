@@ -110,6 +110,7 @@ mod tests {
             errors: Errors::Problem,
             secrets: Box::default(),
             body_bytes_max: None,
+            length_required: false,
             streams: crate::Streams::USUAL,
             metrics: Telemetry::new(1).route(""),
             operations: Box::default(),

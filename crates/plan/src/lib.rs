@@ -46,7 +46,7 @@ pub use matcher::{HostPattern, Matcher, PathWant, ValueCondition};
 pub use path_regex::{PathRegex, RegexError, ValueRegex};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
-pub use respond::{FilledReply, FixedReply, NoDestination};
+pub use respond::{FilledReply, FixedReply, NoDestination, triggered};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use schedule::{Beginning, ClockReading, Due, Schedule, ScheduleControl, Timing};
 pub use streams::{IDLE_MAX, OnReload, Streams};

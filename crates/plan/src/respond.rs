@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, Request, RequestHead};
-use policy::{Answer, Answerer, Escape, Exchange, Explanation, Template};
+use policy::{
+    Answer, Answerer, Escape, Exchange, Explanation, Flow, OnHead, Onward, Policy, Step, Template,
+};
 use serde_json::{Value, json};
 
 /// A reply that needs no upstream.
@@ -61,6 +63,31 @@ impl Answerer for NoDestination {
 
     fn view(&self) -> Value {
         Value::Null
+    }
+}
+
+/// A fixed reply for requests with a header or a query parameter of a name.
+struct TriggeredReply {
+    name: String,
+    reply: FixedReply,
+}
+
+/// The policy that gives a fixed reply to requests with a header or a query parameter of this name.
+pub fn triggered(name: String, reply: FixedReply) -> Policy {
+    let step = TriggeredReply { name, reply };
+    Policy { name: "respond", request: Some(Step::Head(Box::new(step))), response: None }
+}
+
+impl OnHead<RequestHead> for TriggeredReply {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        // Harmless: a request may have no query.
+        let mut pairs = crate::path::query_pairs(head.query().unwrap_or_default());
+        let is_there = head.headers.contains(&self.name)
+            || pairs.any(|(name, _)| name.eq_ignore_ascii_case(self.name.as_bytes()));
+        match is_there {
+            true => Ok(Onward::Turn(self.reply.reply(ex, head)?)),
+            false => Ok(Onward::Next),
+        }
     }
 }
 

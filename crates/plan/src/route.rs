@@ -28,6 +28,8 @@ pub struct Route {
     pub secrets: Box<[String]>,
     /// A request body larger than this is 413; at once if its length is announced.
     pub body_bytes_max: Option<u64>,
+    /// A body has to say its length.
+    pub length_required: bool,
     pub streams: Streams,
     pub metrics: Arc<RouteMetrics>,
     /// The operations of the service that policies tell apart; the last is for all unknown ones.

@@ -8,6 +8,8 @@
 mod directives;
 mod entry;
 mod flight;
+mod kong;
+mod record;
 mod request;
 mod step;
 mod store;
@@ -15,10 +17,9 @@ mod store;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fault::Fault;
 use kit::clock::{self, Instant};
-use message::{Body, Fill, Headers, Reply, ReplyHead, RequestHead};
+use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{
     BodyTransform, Conditions, Decision, Exchange, Flow, OnCall, OnStreamed, Onward, Policy,
     RouteOverride, Slot, Slots, Step,
@@ -31,6 +32,7 @@ pub use store::Store;
 use directives::Directives;
 use entry::{CachedReply, Times};
 use flight::{FlightRole, Follower, Leader};
+use record::{CachedBody, Record};
 use request::{Bypass, keyed_lines};
 
 /// Settings beside the sizes, which are the store's.
@@ -42,6 +44,14 @@ pub struct CacheSettings {
     pub ttl: Option<Duration>,
     /// The statuses that this holds for.
     pub ttl_statuses: Box<[u16]>,
+    /// Content types of replies that are kept, in lower case; all where there are none.
+    pub types: Box<[String]>,
+    /// The query parameters that tell replies apart; none: all.
+    pub query: Option<Box<[String]>>,
+    /// Directives of requests and replies count as absent.
+    pub ignores_directives: bool,
+    /// Replies tell of the cache as Kong's do.
+    pub tells_as_kong: bool,
     /// Requests with a `Cookie` are treated like all others.
     pub ignores_cookies: bool,
     /// The time for which a stale reply may stand in for a failing upstream.
@@ -130,16 +140,33 @@ enum LookupOutcome {
 impl OnCall<RequestHead> for LookupStep {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         match self.0.look(ex, head) {
-            LookupOutcome::Decided(flow) => Decision::Ready(flow),
+            LookupOutcome::Decided(flow) => Decision::Ready(flow.map(|onward| self.0.told(onward))),
             LookupOutcome::Wait(key, asked, follower) => Decision::Waits(Box::pin(async move {
                 follower.landed().await;
-                Ok(self.0.after(ex, head, key, &asked))
+                Ok(self.0.told(self.0.after(ex, head, key, &asked)))
             })),
         }
     }
 }
 
 impl Cache {
+    /// A reply of the cache's own, with what it tells in the right words.
+    fn told(&self, mut onward: Onward) -> Onward {
+        if let Onward::Turn(reply) = &mut onward
+            && self.settings.tells_as_kong
+        {
+            kong::tell(&mut reply.head.headers);
+        }
+        onward
+    }
+
+    fn directives(&self, headers: &Headers) -> Directives {
+        match self.settings.ignores_directives {
+            true => Directives::default(),
+            false => Directives::of_request(headers),
+        }
+    }
+
     fn look(&self, ex: &mut Exchange, head: &mut RequestHead) -> LookupOutcome {
         let is_get = match head.method() {
             b"GET" => true,
@@ -147,7 +174,7 @@ impl Cache {
             b"OPTIONS" | b"TRACE" => return LookupOutcome::Decided(Ok(Onward::Next)),
             _ => {
                 let lines = keyed_lines(&head.headers);
-                let (key, url) = (self.key(ex, head, &lines), Cache::url(ex, head).into());
+                let (key, url) = (self.key(ex, head, &lines), self.url(ex, head).into());
                 let (host, lines) = (head.host().into(), lines.into());
                 let pending = Pending::Unsafe { key, url, host, lines };
                 self.slot.put(ex, pending);
@@ -159,7 +186,7 @@ impl Cache {
             self.slot.put(ex, Pending::Bypass(bypass));
             return LookupOutcome::Decided(Ok(Onward::Next));
         }
-        let asked = Directives::of_request(&head.headers);
+        let asked = self.directives(&head.headers);
         let insists = match () {
             () if asked.no_store => Some(Bypass::NoStore),
             () if head.headers.contains("range") => Some(Bypass::Range),
@@ -202,9 +229,13 @@ impl Cache {
     }
 
     /// The front of a key: what the client asked for.
-    fn url(ex: &Exchange, head: &RequestHead) -> Vec<u8> {
+    fn url(&self, ex: &Exchange, head: &RequestHead) -> Vec<u8> {
         let scheme = ex.caller.scheme.name().as_bytes();
-        let mut url = [scheme, b" ", head.host(), b" ", head.target()].concat();
+        let target = match &self.settings.query {
+            Some(names) => kong::target_with(head.target(), names),
+            None => head.target().into(),
+        };
+        let mut url = [scheme, b" ", head.host(), b" ", &target].concat();
         if let Some(path) = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref()) {
             url.extend_from_slice(b" sent ");
             url.extend_from_slice(path);
@@ -215,7 +246,7 @@ impl Cache {
     /// Scheme, host and target as they are sent on, which is what a URL is, and behind them what makes it another at the upstream:
     /// how the path was written, where policies above this one send the request, and the lines that tell of another URL.
     fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
-        let mut key = Cache::url(ex, head);
+        let mut key = self.url(ex, head);
         let (divert, target) = route_override(ex);
         if let Some(upstream) = divert.and_then(|at| self.settings.diversions.get(at)) {
             key.extend_from_slice(b" to ");
@@ -310,22 +341,38 @@ impl OnStreamed<ReplyHead> for StoreStep {
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(pending) = self.0.slot.remove(ex) else { return Ok(None) };
+        let transform = self.0.passed(ex, head, pending);
+        if self.0.settings.tells_as_kong {
+            kong::tell(&mut head.headers);
+        }
+        Ok(transform)
+    }
+}
+
+impl Cache {
+    /// What becomes of a reply that passes.
+    fn passed(
+        &self,
+        ex: &mut Exchange,
+        head: &mut ReplyHead,
+        pending: Pending,
+    ) -> Option<Box<dyn BodyTransform>> {
         match pending {
             Pending::Unsafe { key, url, host, lines } => {
                 if (200..400).contains(&head.status) {
-                    self.0.store.remove(&key);
-                    self.0.invalidate(&url, &host, &lines, head);
+                    self.store.remove(&key);
+                    self.invalidate(&url, &host, &lines, head);
                 }
                 head.headers.add_known("Cache-Status", b"tidegate; fwd=method");
-                Ok(None)
+                None
             }
             Pending::Bypass(bypass) => {
                 let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.word().as_bytes()];
                 // Harmless: the parts are the program's own, so they can stand in a line.
                 let _written = head.headers.add_joined("Cache-Status", &said);
-                Ok(None)
+                None
             }
-            Pending::Get(asked) => Ok(self.0.replied(ex, head, *asked)),
+            Pending::Get(asked) => self.replied(ex, head, *asked),
         }
     }
 }
@@ -390,7 +437,10 @@ impl Cache {
             }
         }
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
-        let times = Times::of(&head.headers, self.ttl(head.status), asked.at, now);
+        let times = match self.settings.ignores_directives {
+            true => Times::told(self.ttl(head.status), now),
+            false => Times::of(&head.headers, self.ttl(head.status), asked.at, now),
+        };
         let is_authorized = is_authorized(ex, &asked.headers);
         let hindrance = self.hindrance(ex, head, is_authorized, &times);
         let unseen = &self.settings.unseen;
@@ -443,8 +493,21 @@ impl Cache {
         match () {
             () if ex.fault.is_some() => Some("fault"),
             () if announced.is_some_and(|n| n > bytes_max) => Some("too-large"),
+            () if !self.takes_type(&head.headers) => Some("type"),
             () => entry::hindrance(head, is_authorized, times),
         }
+    }
+
+    /// True for the content types that are kept.
+    fn takes_type(&self, headers: &Headers) -> bool {
+        // Harmless: a reply without a type is of none.
+        let written = headers.get("content-type").unwrap_or_default();
+        let kind = message::media_type(written).to_ascii_lowercase();
+        let is_it = |wanted: &String| match wanted.strip_suffix("/*") {
+            Some(front) => kind.strip_prefix(front.as_bytes()).is_some_and(|r| r.starts_with(b"/")),
+            None => *kind == *wanted.as_bytes(),
+        };
+        self.settings.types.is_empty() || self.settings.types.iter().any(is_it)
     }
 
     /// The time for which a reply of this status is fresh that says nothing about it.
@@ -468,6 +531,9 @@ impl Cache {
         }
         let ttl = self.ttl(stale.status());
         let mut fresh = stale.freshened(&head.headers, ttl, asked.at, now);
+        if self.settings.ignores_directives {
+            fresh.set_times(Times::told(ttl, now));
+        }
         let is_known = fresh.vary_by(&asked.headers, &self.settings.unseen);
         let fresh = Arc::new(fresh);
         let stays = is_known && fresh.may_stay(is_authorized(ex, &asked.headers));
@@ -505,69 +571,5 @@ impl CachedReply {
         let reply = self.told(asked.condition.as_deref(), how, now);
         *head = reply.0;
         Box::new(CachedBody { bytes: reply.1 })
-    }
-}
-
-/// A kept body instead of the one that came.
-struct CachedBody {
-    bytes: Bytes,
-}
-
-impl BodyTransform for CachedBody {
-    fn on_bytes(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        Ok(Fill::More)
-    }
-
-    fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        out.extend_from_slice(&std::mem::take(&mut self.bytes));
-        Ok(())
-    }
-
-    fn remaining(&self, _inner: Option<u64>) -> Option<u64> {
-        Some(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
-    }
-}
-
-/// Keeps a copy of a body that passes.
-struct Record {
-    entry: CachedReply,
-    key: Box<[u8]>,
-    /// Nothing once it is too large.
-    bytes: Option<Vec<u8>>,
-    bytes_max: usize,
-    store: Arc<Store>,
-    /// Those who wait are told once the body is whole, or is not going to be kept.
-    leader: Option<Leader>,
-}
-
-impl BodyTransform for Record {
-    fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        out.extend_from_slice(bytes);
-        self.bytes = self.bytes.take().filter(|kept| kept.len() + bytes.len() <= self.bytes_max);
-        match &mut self.bytes {
-            Some(kept) => {
-                kept.extend_from_slice(bytes);
-                self.leader.iter().for_each(Leader::moved);
-            }
-            None => {
-                if let Some(leader) = self.leader.take() {
-                    leader.release();
-                }
-            }
-        }
-        Ok(Fill::More)
-    }
-
-    fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Some(bytes) = self.bytes.take() {
-            let entry = self.entry.with_body(bytes.into());
-            self.store.insert(&self.key, Arc::new(entry));
-        }
-        self.leader = None;
-        Ok(())
-    }
-
-    fn remaining(&self, inner: Option<u64>) -> Option<u64> {
-        inner
     }
 }

@@ -15,12 +15,19 @@ pub struct Networks {
     pub deny: Vec<IpNet>,
 }
 
+struct IpFilter {
+    networks: Networks,
+    status: u16,
+    message: Option<Box<str>>,
+}
+
 /// The reference system's code for a client that is blocked.
 const CODE: u32 = 900_805;
 
-/// The policy for these networks.
-pub fn policy(networks: Networks) -> Policy {
-    Policy { name: "ip_filter", request: Some(Step::Head(Box::new(networks))), response: None }
+/// The policy for these networks, with the status and the text for those that are refused.
+pub fn policy(networks: Networks, status: u16, message: Option<&str>) -> Policy {
+    let filter = IpFilter { networks, status, message: message.map(Into::into) };
+    Policy { name: "ip_filter", request: Some(Step::Head(Box::new(filter))), response: None }
 }
 
 impl Networks {
@@ -30,15 +37,21 @@ impl Networks {
     }
 }
 
-impl OnHead<RequestHead> for Networks {
+impl OnHead<RequestHead> for IpFilter {
     fn on_head(&self, ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
         // An IPv4 client of a socket for both is the same client.
         let client = ex.client.to_canonical();
-        match self.let_pass(client) {
+        match self.networks.let_pass(client) {
             true => Ok(Onward::Next),
             false => {
                 let cause = format!("{client} is not let in");
-                Err(Fault::new(Kind::Refused, cause).with_code(CODE))
+                let fault = Fault::new(Kind::Refused, cause).with_code(CODE);
+                let fault =
+                    Fault { detail: self.message.clone().or(fault.detail.clone()), ..fault };
+                Err(match self.status == Kind::Refused.status() {
+                    true => fault,
+                    false => fault.with_status(self.status),
+                })
             }
         }
     }

@@ -16,6 +16,8 @@ pub struct Call<'a> {
     pub worker: usize,
     /// The client that the call is for: balancing by client uses it.
     pub client: IpAddr,
+    /// The subject, as a number: balancing by consumer uses it.
+    pub subject: Option<u64>,
     /// The exchange that the call belongs to, if any.
     pub id: Option<&'a RequestId>,
     /// The deadline of the whole call, the reply's body included. None: only its pauses are bounded, not its length.
@@ -84,6 +86,7 @@ impl Call<'_> {
         Call {
             worker: caller.worker,
             client: caller.peer.ip(),
+            subject: None,
             id: None,
             deadline,
             alarm: kit::alarm::take(),
@@ -100,6 +103,7 @@ impl Exchange {
         Call {
             worker: self.caller.worker,
             client: self.client,
+            subject: self.identity.as_ref().map(|identity| identity.number()),
             id: Some(&self.id),
             deadline: self.grpc.as_ref().and_then(|call| call.deadline),
             alarm: self.alarm.clone(),
@@ -112,6 +116,7 @@ impl Exchange {
     /// A call beside the exchange's own. There may be several at once.
     pub fn call_beside(&self, deadline: Option<Instant>) -> Call<'_> {
         let call = Call::apart(&self.caller, deadline, &self.totals);
-        Call { client: self.client, id: Some(&self.id), ..call }
+        let subject = self.identity.as_ref().map(|identity| identity.number());
+        Call { client: self.client, subject, id: Some(&self.id), ..call }
     }
 }

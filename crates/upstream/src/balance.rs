@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kit::percent;
 use message::RequestHead;
 
 use crate::roster::{Place, Roster};
@@ -32,7 +33,8 @@ impl Roster {
         tried: &[Arc<Target>],
     ) -> Option<Rc<Place>> {
         if let [only] = self.places.as_slice() {
-            return only.target.is_available().then(|| only.clone());
+            let weighs = self.share(0).is_some_and(|(weight, _)| weight > 0);
+            return (weighs && only.target.is_available()).then(|| only.clone());
         }
         let target = |at: usize| self.places.get(at).map(|place| &place.target);
         let was_tried = |target: &Arc<Target>| tried.iter().any(|tried| Arc::ptr_eq(tried, target));
@@ -61,7 +63,9 @@ impl Roster {
         may: impl Fn(&usize) -> bool,
     ) -> Option<usize> {
         self.set.priorities().find_map(|places| {
-            let mut candidates = places.filter(&may);
+            // A target without a weight takes no new requests.
+            let weighs = |at: &usize| self.share(*at).is_some_and(|(weight, _)| weight > 0);
+            let mut candidates = places.filter(&may).filter(weighs);
             match (balance, key) {
                 (Balance::Failover, _) => candidates.next(),
                 (Balance::LeastRequests, _) => self.least_busy(candidates),
@@ -126,18 +130,34 @@ impl Roster {
 
 impl Upstream {
     /// The hash of a request's key, if this upstream balances by hash and the request has the key.
-    pub(crate) fn hash_key(&self, head: &RequestHead, client: IpAddr) -> Option<u64> {
-        let Balance::Hash(key) = &self.settings.balance else { return None };
-        match key {
+    pub(crate) fn hash_key(
+        &self,
+        head: &RequestHead,
+        client: IpAddr,
+        subject: Option<u64>,
+    ) -> Option<u64> {
+        let Balance::Hash(keys) = &self.settings.balance else { return None };
+        keys.iter().find_map(|key| match key {
             HashKey::Client => match client {
                 IpAddr::V4(ip) => Some(hash(&[&ip.octets()])),
                 IpAddr::V6(ip) => Some(hash(&[&ip.octets()])),
             },
+            HashKey::Subject => subject,
             HashKey::Path => Some(hash(&[head.path()])),
             HashKey::Header(name) => head.headers.get(name).map(|value| hash(&[value])),
             HashKey::Cookie(name) => cookie(head, name).map(|value| hash(&[value])),
-        }
+            HashKey::Query(name) => parameter(head, name).map(|value| hash(&[&value])),
+        })
     }
+}
+
+/// The first value of a query parameter, without escapes.
+fn parameter(head: &RequestHead, name: &str) -> Option<Vec<u8>> {
+    let pairs = head.query()?.split(|byte| *byte == b'&');
+    pairs.map(|pair| pair.split(|byte| *byte == b'=')).find_map(|mut pair| {
+        let is_it = *percent::decoded(pair.next()?, true) == *name.as_bytes();
+        is_it.then(|| percent::decoded(pair.next().unwrap_or_default(), true).into_owned())
+    })
 }
 
 fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {

@@ -135,6 +135,7 @@ impl Copy {
             let mut call = Call {
                 worker: tally.worker,
                 client,
+                subject: None,
                 id: None,
                 deadline: clock::now().checked_add(TIME_MAX),
                 alarm: kit::alarm::take(),

@@ -185,7 +185,7 @@ impl Upstream {
         began: Instant,
     ) -> Attempts<'a> {
         let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
-        let key = self.hash_key(&request.head, call.client);
+        let key = self.hash_key(&request.head, call.client, call.subject);
         let copy = match retry.attempts > 0 && !retry.on.calls.is_empty() {
             true => replay_buffer::keep(&mut request.body, retry.body_bytes_max),
             false => None,

@@ -173,16 +173,19 @@ pub enum Balance {
     LeastRequests,
     /// The first available target in the configured order.
     Failover,
-    /// The same key goes to the same target as long as that is healthy; losing one target moves only its keys.
-    Hash(HashKey),
+    /// The same key goes to the same target as long as that is healthy; losing one target moves only its keys. The first key that a
+    /// request has counts.
+    Hash(Box<[HashKey]>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashKey {
     Client,
+    Subject,
     Path,
     Header(String),
     Cookie(String),
+    Query(String),
 }
 
 /// The `Host` header for the upstream.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{At, Cache, CacheCookies, Decode as _, Policy, Report};
+use config::{At, Cache, CacheControl, CacheCookies, CacheHeaders, Decode as _, Policy, Report};
 use policies::cache::{self, CacheSettings, Store};
 
 use crate::listeners::{bytes, count};
@@ -15,6 +15,8 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
+    let at = place.of.policies.get(place.at).map_or(At::NOWHERE, |policy| policy.at);
+    complain_of_no_ttl(keys, at, report);
     let entry_bytes_max = bytes(keys.entry_bytes_max);
     let below = place.at + 1;
     let unseen = client_lines::unseen(place.of, below);
@@ -34,6 +36,10 @@ pub(crate) fn build(
         // A reply without freshness of its own is not shared if the upstream may have been told who asks.
         ttl: keys.ttl.filter(|_| client_lines::teller(place.of, below).is_none()),
         ttl_statuses: ttl_statuses(keys, report),
+        types: keys.types.0.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
+        query: keys.query.as_ref().map(|names| names.as_slice().into()),
+        ignores_directives: keys.cache_control == CacheControl::Ignore,
+        tells_as_kong: keys.headers == CacheHeaders::Kong,
         ignores_cookies: keys.cookies == CacheCookies::Ignore,
         stale_if_error: keys.stale_if_error,
         wait: match above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
@@ -45,6 +51,14 @@ pub(crate) fn build(
         diversions: place.diversions.as_slice().into(),
     };
     cache::policy(settings, store, place.slots)
+}
+
+/// Without a time of the operator's nothing would be kept.
+fn complain_of_no_ttl(keys: &Cache, at: At, report: &mut Report) {
+    if keys.cache_control == CacheControl::Ignore && keys.ttl.is_none() {
+        let what = "`cache_control: ignore` keeps replies for `ttl`, and there is none";
+        report.error(at, what, "write `ttl: 10s` beside it, or leave it out");
+    }
 }
 
 fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {

@@ -11,5 +11,6 @@ pub(crate) fn build(keys: &IpRules, at: At, intact: bool, report: &mut Report) -
     let list = |networks: &[config::Spanned<config::Network>]| {
         networks.iter().map(|network| network.value.0).collect()
     };
-    ip_filter::policy(Networks { allow: list(&keys.allow), deny: list(&keys.deny) })
+    let networks = Networks { allow: list(&keys.allow), deny: list(&keys.deny) };
+    ip_filter::policy(networks, keys.status.get_u16(), keys.message.as_deref())
 }

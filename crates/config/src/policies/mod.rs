@@ -35,7 +35,7 @@ pub use api_key::ApiKey;
 pub use authenticate::{Authenticate, CredentialKind, WithoutCredential};
 pub use authorize::{Authorize, GroupRules};
 pub use basic::Basic;
-pub use cache::{Cache, CacheCookies};
+pub use cache::{Cache, CacheControl, CacheCookies, CacheHeaders};
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
 pub use cors::Cors;

@@ -156,6 +156,9 @@ keys! {
         /// streams through.
         // Bodies are never held unless a policy asks, so an upload of any length is no harm by itself.
         body_bytes_max: Option<Size>,
+        /// Whether a request body has to say its length; 411 if it does not.
+        // Most servers take a body of unknown length.
+        length_required: bool = false,
     }
 }
 
@@ -206,6 +209,9 @@ keys! {
         body: Spanned<String> = Spanned::unwritten(String::new()),
         /// Its headers, with the same placeholders; the length is added.
         headers: Map<Spanned<String>> = Map::default(),
+        /// The name of a header or query parameter: only requests that have it get the reply, all others go on to the route's `upstream`,
+        /// `flow` or `hub`. The policies run first.
+        trigger: Option<Spanned<String>>,
     }
 }
 

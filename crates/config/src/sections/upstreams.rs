@@ -84,14 +84,14 @@ pub struct Target {
 }
 
 /// At most what keeps the sum of all weights a small number.
-type Weight = Between<1, 65_535>;
+type Weight = Between<0, 65_535>;
 
 keys! {
     /// A target with its weight.
     pub(crate) struct WeightedTarget {
         /// The address of the target: `http://HOST:PORT` or `https://HOST:PORT`.
         url: Spanned<TargetAddress>,
-        /// Its share of requests, relative to the others' weights.
+        /// Its share of requests, relative to the others' weights; 0 takes no new ones.
         weight: Weight = const { Between::new(1) },
     }
 }
@@ -105,8 +105,8 @@ pub enum Balance {
     LeastRequests,
     /// The first that is available, in the order written.
     Failover,
-    /// The same target for the same key, as far as targets stay.
-    Hash(HashBy),
+    /// The same target for the same key, as far as targets stay. The first key that a request has counts.
+    Hash(Vec<HashBy>),
 }
 
 keys! {
@@ -120,8 +120,10 @@ keys! {
 keys! {
     /// The key of the hash.
     pub(crate) struct HashKeys {
-        /// `client`, `path`, `header:NAME` or `cookie:NAME`.
+        /// `client`, `consumer` (the subject), `path`, `header:NAME`, `cookie:NAME` or `query:NAME`.
         by: HashBy = HashBy::Client,
+        /// The same for requests without that; without it they take targets in turn.
+        otherwise as "else": Option<HashBy>,
     }
 }
 
@@ -322,13 +324,16 @@ impl Balance {
 impl Decode for Balance {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         if let Value::Map(_) = &node.value {
-            return HashBalance::decode(node, decoder).map(|balance| Self::Hash(balance.hash.by));
+            return HashBalance::decode(node, decoder).map(|balance| {
+                let HashKeys { by, otherwise } = balance.hash;
+                Self::Hash(std::iter::once(by).chain(otherwise).collect())
+            });
         }
         match decoder.word(node, Self::WORDS)? {
             "round_robin" => Some(Self::RoundRobin),
             "least_requests" => Some(Self::LeastRequests),
             "failover" => Some(Self::Failover),
-            _ => Some(Self::Hash(HashBy::Client)),
+            _ => Some(Self::Hash(vec![HashBy::Client])),
         }
     }
 
@@ -337,7 +342,11 @@ impl Decode for Balance {
             Self::RoundRobin => "round_robin".into(),
             Self::LeastRequests => "least_requests".into(),
             Self::Failover => "failover".into(),
-            Self::Hash(by) => HashBalance { hash: HashKeys { by: by.clone() } }.encode(),
+            Self::Hash(keys) => {
+                let by = keys.first().cloned().unwrap_or(HashBy::Client);
+                let otherwise = keys.get(1).cloned();
+                HashBalance { hash: HashKeys { by, otherwise } }.encode()
+            }
         }
     }
 

@@ -23,12 +23,16 @@ words! {
 pub enum HashBy {
     /// The client's address.
     Client,
+    /// The subject.
+    Consumer,
     /// The path.
     Path,
     /// The value of a header.
     Header(String),
     /// The value of a cookie.
     Cookie(String),
+    /// The value of a query parameter.
+    Query(String),
 }
 
 /// The failures that make a second attempt worth it, or suspend a target.
@@ -74,12 +78,15 @@ pub enum ValueMatch {
 
 impl Decode for HashBy {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `client`, `path`, `header:NAME` or `cookie:NAME`";
+        let help =
+            "write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`";
         decoder.parse(node, "what to hash", help, |text| match text.split_once(':') {
             None if text == "client" => Ok(Self::Client),
+            None if text == "consumer" => Ok(Self::Consumer),
             None if text == "path" => Ok(Self::Path),
             Some(("header", name)) if is_token(name) => Ok(Self::Header(name.to_ascii_lowercase())),
             Some(("cookie", name)) if is_token(name) => Ok(Self::Cookie(name.to_owned())),
+            Some(("query", name)) if !name.is_empty() => Ok(Self::Query(name.to_owned())),
             _ => Err(format!("{} is nothing to hash by", quote(text))),
         })
     }
@@ -87,14 +94,16 @@ impl Decode for HashBy {
     fn encode(&self) -> Json {
         match self {
             Self::Client => "client".into(),
+            Self::Consumer => "consumer".into(),
             Self::Path => "path".into(),
             Self::Header(name) => format!("header:{name}").into(),
             Self::Cookie(name) => format!("cookie:{name}").into(),
+            Self::Query(name) => format!("query:{name}").into(),
         }
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        text_like("^(client|path|header:.+|cookie:.+)$")
+        text_like("^(client|consumer|path|header:.+|cookie:.+|query:.+)$")
     }
 }
 

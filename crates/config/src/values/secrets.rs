@@ -139,7 +139,7 @@ fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Cre
         (None, Some(hash)) => Secret(format!("sha1:{}", hash.0)),
         (Some(_), Some(_)) | (None, None) => {
             let help = "write `key: SECRET`, or `sha1: SALT:HEX`";
-            decoder.error(entry.node.at, "a credential has one of `key` and `sha1`", help);
+            decoder.error(entry.node.at, "a credential has either a key or a hash", help);
             return None;
         }
     };

@@ -374,6 +374,9 @@ fn field(row: &Field, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdic
         mistakes.add(item.at, format!("`{}` must be {expected}", row.name));
         return;
     }
+    if plain(item).contains("{vault://") {
+        verdict.refuse(format!("`{}`: values of this vault have no counterpart", row.name));
+    }
     if let Rule::Only(value, outcome, note) = row.rule
         && plain(item) != value
     {

@@ -77,7 +77,7 @@ const PLUGINS: &[PluginRow] = &[
     plain("rate-limiting", 910, RATE_LIMITING),
     plain("rate-limiting-advanced", 910, RATE_LIMITING_ADVANCED),
     nothing("response-ratelimiting", 900, "limits by headers of replies have no counterpart"),
-    no_guard("oas-validation", 840, "documents of OpenAPI in the plugin are not converted"),
+    guard("oas-validation", 840, OAS_VALIDATION),
     no_guard("route-by-header", 850, "a plugin that changes the upstream has no counterpart"),
     no_guard("jq", 811, "programs of jq have no counterpart"),
     plain("request-transformer-advanced", 802, REQUEST_TRANSFORMER_ADVANCED),
@@ -171,14 +171,14 @@ const IP_RESTRICTION: &[Field] = &[
     used("deny", Texts),
     used("whitelist", Texts),
     used("blacklist", Texts),
-    nearly("status", Whole, "403", "the status is 403 here"),
-    nearly("message", Text, "", "the body has a text of its own here"),
+    used("status", Whole),
+    used("message", Text),
 ];
 
 const REQUEST_SIZE_LIMITING: &[Field] = &[
     used("allowed_payload_size", Whole),
     used("size_unit", Word(&["megabytes", "kilobytes", "bytes"])),
-    only("require_content_length", Switch, "false", "bodies without a length are not refused here"),
+    used("require_content_length", Switch),
 ];
 
 const ACL: &[Field] = &[
@@ -364,7 +364,7 @@ const PROXY_CACHE: &[Field] = &[
     used("request_method", Texts),
     used("content_type", Texts),
     only("vary_headers", Texts, "", "replies are told apart by the `Vary` of the service alone"),
-    only("vary_query_params", Texts, "", "replies are told apart by the whole query here"),
+    used("vary_query_params", Texts),
     used("cache_control", Switch),
     only("ignore_uri_case", Switch, "false", "paths are compared by their case here"),
     silent("storage_ttl", Whole),
@@ -396,7 +396,7 @@ const REQUEST_TERMINATION: &[Field] = &[
     used("body", Text),
     used("content_type", Text),
     only("echo", Switch, "false", "requests are not shown in replies here"),
-    only("trigger", Text, "", "a reply that only some requests get has no counterpart"),
+    used("trigger", Text),
 ];
 
 const SOAP_REQUEST: &[Field] = &[
@@ -443,4 +443,37 @@ const SOAP_RESPONSE: &[Field] = &[
     used("xsltRemoveEmptyNameSpace", Switch),
     used("ignoreProcessIfServiceHttpError", Switch),
     used("VerboseResponse", Switch),
+];
+
+const PARTS: &str = "all of a request is validated here, or nothing";
+const NOTIFIES: &str = "what does not match the document is refused here";
+
+const OAS_VALIDATION: &[Field] = &[
+    used("api_spec", Text),
+    used("api_spec_encoded", Switch),
+    used("verbose_response", Switch),
+    used("validate_request_body", Switch),
+    only("validate_request_header_params", Switch, "true", PARTS),
+    only("validate_request_query_params", Switch, "true", PARTS),
+    only("validate_request_uri_params", Switch, "true", PARTS),
+    used("validate_response_body", Switch),
+    only("notify_only_request_validation_failure", Switch, "false", NOTIFIES),
+    only("notify_only_response_body_validation_failure", Switch, "false", NOTIFIES),
+    only(
+        "query_parameter_check",
+        Switch,
+        "false",
+        "parameters that the document does not have are allowed here",
+    ),
+    only(
+        "header_parameter_check",
+        Switch,
+        "false",
+        "headers that the document does not have are allowed here",
+    ),
+    silent("allowed_header_parameters", Text),
+    only("include_base_path", Switch, "false", "paths are those of the document here"),
+    only("custom_base_path", Text, "", "paths are those of the document here"),
+    silent("collect_all_errors", Switch),
+    silent("api_spec_version", Text),
 ];

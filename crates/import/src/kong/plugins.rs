@@ -28,6 +28,8 @@ pub(super) struct Made {
     pub(super) route: Map<String, Json>,
     /// The answer of the route, in the place of a service.
     pub(super) respond: Option<Json>,
+    /// True if only some requests get that answer.
+    pub(super) is_triggered: bool,
     /// True if the route goes nowhere else.
     pub(super) answers: bool,
     /// True if the routes where it applies must not serve: it is a guard and has no counterpart.
@@ -206,7 +208,7 @@ impl Converter<'_> {
             "basic-auth" => self.basic_auth(plugin, people, made, verdict),
             "acl" => self.acl(config, made, verdict),
             "ip-restriction" => self.ip_restriction(config, made),
-            "request-size-limiting" => limits::size(config, made),
+            "request-size-limiting" => limits::size(config, made, verdict),
             "rate-limiting" => self.rate_limiting(plugin, made, verdict),
             "rate-limiting-advanced" => self.rate_limiting_advanced(plugin, made, verdict),
             "request-transformer" | "request-transformer-advanced" => {
@@ -223,6 +225,7 @@ impl Converter<'_> {
             "grpc-web" => replies::grpc_web(config, made),
             "file-log" => self.file_log(config, verdict),
             "prometheus" => {}
+            "oas-validation" => self.oas_validation(config, made, verdict),
             "soap-xml-request-handling" => self.soap(config, soap::Side::Request, made, verdict),
             "soap-xml-response-handling" => self.soap(config, soap::Side::Response, made, verdict),
             _ => verdict.refuse("this plugin is not known here"),

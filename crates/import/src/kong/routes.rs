@@ -137,7 +137,10 @@ impl Converter<'_> {
             ordered.iter().filter_map(|at| Some((*at, plugins.get(*at)?))).collect();
         self.policies_of(&made, draft);
         let answers = made.iter().any(|(_, made)| made.answers);
-        let respond = made.iter().find_map(|(_, made)| made.respond.clone());
+        let triggered = made.iter().find(|(_, made)| made.is_triggered);
+        let triggered = triggered.and_then(|(_, made)| made.respond.clone());
+        let mut whole = made.iter().filter(|(_, made)| !made.is_triggered);
+        let respond = whole.find_map(|(_, made)| made.respond.clone());
         let upstream = service.and_then(|service| service.upstream.clone());
         match (answers, respond, upstream) {
             (true, ..) => {}
@@ -152,6 +155,7 @@ impl Converter<'_> {
                 let service = service.cloned().unwrap_or_default();
                 self.forwarding(route, &service, draft);
                 draft.keys.insert("upstream".to_owned(), json!(upstream));
+                draft.keys.extend(triggered.map(|respond| ("respond".to_owned(), respond)));
                 for (_, made) in &made {
                     for (key, value) in &made.route {
                         if key == "rewrite" {

@@ -93,7 +93,7 @@ impl Mistakes {
         for complaint in report.errors() {
             self.add(place(file, complaint.at), complaint.what.clone());
         }
-        tree.map(|Tree(node)| item(&node, file))
+        tree.map(|Tree(node)| item(&node, file, &mut variables.stand_ins))
     }
 
     /// The text with decK's templates as variables of ours, which no text of a file can be.
@@ -187,18 +187,35 @@ impl Decode for Tree {
     }
 }
 
-fn item(node: &Node, file: u32) -> Item {
+fn item(node: &Node, file: u32, stand_ins: &mut HashMap<String, String>) -> Item {
     let value = match &node.value {
         Read::Null | Read::Unreadable => Value::Null,
-        Read::Scalar(scalar) => Value::Text(with_variables(&scalar.text)),
-        Read::List(items) => Value::List(items.iter().map(|node| item(node, file)).collect()),
+        Read::Scalar(scalar) => Value::Text(match of_environment(&scalar.text) {
+            Some(name) => {
+                stand_ins.insert(name.clone(), "stand-in".to_owned());
+                variable(&name)
+            }
+            None => with_variables(&scalar.text),
+        }),
+        Read::List(items) => {
+            Value::List(items.iter().map(|node| item(node, file, stand_ins)).collect())
+        }
         Read::Map(entries) => {
-            let entry =
-                |entry: &config::node::MapEntry| (entry.key.clone(), item(&entry.node, file));
-            Value::Map(entries.iter().map(entry).collect())
+            let mut entry = |entry: &config::node::MapEntry| {
+                (entry.key.clone(), item(&entry.node, file, stand_ins))
+            };
+            Value::Map(entries.iter().map(&mut entry).collect())
         }
     };
     Item { at: place(file, node.at), value }
+}
+
+/// The variable that a reference to Kong's vault of the environment means.
+fn of_environment(text: &str) -> Option<String> {
+    let name = text.strip_prefix("{vault://env/")?.strip_suffix('}')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_whole = !name.is_empty() && name.chars().all(is_name);
+    is_whole.then(|| name.to_ascii_uppercase().replace('-', "_"))
 }
 
 fn with_variables(text: &str) -> String {

@@ -206,18 +206,15 @@ impl Converter<'_> {
                 made.insert("targets".to_owned(), json!([target(&host)]));
             }
             Some(pool) => {
-                // What has no weight gets nothing.
-                let used: Vec<_> = pool.targets.iter().filter(|(_, weight)| *weight > 0).collect();
+                let used: Vec<_> = pool.targets.iter().collect();
                 if used.is_empty() {
-                    verdict.nearly(
-                        "its upstream has no target with a weight, so its routes answer 503",
-                    );
+                    verdict.nearly("its upstream has no target, so its routes answer 503");
                     return None;
                 }
                 let same = used
                     .iter()
                     .all(|(_, weight)| Some(weight) == used.first().map(|(_, first)| first));
-                let one = |(host, weight): &&(String, u64)| match same {
+                let one = |(host, weight): &&(String, u64)| match same && *weight > 0 {
                     true => json!(target(host)),
                     false => json!({ "url": target(host), "weight": weight }),
                 };
@@ -374,16 +371,18 @@ fn balance(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
 
 fn hash_keys(item: &Item, by: String, verdict: &mut Verdict) -> Json {
     let fallback = item.text("hash_fallback").unwrap_or("none");
-    if fallback != "none" {
-        verdict.refuse("a second part of the request to hash has no counterpart");
+    match hash(item, fallback, "hash_fallback", verdict) {
+        Some(otherwise) => json!({ "by": by, "else": otherwise }),
+        None => json!({ "by": by }),
     }
-    json!({ "by": by })
 }
 
 fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<String> {
     match on {
         "ip" => Some("client".to_owned()),
         "path" => Some("path".to_owned()),
+        "consumer" => Some("consumer".to_owned()),
+        "query_arg" => Some(format!("query:{}", item.text(&format!("{key}_query_arg"))?)),
         "header" => Some(format!("header:{}", item.text(&format!("{key}_header"))?)),
         "cookie" => {
             verdict.nearly("the gateway does not set the cookie that is hashed");

@@ -51,6 +51,13 @@ impl Times {
         Times { said, came: now, age: Duration::ZERO, fresh_for, is_told: true }
     }
 
+    /// Those of a reply whose directives do not count.
+    pub(super) fn told(ttl: Option<Duration>, now: Instant) -> Times {
+        let is_told = ttl.is_some();
+        let (said, age) = (Directives::default(), Duration::ZERO);
+        Times { said, came: now, age, fresh_for: ttl.unwrap_or(Duration::ZERO), is_told }
+    }
+
     /// The time for which it is still fresh, if anything says so.
     pub(super) fn left(&self) -> Option<Duration> {
         self.is_told.then(|| self.fresh_for.saturating_sub(self.age))
@@ -206,6 +213,10 @@ impl CachedReply {
 
     pub(super) fn status(&self) -> u16 {
         self.head.status
+    }
+
+    pub(super) fn set_times(&mut self, times: Times) {
+        self.times = times;
     }
 
     /// It can be asked about.

@@ -179,6 +179,13 @@ impl Converter<'_> {
                 keys.insert(key.to_owned(), json!(list));
             }
         }
+        let status = config.whole("status", 403);
+        if status != 403 {
+            keys.insert("status".to_owned(), json!(status));
+        }
+        if let Some(message) = config.text("message") {
+            keys.insert("message".to_owned(), json!(message));
+        }
         made.policies.push(json!({ "ip_filter": keys }));
     }
 }

@@ -21,18 +21,51 @@ const WINDOWS: [(&str, u64); 6] = [
 /// The most windows of one limit.
 const WINDOWS_MAX: usize = 4;
 
-pub(super) fn size(config: &Item, made: &mut Made) {
+pub(super) fn size(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     let unit = match config.text("size_unit").unwrap_or("megabytes") {
         "bytes" => 1,
         "kilobytes" => 1 << 10,
         _ => 1 << 20,
     };
     let bytes = config.whole("allowed_payload_size", 128).saturating_mul(unit);
-    let limits = json!({ "body_bytes_max": format!("{bytes}B") });
+    let mut limits = json!({ "body_bytes_max": format!("{bytes}B") });
+    if config.is_true("require_content_length", false)
+        && let Some(limits) = limits.as_object_mut()
+    {
+        verdict.nearly("a request without a body needs no `Content-Length`");
+        limits.insert("length_required".to_owned(), json!(true));
+    }
     made.route.insert("limits".to_owned(), limits);
 }
 
 impl Converter<'_> {
+    pub(super) fn oas_validation(&mut self, config: &Item, made: &mut Made, verdict: &mut Verdict) {
+        let Some(text) = config.text("api_spec") else {
+            self.mistakes.add(config.at, "an oas-validation without `api_spec`");
+            return;
+        };
+        if text.contains('%') && config.is_true("api_spec_encoded", true) && !text.contains(' ') {
+            verdict.refuse("a document that is percent-encoded is not read here");
+            return;
+        }
+        let ending = if text.trim_start().starts_with('{') { "json" } else { "yaml" };
+        let file = self.out.file("openapi", ending, text.as_bytes().to_vec());
+        let mut keys = Map::new();
+        keys.insert("document".to_owned(), json!(file));
+        keys.insert("request".to_owned(), json!(true));
+        if !config.is_true("validate_request_body", true) {
+            verdict.refuse("all of a request is validated here, or nothing");
+        }
+        if config.is_true("validate_response_body", false) {
+            verdict.nearly("a reply that does not match the document is 502, and not 406");
+            keys.insert("response".to_owned(), json!(true));
+        }
+        if config.is_true("verbose_response", false) {
+            keys.insert("verbose".to_owned(), json!(true));
+        }
+        made.policies.push(json!({ "openapi": keys }));
+    }
+
     pub(super) fn rate_limiting(
         &mut self,
         plugin: &Plugin,

@@ -82,11 +82,20 @@ pub(super) fn cache(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     }
     let types = config.texts("content_type");
     let types = if types.is_empty() { vec!["text/plain", "application/json"] } else { types };
-    verdict.nearly(format!("replies of other types than {} are kept too", types.join(", ")));
-    if !config.is_true("cache_control", false) {
-        verdict.nearly("`Cache-Control` of replies is obeyed");
+    let media_type = |kind: &&str| kind.split(';').next().unwrap_or_default().trim().to_owned();
+    if !types.iter().all(|kind| kind.contains(';')) {
+        verdict.nearly("a content type is taken with any parameters");
     }
-    verdict.nearly("`Cache-Status` is sent, and not `X-Cache-Status`");
+    keys.insert("types".to_owned(), json!(types.iter().map(media_type).collect::<Vec<_>>()));
+    if !config.is_true("cache_control", false) {
+        verdict.nearly("a reply that sets a cookie, or is for a credential, is not kept");
+        keys.insert("cache_control".to_owned(), json!("ignore"));
+    }
+    let parameters = config.texts("vary_query_params");
+    if !parameters.is_empty() {
+        keys.insert("query".to_owned(), json!(parameters));
+    }
+    keys.insert("headers".to_owned(), json!("kong"));
     keys.insert("cookies".to_owned(), json!("ignore"));
     made.policies.push(json!({ "cache": keys }));
 }
@@ -135,8 +144,12 @@ impl Converter<'_> {
             }
         };
         let headers = json!({ "content-type": literal(kind) });
-        made.respond =
-            Some(json!({ "status": status, "body": literal(&text), "headers": headers }));
+        let mut respond = json!({ "status": status, "body": literal(&text), "headers": headers });
+        if let (Some(trigger), Some(respond)) = (config.text("trigger"), respond.as_object_mut()) {
+            respond.insert("trigger".to_owned(), json!(trigger));
+            made.is_triggered = true;
+        }
+        made.respond = Some(respond);
     }
 
     pub(super) fn file_log(&mut self, config: &Item, verdict: &mut Verdict) {
