@@ -193,6 +193,7 @@ fn the_whole_in_words() {
             host: preserve
             limits:
               body_bytes_max: 1MiB
+              length_required: false
             streams:
               reload: keep
               drain: 30s
@@ -216,7 +217,8 @@ fn the_whole_in_words() {
                   present: true
             rewrite: "/gold/{**}"
             host: "orders.internal:8080"
-            limits: {}
+            limits:
+              length_required: false
             streams:
               reload: keep
               drain: 30s
@@ -235,7 +237,8 @@ fn the_whole_in_words() {
               query: {}
             rewrite: "/cards/{card}/of/{id}"
             host: target
-            limits: {}
+            limits:
+              length_required: false
             streams:
               reload: keep
               drain: 30s
@@ -253,7 +256,8 @@ fn the_whole_in_words() {
               headers: {}
               query: {}
             host: preserve
-            limits: {}
+            limits:
+              length_required: false
             streams:
               reload: keep
               drain: 30s

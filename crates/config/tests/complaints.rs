@@ -53,8 +53,6 @@ zebra: {}
               help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:10:49: the target `ftp://10.0.0.2` is neither http nor https
               help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
-            gate.yaml:10:75: expected a whole number from 1 to 65535, found `0`
-              help: write a whole number from 1 to 65535 without quotes
             gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
               help: write `round_robin`, `least_requests`, `failover` or `hash`
             gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
@@ -224,7 +222,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:7:67: the target `http://h_x:99999` has a bad port
               help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:8:28: `head:x` is nothing to hash by
-              help: write `client`, `path`, `header:NAME` or `cookie:NAME`
+              help: write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`
             gate.yaml:9:25: zero is too short here
               help: write at least `1ms`; a very long time is written as such: `10d`
             gate.yaml:9:39: the duration `99999999999d` is too large

@@ -148,7 +148,9 @@ telemetry: { access_log: {} }
                     "query": {}
                   },
                   "host": "preserve",
-                  "limits": {},
+                  "limits": {
+                    "length_required": false
+                  },
                   "streams": {
                     "reload": "keep",
                     "drain": "30s"
@@ -169,7 +171,9 @@ telemetry: { access_log: {} }
                     "query": {}
                   },
                   "host": "preserve",
-                  "limits": {},
+                  "limits": {
+                    "length_required": false
+                  },
                   "streams": {
                     "reload": "keep",
                     "drain": "30s"
@@ -566,7 +570,8 @@ fn every_key() {
                   "rewrite": "/v2/{id}/{**}",
                   "host": "orders.internal",
                   "limits": {
-                    "body_bytes_max": "10MiB"
+                    "body_bytes_max": "10MiB",
+                    "length_required": false
                   },
                   "streams": {
                     "reload": "keep",
@@ -629,7 +634,9 @@ fn every_key() {
                     "query": {}
                   },
                   "host": "preserve",
-                  "limits": {},
+                  "limits": {
+                    "length_required": false
+                  },
                   "streams": {
                     "reload": "keep",
                     "drain": "30s"
@@ -658,7 +665,9 @@ fn every_key() {
                     "query": {}
                   },
                   "host": "target",
-                  "limits": {},
+                  "limits": {
+                    "length_required": false
+                  },
                   "streams": {
                     "reload": "keep",
                     "drain": "30s"
