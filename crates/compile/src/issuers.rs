@@ -93,11 +93,7 @@ fn issuer(
     let read: Option<Vec<String>> = keys.keys.0.iter().map(|file| key_text(file, report)).collect();
     let read = read?;
     let algorithms = algorithms(keys, report);
-    let fixed = match (&keys.secret, read.is_empty()) {
-        (Some(secret), _) => Some(shared_secret(secret, report)?),
-        (None, true) => None,
-        (None, false) => Some(key_set(&keys.keys.0, &read, report)?),
-    };
+    let fixed = fixed(keys, &read, report)?;
 
     let location = location(keys, report);
     let published = match &location {
@@ -140,15 +136,7 @@ fn issuer(
             introspection,
             audiences: keys.audiences.0.clone(),
             algorithms,
-            client: keys.subject.as_ref().map(|subject| IssuerClient {
-                subject: subject.clone(),
-                groups: keys.groups.clone(),
-                attributes: keys
-                    .attributes
-                    .iter()
-                    .map(|(name, text)| (name.value.clone(), text.clone()))
-                    .collect(),
-            }),
+            client: client(keys),
             types: keys.types.0.iter().map(|kind| jose::kind(kind)).collect(),
             leeway: keys.leeway,
             expiry_required: keys.expiry_required,
@@ -159,6 +147,26 @@ fn issuer(
             tier_claim: keys.tier_claim.clone(),
         })
     }))
+}
+
+/// The keys that are written; the outer nothing if they cannot be used.
+fn fixed(keys: &config::Issuer, read: &[String], report: &mut Report) -> Option<Option<KeySet>> {
+    match (&keys.secret, read.is_empty()) {
+        (Some(secret), _) => shared_secret(secret, report).map(Some),
+        (None, true) => Some(None),
+        (None, false) => key_set(&keys.keys.0, read, report).map(Some),
+    }
+}
+
+/// The one client of an issuer that is one.
+fn client(keys: &config::Issuer) -> Option<IssuerClient> {
+    let attributes = keys.attributes.iter();
+    let attributes = attributes.map(|(name, text)| (name.value.clone(), text.clone()));
+    Some(IssuerClient {
+        subject: keys.subject.clone()?,
+        groups: keys.groups.clone(),
+        attributes: attributes.collect(),
+    })
 }
 
 /// One place for keys, and a name to find the issuer by.

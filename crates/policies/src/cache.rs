@@ -437,10 +437,7 @@ impl Cache {
             }
         }
         let how: &[u8] = if asked.stale.is_some() { b"stale" } else { b"uri-miss" };
-        let times = match self.settings.ignores_directives {
-            true => Times::told(self.ttl(head.status), now),
-            false => Times::of(&head.headers, self.ttl(head.status), asked.at, now),
-        };
+        let times = self.times(head, asked.at, now);
         let is_authorized = is_authorized(ex, &asked.headers);
         let hindrance = self.hindrance(ex, head, is_authorized, &times);
         let unseen = &self.settings.unseen;
@@ -495,6 +492,14 @@ impl Cache {
             () if announced.is_some_and(|n| n > bytes_max) => Some("too-large"),
             () if !self.takes_type(&head.headers) => Some("type"),
             () => entry::hindrance(head, is_authorized, times),
+        }
+    }
+
+    fn times(&self, head: &ReplyHead, asked: Instant, now: Instant) -> Times {
+        let ttl = self.ttl(head.status);
+        match self.settings.ignores_directives {
+            true => Times::told(ttl, now),
+            false => Times::of(&head.headers, ttl, asked, now),
         }
     }
 

@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_same_key_stays_and_losing_a_target_moves_only_its_keys() {
-        let choice = Choice::new(Balance::Hash(HashKey::Client), &[1, 1, 2]);
+        let choice = Choice::new(Balance::Hash([HashKey::Client].into()), &[1, 1, 2]);
         let place = |key| choice.choose(&by(Some(key)), &[]).unwrap();
         let before: Vec<usize> = (0..1000).map(place).collect();
         assert_eq!(before, (0..1000).map(place).collect::<Vec<_>>());
@@ -289,7 +289,8 @@ mod tests {
     /// Also where the better ones have little weight.
     #[test]
     fn a_priority_is_used_when_no_better_one_is_ready() {
-        for balance in [Balance::RoundRobin, Balance::LeastRequests, Balance::Hash(HashKey::Client)]
+        for balance in
+            [Balance::RoundRobin, Balance::LeastRequests, Balance::Hash([HashKey::Client].into())]
         {
             let shares = [(20, 1000), (10, 1), (10, 3), (30, 1000)];
             let choice = Choice::by_priority(balance, &shares);

@@ -114,8 +114,13 @@ impl Converter<'_> {
         Some(json!({ "xslt": keys }))
     }
 
-    fn schemas(&mut self, config: &Item, side: Side, verdict: &mut Verdict) -> Json {
-        let mut keys = Map::new();
+    /// The schemas of envelopes. True if one of them is fetched.
+    fn envelopes(
+        &mut self,
+        config: &Item,
+        keys: &mut Map<String, Json>,
+        verdict: &mut Verdict,
+    ) -> bool {
         let mut fetches = false;
         let mut envelope = Map::new();
         let mut is_off = false;
@@ -135,6 +140,12 @@ impl Converter<'_> {
             (false, true) => {}
             (false, false) => drop(keys.insert("envelope".to_owned(), Json::Object(envelope))),
         }
+        fetches
+    }
+
+    fn schemas(&mut self, config: &Item, side: Side, verdict: &mut Verdict) -> Json {
+        let mut keys = Map::new();
+        let mut fetches = self.envelopes(config, &mut keys, verdict);
         let mut imports = Map::new();
         for (key, ending) in [
             ("xsdApiSchemaInclude", "xsd"),
