@@ -76,8 +76,11 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
                 found.push(WrittenScalar { path: path(&open), at, aliases, range, text, is_block });
                 step(&mut open);
             }
-            // Harmless: the others are neither values nor hold any.
-            _ => {}
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => {}
         }
     }
     Some(found)

@@ -54,9 +54,8 @@ pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile
     let mut found = Vec::new();
     for file in &loaded.files {
         let Ok(below) = file.strip_prefix(folder) else { continue };
-        let is_plain = below.components().all(|part| match part {
-            std::path::Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
-            _ => false,
+        let is_plain = below.components().all(|part| {
+            matches!(part, std::path::Component::Normal(name) if !name.to_string_lossy().starts_with('.'))
         });
         let is_small =
             fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX);

@@ -285,9 +285,9 @@ impl Control {
         from: u64,
         to: Option<u64>,
     ) -> Result<Vec<Difference>, Failure> {
-        let old = self.sources_of(&*self.kept(from).await?);
+        let old = self.sources_of(&self.kept(from).await?);
         let new = match to {
-            Some(to) => self.sources_of(&*self.kept(to).await?),
+            Some(to) => self.sources_of(&self.kept(to).await?),
             None => self.current().sources.clone(),
         };
         blocking(move || {
@@ -431,8 +431,8 @@ fn renamed(report: Report, folder: &Option<PathBuf>) -> Report {
 }
 
 fn relative(failure: Failure, folder: &Path) -> Failure {
-    match failure {
-        Failure::Complaints(report) => Failure::Complaints(report.relative_to(folder)),
-        other => other,
+    if let Failure::Complaints(report) = failure {
+        return Failure::Complaints(report.relative_to(folder));
     }
+    failure
 }

@@ -67,7 +67,7 @@ impl Control {
                 continue;
             }
             for member in upstream.targets().members() {
-                let Some(kept) = kept.get(&member.target.id()) else { continue };
+                let Some(kept) = kept.get(member.target.id()) else { continue };
                 let weight = kept.get("weight").and_then(Value::as_u64);
                 // Harmless: a weight that is too large was not written here.
                 let weight = weight.and_then(|weight| u16::try_from(weight).ok());
