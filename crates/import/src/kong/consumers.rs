@@ -112,7 +112,11 @@ impl Converter<'_> {
         let Some(consumer) = all.consumers.get(credential.consumer) else { return };
         let mut verdict = match credential.kind {
             CredentialKind::Other(_) => Verdict::default(),
-            _ => self.checked(&credential.item, table),
+            CredentialKind::Key
+            | CredentialKind::Basic
+            | CredentialKind::Jwt
+            | CredentialKind::Hmac
+            | CredentialKind::Acl => self.checked(&credential.item, table),
         };
         let what = format!("{kind} of {}", consumer.name);
         if blocked.contains(&credential.consumer) && credential.kind != CredentialKind::Acl {

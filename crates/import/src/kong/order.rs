@@ -64,6 +64,9 @@ pub(super) struct Pair {
     pub(super) example: String,
 }
 
+/// The conditions that two equal routes have in common: host, path and headers.
+type Shape = (HostWant, PathWant, Vec<(String, String)>);
+
 /// The pairs that are told; more would be read by nobody.
 pub(super) const PAIRS_MAX: usize = 1_000;
 
@@ -71,8 +74,7 @@ pub(super) const PAIRS_MAX: usize = 1_000;
 /// atoms are left.
 pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool> {
     let mut left = vec![true; atoms.len()];
-    let mut groups: HashMap<(HostWant, PathWant, Vec<(String, String)>), Vec<usize>> =
-        HashMap::new();
+    let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
     for (at, atom) in atoms.iter().enumerate() {
         let key = (atom.host.clone(), atom.path.clone(), atom.headers.clone());
         groups.entry(key).or_default().push(at);
