@@ -31,6 +31,14 @@ fn authority(host: &str) -> Identity {
     OURS.issue_as(host, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
 }
 
+/// The end of the certificate at a place of the configuration, as the metrics have it.
+fn end(gateway: &Gateway, place: &str) -> Option<u64> {
+    let metrics = gateway.admin_get("/metrics").text();
+    let name = format!("tidegate_certificate_expiry_timestamp_seconds{{certificate=\"{place}\"}} ");
+    let end = metrics.lines().find_map(|line| line.strip_prefix(&*name))?;
+    Some(end.parse().unwrap())
+}
+
 #[test]
 fn check_names_what_clients_would_refuse() {
     let good = OURS.issue("a.test");
@@ -122,13 +130,7 @@ fn the_metrics_say_when_each_certificate_ends() {
         ("us.key", &shown.key),
     ];
     let gateway = Gateway::start_beside(yaml.yaml(&origin), &files);
-    let days_left = |place: &str| {
-        let metrics = gateway.admin_get("/metrics").text().to_owned();
-        let name =
-            format!("tidegate_certificate_expiry_timestamp_seconds{{certificate=\"{place}\"}} ");
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&name).map(str::to_owned));
-        line.map(|end| (end.parse::<u64>().unwrap() - now()) / DAY)
-    };
+    let days_left = |place: &str| end(&gateway, place).map(|end| (end - now()) / DAY);
     assert_eq!(days_left("listen.public.tls"), Some(60));
     assert_eq!(days_left("listen.public.tls.sni.b.test"), Some(90));
     assert_eq!(days_left("upstreams.origin.tls"), Some(120));
@@ -137,4 +139,70 @@ fn the_metrics_say_when_each_certificate_ends() {
     gateway.put("a.key", &renewed.key);
     gateway.put("a.pem", &renewed.certificate);
     until("the renewed certificate is shown", || days_left("listen.public.tls") == Some(365));
+}
+
+/// A certificate that all clients refuse takes the place of no valid one, of a listener, of a host or for an upstream. Where there is no
+/// valid one, it is served with a warning: some clients do not look.
+#[test]
+fn an_expired_certificate_takes_the_place_of_no_valid_one() {
+    const STAYS: &str = "and the one in service, which is valid, stays";
+    let origin = Origin::echo();
+    let listener = "tls: { certificate: a.pem, key: a.key, sni: { b.test: { certificate: b.pem, key: b.key } } }";
+    let targets = [format!("https://{}", origin.address())];
+    let upstream = "tls: { certificate: us.pem, key: us.key }";
+    let more = "admin: { address: \"127.0.0.1:0\" }\n";
+    let yaml = Plain { listener, upstream, targets: &targets, more, ..Plain::default() };
+    let yaml = yaml.yaml(&origin);
+    let not_yet = |host: &str| OURS.issue_for(host, now() + 5 * DAY, now() + 90 * DAY);
+    let (default, of_host) = ("listen.public.tls", "listen.public.tls.sni.b.test");
+    for (file, host, place, bad, said) in [
+        ("a", "a.test", default, expired("a.test"), "expired 3 days ago"),
+        ("b", "b.test", of_host, expired("b.test"), "expired 3 days ago"),
+        ("us", "us.test", "upstreams.origin.tls", expired("us.test"), "expired 3 days ago"),
+        ("a", "a.test", default, not_yet("a.test"), "is not valid yet"),
+    ] {
+        let (own, named, shown) =
+            (ending("a.test", 60), ending("b.test", 60), ending("us.test", 60));
+        let files = [
+            ("a.pem", own.certificate.as_str()),
+            ("a.key", &own.key),
+            ("b.pem", &named.certificate),
+            ("b.key", &named.key),
+            ("us.pem", &shown.certificate),
+            ("us.key", &shown.key),
+        ];
+        let gateway = Gateway::start_beside(yaml.clone(), &files);
+        let handshakes = || {
+            let to = |host| Wire::try_tls(gateway.address("public"), host, &OURS.trust()).is_ok();
+            to("a.test") && to("b.test")
+        };
+        let (pem, key) = (format!("{file}.pem"), format!("{file}.key"));
+        gateway.put(&key, &bad.key);
+        gateway.put(&pem, &bad.certificate);
+        gateway.wait_for_log(STAYS);
+        let log = gateway.log();
+        assert!(log.contains(said) && log.contains(&pem), "{file}: {log}");
+        assert!(handshakes(), "{file}");
+        let failed = "tidegate_config_reloads_total{result=\"failure\"} ";
+        assert!(!gateway.admin_get("/metrics").text().contains(&format!("{failed}0")), "{file}");
+        // A valid one does.
+        let good = ending(host, 90);
+        gateway.put(&pem, &good.certificate);
+        gateway.put(&key, &good.key);
+        until("the valid one is shown", || {
+            end(&gateway, place).is_some_and(|end| end > now() + 80 * DAY)
+        });
+        assert!(handshakes(), "{file}");
+    }
+    // Nothing valid is lost here.
+    let first = expired("a.test");
+    let second = OURS.issue_for("a.test", now() - 9 * DAY, now() - 6 * DAY);
+    let files = [("a.pem", first.certificate.as_str()), ("a.key", first.key.as_str())];
+    let plain =
+        Plain { listener: "tls: { certificate: a.pem, key: a.key }", more, ..Plain::default() };
+    let gateway = Gateway::start_beside(plain.yaml(&origin), &files);
+    gateway.put("a.pem", &second.certificate);
+    gateway.put("a.key", &second.key);
+    until("it is in service", || end(&gateway, default).is_some_and(|end| end < now() - 5 * DAY));
+    assert!(!gateway.log().contains(STAYS), "{}", gateway.log());
 }

@@ -27,46 +27,78 @@ fn a_full_disk_costs_lines_of_the_log_and_no_request() {
     assert_eq!(wire.get("/hello").text(), "ok");
 }
 
+/// A gateway that may have so many descriptors, which is a hard limit that it cannot raise.
+struct Limited {
+    _ended: Ended,
+    log: std::path::PathBuf,
+    address: std::net::SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Limited {
+    fn start(descriptors: u32, limits: &str) -> Limited {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\"{limits} }} }}\nworkers: 1\n\
+             routes: {{ hello: {{ match: {{ path: /hello }}, respond: {{ body: ok }} }} }}\n"
+        );
+        std::fs::write(folder.path().join("tidegate.yaml"), text).unwrap();
+        let log = folder.path().join("log");
+        let process = Command::new("bash")
+            .args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" run"), PROGRAM])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let ended = Ended(process);
+        let label = "listening listener=\"public\" address=";
+        let mut address = None;
+        until("it listens", || {
+            let said = std::fs::read_to_string(&log).unwrap();
+            let after = said.split_once(label).and_then(|(_, after)| after.split_once('\n'));
+            address = after.map(|(address, _)| address.trim().parse().unwrap());
+            address.is_some()
+        });
+        Limited { _ended: ended, log, address: address.unwrap(), _folder: folder }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
 #[test]
 fn silent_connections_do_not_take_the_last_descriptors() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = "listen: { public: { address: \"127.0.0.1:0\" } }\nworkers: 1\n\
-         routes: { hello: { match: { path: /hello }, respond: { body: ok } } }\n";
-    std::fs::write(folder.path().join("tidegate.yaml"), text).unwrap();
-    let log = folder.path().join("log");
-    // The hard limit, which the program cannot raise.
-    let limited = "ulimit -n 64; exec \"$0\" run";
-    let process = Command::new("bash")
-        .args(["-c", limited, PROGRAM])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    let _ended = Ended(process);
-    let label = "listening listener=\"public\" address=";
-    let mut address = None;
-    until("it listens", || {
-        let said = std::fs::read_to_string(&log).unwrap();
-        let after = said.split_once(label).and_then(|(_, after)| after.split_once('\n'));
-        address = after.map(|(address, _)| address.trim().parse().unwrap());
-        address.is_some()
-    });
-    let address = address.unwrap();
+    let gateway = Limited::start(64, "");
     // More than there are descriptors for, and none of them says anything.
-    let crowd: Vec<Wire> = (0..100).map(|_| Wire::connect(address)).collect();
+    let crowd: Vec<Wire> = (0..100).map(|_| Wire::connect(gateway.address)).collect();
     for _ in 0..3 {
         until("others are served", || {
-            let mut wire = Wire::connect(address);
+            let mut wire = Wire::connect(gateway.address);
             wire.try_send("GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                 && wire.read_to_end().ends_with(b"ok")
         });
     }
     drop(crowd);
-    let said = std::fs::read_to_string(&log).unwrap();
-    assert!(said.contains("leaves room for 16 client connections"), "{said}");
-    assert!(!said.contains("accept: "), "{said}");
+    assert!(!gateway.log().contains("accept: "), "{}", gateway.log());
+}
+
+/// The default is a bound that nobody asked for.
+#[test]
+fn too_few_descriptors_are_a_warning_where_somebody_asked_for_more() {
+    const WARNING: &str = "leaves room for 16 client connections";
+    for (limits, warned) in [
+        ("", false),
+        (", limits: { headers_max: 100 }", false),
+        (", limits: { connections_max: 16 }", false),
+        (", limits: { connections_max: 17 }", true),
+        (", limits: { connections_max: 65536 }", true),
+    ] {
+        let log = Limited::start(64, limits).log();
+        assert_eq!(log.contains(WARNING), warned, "{limits}: {log}");
+    }
 }
 
 /// Ends with the test.

@@ -491,3 +491,88 @@ fn those_who_look_into_a_store_that_falls_silent_wait_together() {
     });
     assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
 }
+
+/// Publishes, and gives the answer with the time that it took.
+fn timed(gateway: &Gateway) -> (crate::harness::Message, Duration) {
+    let began = Instant::now();
+    let reply = gateway.wire().ask(PUBLISH);
+    (reply, began.elapsed())
+}
+
+/// The wait for an answer about a write, with some seconds for a busy machine.
+const WRITE_MAX: Duration = Duration::from_secs(22);
+const UNKNOWN: &str = "It is not known whether this was stored.";
+
+/// A commit that the server does not answer may have happened, and the publisher is told so. What comes meanwhile is refused at once.
+#[test]
+fn a_commit_that_stalls_is_answered_in_time_with_what_is_known() {
+    let postgres = Postgres::start();
+    let store = format!("store: {{ postgres: \"{}\" }}\n", postgres.url());
+    let gateway = Gateway::start(format!("{}{store}", hub("")));
+    until("it is there", || gateway.wire().ask(PUBLISH).status() == 200);
+    let before = events(&gateway);
+    // No replica has this name, so that every commit waits for one.
+    postgres.sql("alter system set synchronous_standby_names = 'nobody'");
+    postgres.sql("select pg_reload_conf()");
+    let reload = postgres.sql("select pg_sleep(1), current_setting('synchronous_standby_names')");
+    assert!(reload.ends_with("nobody"), "{reload}");
+    let (first, second) = scope(|scope| {
+        let first = scope.spawn(|| timed(&gateway));
+        sleep(Duration::from_millis(500));
+        let second = scope.spawn(|| timed(&gateway));
+        (first.join().unwrap(), second.join().unwrap())
+    });
+    assert_eq!(first.0.status(), 503, "{:?}", first.0);
+    assert!(first.0.text().contains(UNKNOWN), "{:?}", first.0);
+    // It was not sent.
+    assert_eq!(second.0.status(), 503, "{:?}", second.0);
+    assert!(!second.0.text().contains(UNKNOWN), "{:?}", second.0);
+    for (_, took) in [&first, &second] {
+        assert!(*took < WRITE_MAX, "{took:?}");
+    }
+    postgres.sql("alter system reset synchronous_standby_names");
+    postgres.sql("select pg_reload_conf()");
+    until("it is back", || gateway.wire().ask(PUBLISH).status() == 200);
+    // That one, and the first if its commit happened.
+    let after = events(&gateway);
+    assert!((before + 1..=before + 2).contains(&after), "{before} {after}");
+}
+
+/// Nothing is written while another session keeps the writers out, and whoever waits is told before long.
+#[test]
+fn a_store_that_is_locked_is_answered_in_time() {
+    let postgres = Postgres::start();
+    let store = format!("store: {{ postgres: \"{}\" }}\n", postgres.url());
+    let gateway = Gateway::start(format!("{}{store}", hub("")));
+    until("it is there", || gateway.wire().ask(PUBLISH).status() == 200);
+    let before = events(&gateway);
+    let held = postgres.hold("begin; select from tidegate.head where one for update");
+    let (reply, took) = timed(&gateway);
+    assert_eq!(reply.status(), 503, "{reply:?}");
+    assert!(took < WRITE_MAX && !reply.text().contains(UNKNOWN), "{took:?} {reply:?}");
+    drop(held);
+    until("it is back", || gateway.wire().ask(PUBLISH).status() == 200);
+    assert_eq!(events(&gateway), before + 1);
+}
+
+/// The server takes what it is sent, and its answers are lost.
+#[test]
+fn a_publisher_at_a_database_that_falls_silent_is_answered_in_time() {
+    let postgres = Postgres::start();
+    let way = Way::to(&postgres);
+    let store = format!("store: {{ postgres: \"{}\" }}\n", way.url(&postgres));
+    let gateway = Gateway::start(format!("{}{store}", hub("")));
+    until("it is there", || gateway.wire().ask(PUBLISH).status() == 200);
+    way.falls_silent();
+    let (reply, took) = timed(&gateway);
+    assert_eq!(reply.status(), 503, "{reply:?}");
+    assert!(took < WRITE_MAX, "{took:?}");
+    let (reply, took) = timed(&gateway);
+    assert_eq!(reply.status(), 503, "{reply:?}");
+    assert!(took < Duration::from_secs(2), "it is known to be away: {took:?}");
+}
+
+/// The number of events that are kept.
+fn events(gateway: &Gateway) -> usize {
+    crate::hubs::bodies(&crate::hubs::poll(gateway, "?after=0")).len()
+}

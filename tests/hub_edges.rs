@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::harness::{Gateway, Message, Origin, until};
 use crate::hubs::{bodies, events, hub, json_of, poll, publish, start, stream};
-use crate::websub::{LOOPBACK, asked, confirming, delivered, form, send_form, subscribe, texts};
+use crate::websub::{
+    LOOPBACK, asked, confirming, delivered, escape, form, send_form, subscribe, texts,
+};
 
 fn detail(reply: &Message) -> String {
     let problem: Value = serde_json::from_slice(&reply.body).expect("a problem");
@@ -273,5 +275,64 @@ fn a_url_or_a_topic_that_cannot_be_is_a_complaint() {
         let run = crate::harness::tidegate(&["check", path.to_str().unwrap()]);
         let said = format!("{run:?}");
         assert!(said.contains(told), "{said}");
+    }
+}
+
+/// A URL at another server is not the hub's, whatever its path looks like. The hub's own is what its links say.
+#[test]
+fn a_topic_at_another_server_is_refused() {
+    let (other, own) = ("https://out.example/feed", "http://hub.example/news");
+    for (keys, listener, lines, base) in [
+        ("", "", "", own),
+        ("", "", "X-Forwarded-Host: out.example\r\nX-Forwarded-Proto: https\r\n", own),
+        (
+            "",
+            ", trusted_proxies: [127.0.0.1]",
+            "X-Forwarded-Host: out.example\r\nX-Forwarded-Proto: https\r\n",
+            "https://out.example/news",
+        ),
+        (", url: \"https://out.example/feed\"", "", "", other),
+    ] {
+        let gateway = Gateway::start(hub(&format!("{LOOPBACK}{keys}")).replace(
+            "\"127.0.0.1:0\" } }\nadmin",
+            &format!("\"127.0.0.1:0\"{listener} }} }}\nadmin"),
+        ));
+        let status = |topic: &str| {
+            let form = form("unsubscribe", &escape(topic), "http://127.0.0.1:9/", "");
+            let reply = gateway.wire().ask(format!(
+                "POST /news HTTP/1.1\r\nHost: hub.example\r\n{lines}Content-Type: application/x-www-form-urlencoded\r\n\
+                 Content-Length: {}\r\n\r\n{form}",
+                form.len()
+            ));
+            if reply.status() == 400 {
+                assert!(detail(&reply).contains(&format!("`{base}/topics`")), "{reply:?}");
+            }
+            reply.status()
+        };
+        for (topic, expected) in [
+            ("sports".to_owned(), 202),
+            (format!("{base}/topics/sports"), 202),
+            (
+                format!(
+                    "{}?x=y",
+                    base.to_uppercase().replace("/NEWS", "/news").replace("/FEED", "/feed")
+                        + "/topics/sports"
+                ),
+                202,
+            ),
+            (format!("{base}/topics?topic=sports"), 202),
+            (format!("{base}/topics/chess"), 404),
+            (format!("{base}/elsewhere/topics/sports"), 404),
+            ("http://evil.example/news/topics/sports".to_owned(), 400),
+            ("http://evil.example/news/topics?topic=sports".to_owned(), 400),
+            ("http://hub.example:8080/news/topics/sports".to_owned(), 400),
+            ("https://hub.example/news/topics/sports".to_owned(), 400),
+            ("http://hub.example@evil.example/news/topics/sports".to_owned(), 400),
+            ("http://hub.example/other/topics/sports".to_owned(), 400),
+            ("http://evil.example/news/topics/chess".to_owned(), 404),
+            ("urn:sports".to_owned(), 404),
+        ] {
+            assert_eq!(status(&topic), expected, "{topic} at {base}");
+        }
     }
 }

@@ -207,9 +207,9 @@ fn events_reach_their_topics_subscribers_in_order() {
     // By the topic's URL, and with the parameters in the query.
     let topic = escape("http://hub.example/news/topics/weather");
     let query = form("subscribe", &topic, &url, "");
-    let reply = gateway
-        .wire()
-        .ask(format!("POST /news?{query} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+    let reply = gateway.wire().ask(format!(
+        "POST /news?{query} HTTP/1.1\r\nHost: hub.example\r\nContent-Length: 0\r\n\r\n"
+    ));
     assert_eq!(reply.status(), 200);
     until("it is asked", || asked(&both).len() == 2);
     assert!(asked(&both).iter().any(|question| parameter(question, "hub.topic") == Some(&topic)));

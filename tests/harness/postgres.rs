@@ -107,7 +107,7 @@ impl Postgres {
 
     /// Runs statements in a session that then stays as it is, in the middle of a transaction perhaps, until it is dropped.
     #[track_caller]
-    #[allow(dead_code, reason = "the tests of the store use it")]
+    #[allow(dead_code, reason = "not all suites use it")]
     pub(crate) fn hold(&self, statements: &str) -> Held {
         let mut command = psql_of(self.folder.path(), self.port);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -147,7 +147,7 @@ impl Postgres {
 }
 
 /// A session that stands still.
-#[allow(dead_code, reason = "the tests of the store use it")]
+#[allow(dead_code, reason = "not all suites use it")]
 pub(crate) struct Held {
     process: Child,
     _into: ChildStdin,

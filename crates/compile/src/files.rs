@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use config::{At, FilePath, Report, Spanned};
 use mediation::json_schema::Schema;
+use plan::Plan;
 use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
 
 /// The bundle of all public authorities is a quarter of a megabyte.
@@ -66,16 +67,37 @@ fn read_bounded(
     None
 }
 
-/// A certificate and its key, checked to belong together.
+/// The certificates of the plan in service, which a renewal replaces.
+#[derive(Clone, Copy)]
+pub(crate) struct InService<'p>(Option<&'p Plan>);
+
+impl<'p> InService<'p> {
+    /// No plan is in service, or it shows no certificate at a place that this one could replace.
+    pub(crate) const NONE: InService<'static> = InService(None);
+
+    pub(crate) fn of(previous: Option<&'p Plan>) -> InService<'p> {
+        InService(previous)
+    }
+
+    /// True if the certificate that is shown at a place is valid now.
+    pub(crate) fn is_valid_at(self, place: &str) -> bool {
+        let shown = self.0.map(Plan::certificates).unwrap_or_default();
+        let now = i64::try_from(kit::clock::wall().as_secs()).unwrap_or(i64::MAX);
+        shown.iter().any(|shown| *shown.place == *place && shown.not_after >= now)
+    }
+}
+
+/// A certificate and its key, checked to belong together. `replaces_valid`: a valid certificate is in service in its place.
 pub(crate) fn pair(
     certificate: &Spanned<FilePath>,
     key: &Spanned<FilePath>,
+    replaces_valid: bool,
     report: &mut Report,
 ) -> Option<Pair> {
     let certificate_pem = read(certificate, report);
     let key_pem = read(key, report);
     let pair = Pair { certificate: certificate_pem?, key: key_pem? };
-    if !is_presentable(&pair, certificate, report) {
+    if !is_presentable(&pair, certificate, replaces_valid, report) {
         return None;
     }
     let spec = ServerSpec {
@@ -95,8 +117,14 @@ pub(crate) fn pair(
     }
 }
 
-/// True if a certificate can be presented to clients. A reason for some clients to reject it is a warning.
-fn is_presentable(pair: &Pair, file: &Spanned<FilePath>, report: &mut Report) -> bool {
+/// True if a certificate can be presented to clients. A reason for some clients to reject it is a warning. One that all of them reject
+/// takes the place of no valid one.
+fn is_presentable(
+    pair: &Pair,
+    file: &Spanned<FilePath>,
+    replaces_valid: bool,
+    report: &mut Report,
+) -> bool {
     // A certificate that cannot be read is complained of where it is used.
     let Ok(certificate) = Certificate::of_pem(&pair.certificate) else { return true };
     let name = file.value.as_path().display().to_string();
@@ -106,6 +134,11 @@ fn is_presentable(pair: &Pair, file: &Spanned<FilePath>, report: &mut Report) ->
             Concern::Version1 => {
                 presentable = false;
                 report.error(file.at, concern.to_string(), concern.help(&name));
+            }
+            Concern::Expired { .. } | Concern::NotYetValid { .. } if replaces_valid => {
+                presentable = false;
+                let what = format!("{concern}, and the one in service, which is valid, stays");
+                report.error(file.at, what, concern.help(&name));
             }
             Concern::Authority
             | Concern::Expired { .. }

@@ -80,8 +80,9 @@ pub fn compile(
     let apis::ExpandedApis { config, open } = apis::expand(&config, &mut report);
     let config = &*config;
 
-    let listeners = listeners::compile(config, loaded.lacks("listen"), &mut report);
-    let mut upstreams = upstreams::compile(config, &mut report);
+    let in_service = files::InService::of(previous);
+    let listeners = listeners::compile(config, loaded.lacks("listen"), in_service, &mut report);
+    let mut upstreams = upstreams::compile(config, in_service, &mut report);
     let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
     builder.tokens = issuers::Tokens::new(previous);
     builder.store = store::StoreBuilder::new(loaded, config, previous, &mut report);

@@ -12,6 +12,7 @@ use plan::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Plan, Timeouts,
 };
 
+use crate::files::InService;
 use crate::{files, kept, names};
 
 /// Two heads of this size are all that one connection may make a worker hold.
@@ -20,7 +21,12 @@ const HEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const HEAD_BYTES_MIN: u64 = 1024;
 
 /// Every listener, as far as it is sound. It is said where there is none at all.
-pub(crate) fn compile(config: &Config, lacking: bool, report: &mut Report) -> Vec<Listener> {
+pub(crate) fn compile(
+    config: &Config,
+    lacking: bool,
+    in_service: InService<'_>,
+    report: &mut Report,
+) -> Vec<Listener> {
     if lacking {
         let help = "write `listen: { public: { address: \"0.0.0.0:8080\" } }`";
         report.error(At::file(0), "there is nothing to listen on", help);
@@ -30,7 +36,8 @@ pub(crate) fn compile(config: &Config, lacking: bool, report: &mut Report) -> Ve
         .listen
         .iter()
         .filter_map(|(name, listener)| {
-            let tls = listener.tls.as_ref().map(|tls| server(tls, listener.http2, report));
+            let tls = listener.tls.as_ref();
+            let tls = tls.map(|tls| server(tls, &name.value, listener.http2, in_service, report));
             let limits = limits(&listener.limits, report);
             let timeout = &listener.timeout;
             Some(Listener {
@@ -130,25 +137,36 @@ fn limits(limits: &ListenerLimits, report: &mut Report) -> Limits {
         head_bytes_max: bytes(head.value),
         target_bytes_max: bytes(target.value.min(head.value)),
         headers_max: count(limits.headers_max.get()),
-        connections_max: count(limits.connections_max.get()),
+        connections_max: count(limits.connections_max.value.get()),
+        connections_max_written: limits.connections_max.at != At::NOWHERE,
         connections_per_client: limits.connections_per_client.map(|max| count(max.get())),
         streams_max: limits.streams_max.get(),
         body_rate_min: limits.body_rate_min.0,
     }
 }
 
-fn server(tls: &ListenerTls, http2: bool, report: &mut Report) -> Option<tls::Server> {
+fn server(
+    tls: &ListenerTls,
+    listener: &str,
+    http2: bool,
+    in_service: InService<'_>,
+    report: &mut Report,
+) -> Option<tls::Server> {
     if tls.versions.value.is_empty() {
         report.error(tls.versions.at, "no TLS version is allowed", "write `versions: [1.2, 1.3]`");
     }
-    let default = files::pair(&tls.certificate, &tls.key, report);
+    let replaces_valid =
+        |host: Option<&str>| in_service.is_valid_at(&Listener::certificate_place(listener, host));
+    let default = files::pair(&tls.certificate, &tls.key, replaces_valid(None), report);
     let pairs: Vec<Option<(String, tls::Pair)>> = tls
         .sni
         .iter()
         .map(|(host, certificate)| {
             let pattern = names::host(&host.value, host.at, report);
-            let pair = files::pair(&certificate.certificate, &certificate.key, report);
-            Some((pattern?.to_string(), pair?))
+            let pattern = pattern.map(|pattern| pattern.to_string());
+            let valid = pattern.as_deref().is_some_and(|host| replaces_valid(Some(host)));
+            let pair = files::pair(&certificate.certificate, &certificate.key, valid, report);
+            Some((pattern?, pair?))
         })
         .collect();
     if let (Some(ca), Some(_)) = (&tls.client_ca, &tls.client_auth) {

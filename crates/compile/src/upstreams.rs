@@ -12,12 +12,17 @@ use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, TargetSettings, Upstream, UpstreamSettings};
 use tls::{Client, ClientSpec};
 
+use crate::files::InService;
 use crate::listeners::{bytes, count};
 use crate::policies::{self, NamedUpstreams};
 use crate::{files, paths, upstream_targets};
 
 /// Settings of every upstream, as far as they are sound.
-pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<UpstreamSettings> {
+pub(crate) fn compile(
+    config: &Config,
+    in_service: InService<'_>,
+    report: &mut Report,
+) -> Vec<UpstreamSettings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
     let mirrors = config.routes.iter().filter_map(|(_, route)| route.value.mirror.as_ref());
     let mirrors = mirrors.map(|mirror| mirror.value.upstream.value.as_str());
@@ -45,7 +50,7 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Vec<UpstreamSetti
             "remove it, or name it in a route's `upstream` or a flow's `call`",
         );
     }
-    let mut clients = Clients::default();
+    let mut clients = Clients { in_service, known: HashMap::new() };
     config
         .upstreams
         .iter()
@@ -107,20 +112,20 @@ pub(crate) fn to_url(
             servers: settled::Servers::default(),
         },
         writes_at_once: false,
-        tls: Clients::default().of(tls, report)?,
+        tls: client(tls, report)?,
     })
 }
 
 /// The TLS settings for a service that is no upstream.
 pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
-    Clients::default().of(tls, report)
+    Clients { in_service: InService::NONE, known: HashMap::new() }.of("", tls, report)
 }
 
 fn settings(
     config: &Config,
     name: &str,
     upstream: &config::Upstream,
-    clients: &mut Clients,
+    clients: &mut Clients<'_>,
     report: &mut Report,
 ) -> Option<UpstreamSettings> {
     let targets = upstream_targets::compile(config, upstream, report);
@@ -158,7 +163,7 @@ fn settings(
         idle_max: count(upstream.pool.idle_max.get()),
         dns: upstream_targets::dns(upstream, report),
         writes_at_once: false,
-        tls: clients.of(&upstream.tls, report)?,
+        tls: clients.of(name, &upstream.tls, report)?,
     })
 }
 
@@ -340,15 +345,22 @@ fn health(
 }
 
 /// TLS clients by their settings. Most upstreams have none, and making a client means reading the system's authorities.
-#[derive(Default)]
-struct Clients(HashMap<ClientSpec, Client>);
+struct Clients<'p> {
+    in_service: InService<'p>,
+    known: HashMap<ClientSpec, Client>,
+}
 
-impl Clients {
-    fn of(&mut self, tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
+impl Clients<'_> {
+    /// That of an upstream, or of a service without a name.
+    fn of(&mut self, upstream: &str, tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
         warn_unverified(tls, report);
         let ca = tls.ca.as_ref().map(|file| files::read(file, report));
         let pair = match (&tls.certificate, &tls.key) {
-            (Some(certificate), Some(key)) => Some(files::pair(certificate, key, report)),
+            (Some(certificate), Some(key)) => {
+                let place = plan::upstreams::certificate_place(upstream);
+                let valid = self.in_service.is_valid_at(&place);
+                Some(files::pair(certificate, key, valid, report))
+            }
             (Some(alone), None) => {
                 report.error(alone.at, "a certificate without its key", "add `key: FILE`");
                 return None;
@@ -371,11 +383,11 @@ impl Clients {
             verify: tls.verify.value,
             server_name: tls.server_name.as_ref().map(|name| name.value.clone()),
         };
-        if let Some(client) = self.0.get(&spec) {
+        if let Some(client) = self.known.get(&spec) {
             return Some(client.clone());
         }
         let client = Client::new(&spec).map_err(|error| complain(&error, tls, report)).ok()?;
-        self.0.insert(spec, client.clone());
+        self.known.insert(spec, client.clone());
         Some(client)
     }
 }

@@ -119,7 +119,7 @@ pub(crate) async fn is_permitted(
 }
 
 /// Host and port of an authority; an IPv6 address keeps its brackets.
-fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(crate) fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let after_address = authority.find(']').map_or(0, |at| at + 1);
     let colon = authority.get(after_address..)?.find(':').map(|at| at + after_address);
     let Some(colon) = colon else { return Some((authority, None)) };
@@ -134,7 +134,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
 
 /// A host as it is connected to. Numbers are an address only in the usual form: `127.1`, `0x7f.1`, `017700000001` and
 /// `2130706433` are addresses to some resolvers.
-fn host_of(host: &str) -> Option<String> {
+pub(crate) fn host_of(host: &str) -> Option<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return Some(inner.parse::<Ipv6Addr>().ok()?.to_string());
     }

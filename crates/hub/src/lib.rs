@@ -30,6 +30,7 @@ mod lease_clock;
 mod member;
 mod members;
 mod outcomes;
+mod own_url;
 mod partitions;
 mod places;
 mod positions;

@@ -130,11 +130,18 @@ impl Reader {
     }
 }
 
+/// What a client is told of a write that was not answered.
+const UNKNOWN_OUTCOME: &str =
+    "The store did not answer in time. It is not known whether this was stored.";
+
 /// The fault for a store that did not do what it was asked.
 pub(crate) fn store_fault(error: &Error) -> Fault {
     match error {
         Error::Full(_) => Fault::new(Kind::StoreFull, error.to_string()),
         Error::Size { .. } => Fault::new(Kind::BodyTooLarge, error.to_string()),
+        Error::Unknown(_) => {
+            Fault::with_detail(Kind::StoreAway, error.to_string(), UNKNOWN_OUTCOME)
+        }
         Error::Away(_)
         | Error::Busy
         | Error::Corrupt(_)

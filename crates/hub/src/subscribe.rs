@@ -83,7 +83,7 @@ pub(crate) fn read<T>(
     head: &RequestHead,
     form: Option<&[u8]>,
     (base, publish): (&str, &str),
-    topic_of: impl FnOnce(&str) -> Option<T>,
+    topic_of: impl FnOnce(&str) -> Result<T, Fault>,
 ) -> Result<(SubscriptionRequest, T), Fault> {
     let (parameters, form) = match Parameters::of(form.unwrap_or(b""))? {
         Some(parameters) => (parameters, Form::Body),
@@ -110,7 +110,7 @@ pub(crate) fn read<T>(
     }
     let topic = parameters.topic.filter(|topic| !topic.is_empty());
     let topic = topic.ok_or_else(|| wrong("`hub.topic` is missing.").with_status(422))?;
-    let found = topic_of(&topic).ok_or_else(unknown_topic)?;
+    let found = topic_of(&topic)?;
     let callback = parameters.callback.as_deref().unwrap_or("");
     let callback = Callback::parse(callback).map_err(wrong)?;
     let secret = parameters.secret.filter(|secret| !secret.is_empty());
@@ -192,7 +192,7 @@ mod tests {
 
     fn ask(query: &str, form: Option<&str>) -> Result<SubscriptionRequest, (u16, String)> {
         let head = RequestHead::new(Protocol::Http11, b"POST", format!("/news{query}").as_bytes());
-        let topic = |text: &str| (text == "sports").then_some(());
+        let topic = |text: &str| (text == "sports").then_some(()).ok_or_else(unknown_topic);
         let read = read(&head, form.map(str::as_bytes), ("http://hub/news", "/publish"), topic);
         read.map(|(asked, ())| asked).map_err(|fault| {
             let status = fault.more.and_then(|more| more.status);

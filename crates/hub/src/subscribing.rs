@@ -14,6 +14,7 @@ use crate::end::parameter;
 use crate::hub::{Hub, Topic};
 use crate::hub_state::{Full, Note, Reservation};
 use crate::lease_clock::LeaseClock;
+use crate::own_url;
 use crate::reader::store_fault;
 use crate::subscribe::{self, Mode, SubscriptionRequest};
 use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
@@ -62,7 +63,7 @@ impl Hub {
             }
             false => Bytes::new(),
         };
-        let topic_of = |text: &str| self.topic_of(text);
+        let topic_of = |text: &str| self.topic_of(text, &base);
         let here = (&*base, &*self.settings.publish);
         let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
         let subject = ex.identity.as_ref().map_or("", |identity| &*identity.subject).to_owned();
@@ -90,28 +91,39 @@ impl Hub {
     }
 
     /// The topic that a text means: by its name, or by a URL of it at this hub, with or without a query.
-    fn topic_of(&self, text: &str) -> Option<&Topic> {
+    fn topic_of(&self, text: &str, base: &str) -> Result<&Topic, Fault> {
         if let Some(topic) = self.topic(text.as_bytes()) {
-            return Some(topic);
+            return Ok(topic);
         }
-        let scheme = text.split_once("://").map(|(scheme, _)| scheme)?;
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-            return None;
+            return Err(subscribe::unknown_topic());
         }
-        let (path, query) = text.split_once('?').unwrap_or((text, ""));
-        if path.ends_with("/topics") {
-            return self.topic(&parameter(query.as_bytes(), b"topic")?);
+        match own_url::below(base, text) {
+            Some(rest) => self.topic_below(rest).ok_or_else(subscribe::unknown_topic),
+            None if self.is_topic_elsewhere(text) => Err(subscribe::wrong(&format!(
+                "`hub.topic` is not a URL of this hub: its topics are below `{base}/topics`."
+            ))),
+            None => Err(subscribe::unknown_topic()),
         }
-        self.topic_at(path.as_bytes())
     }
 
-    /// The topic whose name a path ends with, behind `/topics/`. Names may have slashes.
-    pub(crate) fn topic_at(&self, path: &[u8]) -> Option<&Topic> {
-        const BEFORE: &[u8] = b"/topics/";
-        let starts = path.windows(BEFORE.len()).enumerate().filter(|(_, part)| *part == BEFORE);
-        // Harmless: each of them is in the path.
-        let mut names = starts.filter_map(|(at, _)| path.get(at + BEFORE.len()..));
-        names.find_map(|name| self.topic(&kit::percent::decoded(name, false)))
+    /// The topic that the rest of a URL behind the hub's own names, in its path or in the parameter `topic`.
+    fn topic_below(&self, rest: &str) -> Option<&Topic> {
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        match path.strip_prefix("/topics")? {
+            "" => self.topic(&parameter(query.as_bytes(), b"topic")?),
+            name => self.topic(&kit::percent::decoded(name.strip_prefix('/')?.as_bytes(), false)),
+        }
+    }
+
+    /// True if a URL at another place names a topic as this hub's URLs do.
+    fn is_topic_elsewhere(&self, url: &str) -> bool {
+        let path = url.split_once('?').map_or(url, |(path, _)| path);
+        let starts = path.match_indices("/topics").map(|(at, _)| at);
+        // Harmless: each of them is in the URL.
+        let mut rests = starts.filter_map(|at| url.get(at..));
+        rests.any(|rest| self.topic_below(rest).is_some())
     }
 
     async fn subscribe(&self, wish: Wish<'_>) -> Result<(), Fault> {

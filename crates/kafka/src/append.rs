@@ -165,11 +165,16 @@ impl Cluster {
             }
             tokio::time::sleep(PAUSE).await;
         };
-        if is_open {
-            // The next batch has to be written whether this one was or not.
-            topic.appends.producer.set(None);
+        let error = failure.into_error(&topic.name);
+        if !is_open {
+            return Err(error);
         }
-        Err(failure.into_error(&topic.name))
+        // The next batch has to be written whether this one was or not.
+        topic.appends.producer.set(None);
+        match error {
+            Error::Away(why) => Err(Error::Unknown(why)),
+            other => Err(other),
+        }
     }
 
     async fn try_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Failure> {

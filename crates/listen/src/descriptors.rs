@@ -43,12 +43,13 @@ pub(crate) fn are_taken() -> bool {
     OPEN.load(Ordering::Relaxed) >= ROOM.load(Ordering::Relaxed)
 }
 
-/// Warns if the listeners of a plan allow more connections than there is room for.
+/// Warns if an operator allowed more connections than there is room for. The default is a bound and not a wish: nobody asked for so many.
 pub(crate) fn warn_of(plan: &Plan) {
     let room = ROOM.load(Ordering::Relaxed);
     let allowed = plan
         .listeners
         .iter()
+        .filter(|listener| listener.limits.connections_max_written)
         .fold(0usize, |sum, listener| sum.saturating_add(listener.limits.connections_max));
     if allowed > room {
         tracing::warn!(

@@ -61,6 +61,11 @@ pub mod upstreams {
         Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts, Upstream,
         UpstreamSettings,
     };
+
+    /// The place in the configuration of the certificate that the gateway shows an upstream.
+    pub fn certificate_place(upstream: &str) -> String {
+        format!("upstreams.{upstream}.tls")
+    }
 }
 
 /// Hubs, re-exported so that the cold path that shows them needs only `plan`.
@@ -143,16 +148,13 @@ impl Plan {
         let listeners = self.listeners.iter().flat_map(|listener| {
             let shown = listener.tls.iter().flat_map(tls::Server::expiries);
             shown.map(|shown| {
-                let place = match &shown.host {
-                    None => format!("listen.{}.tls", listener.name),
-                    Some(host) => format!("listen.{}.tls.sni.{host}", listener.name),
-                };
+                let place = Listener::certificate_place(&listener.name, shown.host.as_deref());
                 CertificateExpiry { place: place.into(), not_after: shown.not_after }
             })
         });
         // Harmless: an upstream without a certificate has none that ends.
         let upstreams = self.upstreams.iter().filter_map(|upstream| {
-            let place = format!("upstreams.{}.tls", upstream.settings().name).into();
+            let place = upstreams::certificate_place(&upstream.settings().name).into();
             Some(CertificateExpiry { place, not_after: upstream.settings().tls.not_after()? })
         });
         listeners.chain(upstreams).collect()

@@ -22,6 +22,16 @@ pub struct Listener {
     pub timeout: Timeouts,
 }
 
+impl Listener {
+    /// The place in the configuration of a listener's certificate: that of a host, or the default one.
+    pub fn certificate_place(listener: &str, host: Option<&str>) -> String {
+        match host {
+            None => format!("listen.{listener}.tls"),
+            Some(host) => format!("listen.{listener}.tls.sni.{host}"),
+        }
+    }
+}
+
 /// The rules for spellings of a path that servers read differently. A path that is not refused is forwarded as it was matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PathRules {
@@ -71,6 +81,8 @@ pub struct Limits {
     /// Open connections over all workers; above it the connection that is idle longest is closed for a new one, or the new one
     /// is closed.
     pub connections_max: usize,
+    /// An operator wrote that number: it is not the default.
+    pub connections_max_written: bool,
     /// Open connections of one client over all workers; above it new ones are closed.
     pub connections_per_client: Option<usize>,
     /// Concurrent HTTP/2 streams of a connection.

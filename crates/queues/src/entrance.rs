@@ -38,16 +38,25 @@ impl Entrance {
     }
 }
 
+/// What a client is told of a write that was not answered.
+const UNKNOWN_OUTCOME: &str =
+    "The store did not answer in time. It is not known whether the message was stored.";
+
 fn fault(queue: &str, error: &Error) -> Fault {
     let kind = match error {
         Error::Full(_) => Kind::StoreFull,
         Error::Size { .. } => Kind::BodyTooLarge,
         Error::Away(_)
+        | Error::Unknown(_)
         | Error::Busy
         | Error::Corrupt(_)
         | Error::Fenced
         | Error::Conflict { .. }
         | Error::Trimmed { .. } => Kind::StoreAway,
     };
-    Fault::new(kind, format!("queue {queue}: {error}"))
+    let cause = format!("queue {queue}: {error}");
+    if let Error::Unknown(_) = error {
+        return Fault::with_detail(kind, cause, UNKNOWN_OUTCOME);
+    }
+    Fault::new(kind, cause)
 }

@@ -519,7 +519,7 @@ fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Err
     let started = clock::now();
     let written = segment.file.write_at(at, bytes).map_err(|error| of_disk(&error));
     let written = written.and_then(|()| {
-        let synced = segment.file.sync().map_err(|error| Error::Away(error.to_string()));
+        let synced = segment.file.sync().map_err(|error| Error::Unknown(error.to_string()));
         shared.measures.synced(started.elapsed());
         synced
     });
@@ -532,7 +532,7 @@ fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Err
         Err(Error::Full(why)) => {
             match segment.file.set_size(at).and_then(|()| segment.file.sync()) {
                 Ok(()) => Err(Error::Full(why)),
-                Err(_) => Err(Error::Away(why)),
+                Err(_) => Err(Error::Unknown(why)),
             }
         }
         Err(error) => Err(error),

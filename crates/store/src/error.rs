@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-/// Why a call failed. All but [`Error::Away`] say that nothing was written.
+/// Why a call failed. All but [`Error::Away`] and [`Error::Unknown`] say that nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The store cannot be reached or does not work at present; later it may. Whether a write happened is open.
     Away(String),
+    /// A write began and was not answered in time. Whether it happened is open, and whoever asked for it is told so.
+    Unknown(String),
     /// There is no room for more bytes. It goes on by itself when there is.
     Full(String),
     /// Too many calls wait already.
@@ -27,6 +29,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Away(why) => write!(f, "the store cannot be used: {why}"),
+            Error::Unknown(why) => write!(f, "nobody knows whether this was stored: {why}"),
             Error::Full(why) => write!(f, "the store is full: {why}"),
             Error::Busy => f.write_str("too many calls wait for the store"),
             Error::Corrupt(where_) => write!(f, "the store is damaged: {where_}"),

@@ -8,7 +8,7 @@
 //!
 //! - A call begins when it is made. Dropping its answer does not undo it.
 //! - `Ok` of a write means durable: it would survive a crash now. Nothing can be read before it is durable.
-//! - [`Error::Away`] of a write leaves open whether it happened; every other error says that it did not.
+//! - [`Error::Away`] and [`Error::Unknown`] of a write leave open whether it happened; every other error says that it did not.
 //! - A write with a [`Guard`] happens only while nobody else has been given the guard's lease.
 //! - No write waits for room: where a queue is full, it fails with [`Error::Busy`]. Callers have deadlines of their own.
 

@@ -151,7 +151,7 @@ keys! {
         /// How many connections may be open at once, over all workers. Past it, the connection that is idle longest is closed for a new
         /// one; if none is idle, the new one is closed on arrival.
         // About 0.6 GiB of memory when all are idle.
-        connections_max: Between<1, 1_000_000> = const { Between::new(65_536) },
+        connections_max: Spanned<Between<1, 1_000_000>> = Spanned::unwritten(const { Between::new(65_536) }),
         /// How many connections one client may have, over all workers; more are closed on arrival. A client is an IPv4 address or an IPv6
         /// network of 64 bits; with `proxy_protocol`, that of the header.
         // None by default: behind a balancer that names nobody all clients have its address, and many behind one office's.

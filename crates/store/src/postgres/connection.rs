@@ -25,7 +25,7 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// switched off, its estimate of the cost is beyond all bounds, and it would compile that statement at each execution, for 50 ms.
 const SETTINGS: &str = "
     set statement_timeout = '30s';
-    set idle_in_transaction_session_timeout = '10s';
+    set idle_in_transaction_session_timeout = '5s';
     set enable_seqscan = off;
     set enable_hashjoin = off;
     set enable_mergejoin = off;

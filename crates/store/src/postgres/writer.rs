@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use kit::clock;
+use kit::clock::{self, Instant};
 use sql::postgres::Server;
 
 use super::call::{BatchNames, Outcome, Write};
@@ -21,8 +21,14 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// The interval at which a connection without work is checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// For so long a commit whose answer was lost is asked after; then its callers are told that it is open.
-const ASK_MAX: Duration = Duration::from_secs(10);
+/// The longest time for a batch, from its begin to the answer to its commit, and so many bytes more a second: those who publish wait for it.
+const WRITE_MAX: Duration = Duration::from_secs(8);
+const BYTES_A_SECOND: usize = 1 << 20;
+/// A commit that was sent gets at least so long.
+const COMMIT_MIN: Duration = Duration::from_secs(2);
+/// For so long a commit whose answer was lost is asked after; then its callers are told that it is open. The server ends the session of
+/// a transaction that stands still in less.
+const ASK_MAX: Duration = Duration::from_secs(7);
 /// How often a batch that did not happen is begun again, and so often a counter that has ended is removed.
 const ATTEMPTS: usize = 3;
 const TIDY: Duration = Duration::from_secs(60);
@@ -157,11 +163,16 @@ impl Writer {
     /// Does a batch, again where it is known not to have happened.
     async fn committed(&mut self, batch: &[Write]) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let mut why = String::new();
+        let bytes: usize = batch.iter().map(Write::bytes).sum();
+        let more = Duration::from_secs((bytes / BYTES_A_SECOND) as u64);
+        let deadline = clock::now() + WRITE_MAX + more;
         for _ in 0..ATTEMPTS {
-            if !self.is_linked().await {
-                return Err(self.shared.away().unwrap_or(Error::Away(why)));
+            match tokio::time::timeout(left(deadline), self.is_linked()).await {
+                Ok(true) => {}
+                Ok(false) => return Err(self.shared.away().unwrap_or(Error::Away(why))),
+                Err(_) => return Err(self.give_up(Error::Away, "the server does not answer")),
             }
-            match self.attempt(batch).await {
+            match self.attempt(batch, deadline).await {
                 Attempt::Done(outcomes) => return Ok(outcomes),
                 Attempt::Refused(failed) => {
                     self.link = None;
@@ -177,10 +188,7 @@ impl Writer {
                     match self.asked_after().await {
                         Some(true) => return Ok(outcomes),
                         Some(false) => why = said,
-                        None => {
-                            let open = "whether it was kept is open, since the answer was lost";
-                            return Err(Error::Away(format!("{said}; {open}")));
-                        }
+                        None => return Err(self.give_up(Error::Unknown, &said)),
                     }
                 }
             }
@@ -188,12 +196,20 @@ impl Writer {
         Err(Error::Away(why))
     }
 
-    async fn attempt(&mut self, batch: &[Write]) -> Attempt {
+    /// The database is away from now on. Those whose writes still wait are told at once: nothing of these was sent.
+    fn give_up(&mut self, error: fn(String) -> Error, why: &str) -> Error {
+        self.link = None;
+        self.shared.set_away(Some(why.to_owned()));
+        self.refuse_waiting();
+        error(why.to_owned())
+    }
+
+    async fn attempt(&mut self, batch: &[Write], deadline: Instant) -> Attempt {
         let (Some(link), Some(node)) = (&mut self.link, &self.node) else {
             return Attempt::Nothing("there is no connection".to_owned());
         };
         let wanted = BatchNames::of(batch);
-        let fetched = tokio::time::timeout(ANSWER_MAX, statements::fetch(link, &wanted)).await;
+        let fetched = tokio::time::timeout(left(deadline), statements::fetch(link, &wanted)).await;
         let mut state = match fetched.unwrap_or_else(|_| Err(unanswered())) {
             Ok(state) => state,
             Err(StatementFailure::Lost(why)) => return Attempt::Nothing(why),
@@ -201,8 +217,8 @@ impl Writer {
         };
         let outcomes: Vec<_> = batch.iter().map(|write| state.run(write)).collect();
         if !state.changed {
-            let left = tokio::time::timeout(ANSWER_MAX, statements::leave(link)).await;
-            return match left {
+            let ended = tokio::time::timeout(left(deadline), statements::leave(link)).await;
+            return match ended {
                 Ok(Ok(())) => Attempt::Done(outcomes),
                 Ok(Err(_)) | Err(_) => Attempt::Nothing("the connection was lost".to_owned()),
             };
@@ -212,7 +228,8 @@ impl Writer {
         state.news.clone_from(&news);
         let ended = statements::commit(link, state, node, self.batch);
         let unknown = || BatchOutcome::Unknown("the server does not answer".to_owned());
-        match tokio::time::timeout(ANSWER_MAX, ended).await.unwrap_or_else(|_| unknown()) {
+        let most = left(deadline).max(COMMIT_MIN);
+        match tokio::time::timeout(most, ended).await.unwrap_or_else(|_| unknown()) {
             BatchOutcome::Committed => {
                 news.iter().for_each(|subject| self.shared.watches.wake(subject));
                 Attempt::Done(outcomes)
@@ -228,19 +245,20 @@ impl Writer {
         let node = self.node.clone()?;
         let mut pause = PAUSE_MIN;
         while clock::now() < deadline {
-            if self.is_linked().await
-                && let Some(link) = &mut self.link
-            {
-                let asked = statements::is_committed(link, &node, self.batch);
-                match tokio::time::timeout(ANSWER_MAX, asked).await {
-                    Ok(Ok(committed)) => {
-                        // News of it may have been for others only.
-                        self.shared.watches.wake_all();
-                        return Some(committed);
-                    }
-                    Ok(Err(_)) | Err(_) => self.link = None,
+            let asked = async {
+                if !self.is_linked().await {
+                    return None;
                 }
+                let link = self.link.as_mut()?;
+                // Harmless: it is asked again until the deadline.
+                statements::is_committed(link, &node, self.batch).await.ok()
+            };
+            if let Ok(Some(committed)) = tokio::time::timeout(left(deadline), asked).await {
+                // News of it may have been for others only.
+                self.shared.watches.wake_all();
+                return Some(committed);
             }
+            self.link = None;
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -265,6 +283,10 @@ impl Writer {
             let _left = tokio::time::timeout(LOOK, link.execute(LEAVES, &[node])).await;
         }
     }
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(clock::now())
 }
 
 /// The outcome of one attempt to commit a batch.

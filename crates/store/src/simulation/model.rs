@@ -53,7 +53,7 @@ impl Model {
                 log.newest = *positions.end();
                 log.known.extend(positions.zip(records));
             }
-            Err(Error::Away(_)) => log.open.push(records),
+            Err(Error::Away(_) | Error::Unknown(_)) => log.open.push(records),
             Err(Error::Full(_)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -156,7 +156,7 @@ impl Model {
                     self.rows.insert(key.to_vec(), vec![value]);
                 });
             }
-            Err(Error::Away(_)) => {
+            Err(Error::Away(_) | Error::Unknown(_)) => {
                 for (key, value) in after {
                     self.rows.entry(key.to_vec()).or_insert_with(|| vec![None]).push(value);
                 }

@@ -102,7 +102,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_dies() {
                 let text = format!("{writer}/{number}");
                 match store.append("load", one(&text), None).await {
                     Ok(_) => kept.push(text),
-                    Err(Error::Away(_)) => {
+                    Err(Error::Away(_) | Error::Unknown(_)) => {
                         open += 1;
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
