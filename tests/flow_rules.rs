@@ -934,3 +934,34 @@ fn calls_at_once_count_as_the_time_that_goes_by() {
     let [waited, whole] = [waited, whole].map(|text| text.trim().parse::<f64>().unwrap());
     assert!(waited >= 190.0 && waited <= whole, "{line}");
 }
+
+/// No two members become one element, and no array is lost: what JSON was is JSON again.
+#[test]
+fn json_is_the_same_after_a_way_through_xml() {
+    let origin = Origin::echo();
+    let there_and_back =
+        start(&origin, "main: [convert: { to: xml, root: r }, convert: { to: json }, respond: {}]");
+    let there = start(&origin, "main: [convert: { to: xml, root: r }, respond: {}]");
+    for (json, xml) in [
+        (
+            r#"{"a b":"1","a:b":"2","a/b":"3","a_b":"4","a_x0020_b":"5","":"6","1":"7"}"#,
+            "<r><a_x0020_b>1</a_x0020_b><a_x003A_b>2</a_x003A_b><a_x002F_b>3</a_x002F_b><a_b>4</a_b>\
+             <a_x005F_x0020_b>5</a_x005F_x0020_b><_x_>6</_x_><_x0031_>7</_x0031_></r>",
+        ),
+        (r#"{"@a b":"1","a":{"@x:y":"2"}}"#, "<r a_x0020_b=\"1\"><a x_x003A_y=\"2\"></a></r>"),
+        (r#"{"a b":[],"c":{"d":[]}}"#, "<r><?xml-multiple a_x0020_b?><c><?xml-multiple d?></c></r>"),
+        (r#"{"\u00b2":"x","\u00aa":"y"}"#, "<r><_x00B2_>x</_x00B2_><_x00AA_>y</_x00AA_></r>"),
+    ] {
+        let made = post(&there, JSON, json);
+        assert_eq!((made.status(), &*made.text()), (200, xml));
+        let back: serde_json::Value =
+            serde_json::from_slice(&post(&there_and_back, JSON, json).body).unwrap();
+        assert_eq!(back["r"], serde_json::from_str::<serde_json::Value>(json).unwrap(), "{json}");
+    }
+    let omits = start(&origin, "main: [convert: { to: xml, root: r, empty_arrays: omit }, respond: {}]");
+    assert_eq!(post(&omits, JSON, r#"{"a":[],"b":[1]}"#).text(), "<r><b>1</b></r>");
+    // One element is a list where another converter has marked it.
+    let lists = start(&origin, "main: [convert: { to: json }, respond: {}]");
+    let marked = "<r><?xml-multiple a?><a>1</a><?other b?><b>2</b></r>";
+    assert_eq!(post(&lists, XML, marked).text(), r#"{"r":{"a":["1"],"b":"2"}}"#);
+}

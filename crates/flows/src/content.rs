@@ -376,10 +376,10 @@ impl Content {
         let (format, content_type): (_, &[u8]) = match first {
             Some(b'<') => (Format::Xml, b"application/xml"),
             Some(b'{' | b'[' | 0xEF) => (Format::Json, b"application/json"),
-            _ => return text(None, &self.bytes),
+            _ => return unlabelled(&self.bytes),
         };
         let read = read(format, content_type, &self.bytes, levels, self.refuses_doubled);
-        read.unwrap_or_else(|_| text(None, &self.bytes))
+        read.unwrap_or_else(|_| unlabelled(&self.bytes))
     }
 }
 
@@ -416,15 +416,25 @@ fn read(
             let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
             Ok(View::Json(read_json(text, refuses_doubled)?))
         }
-        Format::Other => Ok(text(Some(content_type), bytes)),
+        Format::Other => text(content_type, bytes),
     }
 }
 
-fn text(content_type: Option<&[u8]>, bytes: &[u8]) -> View {
-    match form::text_of(content_type, bytes) {
-        Some(text) => View::Text((&*text).into()),
-        None => View::Bytes,
+/// A text, or bytes. What says to be a text in a charset that nobody here reads is neither: as bytes it would be read in UTF-8.
+fn text(content_type: &[u8], bytes: &[u8]) -> Result<View, Box<str>> {
+    if let Some(text) = form::text_of(Some(content_type), bytes) {
+        return Ok(View::Text((&*text).into()));
     }
+    match charset::misread(content_type, bytes) {
+        Some(why) => Err(why.into()),
+        None => Ok(View::Bytes),
+    }
+}
+
+/// The same without a content type.
+fn unlabelled(bytes: &[u8]) -> View {
+    // Harmless: what is not UTF-8 is bytes.
+    std::str::from_utf8(bytes).map_or(View::Bytes, |text| View::Text(text.into()))
 }
 
 fn begins_as_json(text: &str) -> bool {

@@ -58,6 +58,24 @@ pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<
     }
 }
 
+/// Why a text cannot be read in the charset that its content type says. None if its bytes are then just no text: in UTF-8 they show
+/// that themselves, and a content type of pictures or sound says nothing by a charset.
+pub fn misread(content_type: &[u8], text: &[u8]) -> Option<String> {
+    let told = charset(content_type)?;
+    let media = message::media_type(content_type);
+    let kind = media.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_no_text = [&b"image"[..], b"audio", b"video", b"font"]
+        .iter()
+        .any(|known| kind.eq_ignore_ascii_case(known));
+    if is_no_text || told.eq_ignore_ascii_case(b"binary") || is_utf8(told) || is_ascii(told) {
+        return None;
+    }
+    match is_utf16(told) {
+        true => Some(format!("The message is not in the charset '{}'", told.escape_ascii())),
+        false => decoded(told, text).err(),
+    }
+}
+
 fn is_utf16(told: &[u8]) -> bool {
     ["utf-16", "utf-16le", "utf-16be"].iter().any(|name| told.eq_ignore_ascii_case(name.as_bytes()))
 }

@@ -54,7 +54,7 @@ pub(crate) fn is_char(c: char) -> bool {
 }
 
 /// `NameStartChar` without the colon.
-pub(crate) fn is_name_start(c: char) -> bool {
+pub fn is_name_start(c: char) -> bool {
     matches!(c,
         'a'..='z' | 'A'..='Z' | '_' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
         | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}' | '\u{200C}'..='\u{200D}'
@@ -63,7 +63,7 @@ pub(crate) fn is_name_start(c: char) -> bool {
 }
 
 /// `NameChar` without the colon.
-pub(crate) fn is_name_char(c: char) -> bool {
+pub fn is_name_char(c: char) -> bool {
     is_name_start(c)
         || matches!(c, '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }

@@ -38,6 +38,7 @@ mod transcript;
 mod tree;
 
 pub use blocks::block;
+pub use chars::{is_name_char, is_name_start};
 pub use error::{Error, ErrorKind, Position};
 pub use limits::{Doctype, Limits, Options};
 pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};

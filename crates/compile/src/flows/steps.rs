@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use config::{
-    ConvertTo, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, HeaderStep, JsonTemplate,
+    ConvertTo, EmptyArrays, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, HeaderStep, JsonTemplate,
     LogLevel, NamedStep, PayloadStep, QueryTemplate, RespondStep, SoapHeaderStep, Spanned,
     StatusTemplate, Step, SwitchCase, ValidateStep, ValueType,
 };
@@ -73,7 +73,8 @@ impl<'a> Compiler<'a, '_> {
                     types: keys.types,
                 },
                 ConvertTo::Xml => Convert::Xml {
-                    root: keys.root.as_ref().map_or("root", |root| &root.value).into(),
+                    root: self.root_name(keys.root.as_ref())?,
+                    marks_empty: keys.empty_arrays == EmptyArrays::Mark,
                 },
                 ConvertTo::Text => Convert::Text,
             }),
@@ -126,6 +127,19 @@ impl<'a> Compiler<'a, '_> {
             self.report.error(name.at, what, "name one of the `queues`");
         }
         entrance
+    }
+
+    /// The root element of what `convert` makes.
+    fn root_name(&mut self, root: Option<&Spanned<String>>) -> Option<Box<str>> {
+        let Some(root) = root else { return Some("root".into()) };
+        let mut rest = root.value.chars();
+        let is_name = rest.next().is_some_and(xml::is_name_start) && rest.all(xml::is_name_char);
+        if !is_name {
+            let what = format!("`{}` is not the name of an element", root.value.escape_debug());
+            self.report.error(root.at, what, "write a name without a prefix, such as `order`");
+            return None;
+        }
+        Some(root.value.as_str().into())
     }
 
     fn script(&mut self, text: &Spanned<String>) -> Option<jq::Program> {

@@ -17,7 +17,7 @@ pub use expression::{
 };
 pub use named_step::NamedStep;
 pub use steps::{
-    CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EnrichAction,
+    CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EmptyArrays, EnrichAction,
     EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep, HeaderStep, LogLevel,
     LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
     StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep, ValidateStep,

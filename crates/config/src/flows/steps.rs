@@ -289,6 +289,19 @@ keys! {
         /// True: texts that are numbers and truths become such.
         // The digits of an order's number are no number.
         types: bool = false,
+        /// What an array of JSON without items is in XML.
+        // Without a mark it would be gone on the way back.
+        empty_arrays: EmptyArrays = EmptyArrays::Mark,
+    }
+}
+
+words! {
+    /// What an empty array is in XML, where lists are elements in a row.
+    pub enum EmptyArrays {
+        /// The instruction `<?xml-multiple NAME?>`, of which `to: json` makes the array again.
+        Mark = "mark",
+        /// Nothing, for services that refuse instructions, as many of SOAP do.
+        Omit = "omit",
     }
 }
 

@@ -1,6 +1,6 @@
 //! `convert`: the message in another format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use expression::{JsonNode, JsonText, Value};
 use fault::{Fault, Kind, Side};
@@ -10,7 +10,7 @@ use xml::{Document, NodeId};
 
 use crate::content::{Content, Maker, View};
 use crate::state::{Run, State};
-use crate::steps::payload;
+use crate::steps::{element_names, payload};
 
 /// A change of format.
 pub enum Convert {
@@ -23,9 +23,14 @@ pub enum Convert {
     Xml {
         /// The root element.
         root: Box<str>,
+        /// An empty array is an instruction, not nothing.
+        marks_empty: bool,
     },
     Text,
 }
+
+/// An instruction that names elements which are a list, though there is one of them or none, as other converters write it.
+const LIST: &str = "xml-multiple";
 
 /// Elements inside one another: as deep as the parser reads.
 const DEPTH_MAX: usize = 512;
@@ -41,7 +46,7 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
     let form = form.map_err(|kind| content.malformed(&kind.to_string()))?;
     let (text, content_type) = match (made, form) {
         (Convert::Json { .. }, Some(form)) => (form.raw(JsonText::ROOT).to_owned(), payload::JSON),
-        (Convert::Xml { root }, Some(form)) => (to_xml(form, root, &content)?, payload::XML),
+        (Convert::Xml { root, .. }, Some(form)) => (to_xml(form, root, made, &content)?, payload::XML),
         (Convert::Text, Some(_)) => return Ok(()),
         (_, None) => match converted(made, &content, view, run)? {
             Some(converted) => converted,
@@ -73,7 +78,9 @@ fn converted(
             let writer = ToJson { document, root, arrays, types: *types, last_counts, content };
             (writer.write(top)?, payload::JSON)
         }
-        (Convert::Xml { root }, View::Json(text)) => (to_xml(text, root, content)?, payload::XML),
+        (Convert::Xml { root, .. }, View::Json(text)) => {
+            (to_xml(text, root, made, content)?, payload::XML)
+        }
         (Convert::Json { .. }, View::Json(_)) | (Convert::Xml { .. }, View::Xml { .. }) => {
             return Ok(None);
         }
@@ -82,7 +89,7 @@ fn converted(
             push_string(&mut out, text);
             (out, payload::JSON)
         }
-        (Convert::Xml { root }, View::Text(text)) => {
+        (Convert::Xml { root, .. }, View::Text(text)) => {
             let mut out = format!("<{root}>");
             push_text(&mut out, text, content)?;
             out.push_str(&format!("</{root}>"));
@@ -104,6 +111,15 @@ fn converted(
 fn text_of(value: &Value) -> String {
     // Harmless: what has no text is empty.
     value.text().map(|text| text.into_owned()).unwrap_or_default()
+}
+
+/// The content of an element: its text, its children by their names, and the names of those that are lists.
+struct Parts<'d> {
+    text: String,
+    children: Vec<(&'d str, Vec<NodeId>)>,
+    lists: BTreeSet<&'d str>,
+    /// Those of them without a child.
+    absent: Vec<&'d str>,
 }
 
 struct ToJson<'a> {
@@ -142,11 +158,12 @@ impl ToJson<'_> {
     }
 
     /// The text of an element, and its children by their names without prefix.
-    fn parts(&self, element: NodeId) -> (String, Vec<(&str, Vec<NodeId>)>) {
+    fn parts(&self, element: NodeId) -> Parts<'_> {
         let document = self.document;
         turns::part();
         let mut text = String::new();
         let mut children: Vec<(&str, Vec<NodeId>)> = Vec::new();
+        let mut lists = BTreeSet::new();
         let mut at: BTreeMap<&str, usize> = BTreeMap::new();
         for child in document.children(element) {
             match document.kind(child) {
@@ -161,13 +178,17 @@ impl ToJson<'_> {
                         ids.push(child);
                     }
                 }
+                xml::Kind::Instruction if document.name(child).local == LIST => {
+                    lists.insert(document.value(child).trim());
+                }
                 xml::Kind::Document
                 | xml::Kind::Attribute
                 | xml::Kind::Comment
                 | xml::Kind::Instruction => {}
             }
         }
-        (text, children)
+        let absent = lists.iter().copied().filter(|name| !at.contains_key(name)).collect();
+        Parts { text, children, lists, absent }
     }
 
     /// The attributes of an element by their names without prefix.
@@ -193,7 +214,7 @@ impl ToJson<'_> {
         let mut out = String::new();
         let Some(element) = element else { return Ok("null".to_owned()) };
         out.push('{');
-        push_string(&mut out, self.document.name(element).local);
+        push_string(&mut out, &element_names::decoded(self.document.name(element).local));
         out.push(':');
         self.element(element, "", 0, &mut out)?;
         out.push('}');
@@ -211,11 +232,13 @@ impl ToJson<'_> {
         if depth > DEPTH_MAX {
             return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
         }
-        let (text, children) = self.parts(element);
+        let Parts { text, children, lists, absent } = self.parts(element);
         let attributes = self.attributes(element)?;
         let is_there = |name: &str| children.iter().any(|(known, _)| *known == name);
         let mut empty: Vec<&str> = self.arrays_below(path).filter(|name| !is_there(name)).collect();
         empty.dedup();
+        let declared = empty.clone();
+        empty.extend(absent.into_iter().filter(|name| !declared.contains(name)));
         if children.is_empty() && attributes.is_empty() && empty.is_empty() {
             self.scalar(&text, out);
             return Ok(());
@@ -227,17 +250,17 @@ impl ToJson<'_> {
             out.push(':');
         };
         for (name, value) in attributes {
-            key(&format!("@{name}"), out);
+            key(&format!("@{}", element_names::decoded(name)), out);
             self.scalar(value, out);
         }
         for name in empty {
-            key(name, out);
+            key(&element_names::decoded(name), out);
             out.push_str("[]");
         }
         for (name, ids) in children {
-            key(name, out);
+            key(&element_names::decoded(name), out);
             let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-            let is_array = ids.len() > 1 || self.is_array(&path);
+            let is_array = ids.len() > 1 || self.is_array(&path) || lists.contains(name);
             out.push_str(if is_array { "[" } else { "" });
             for (index, id) in ids.into_iter().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
@@ -265,14 +288,20 @@ impl ToJson<'_> {
 }
 
 /// JSON as XML: members are elements, arrays repeat theirs.
-fn to_xml(text: &JsonText, root: &str, content: &Content) -> Result<String, Fault> {
+fn to_xml(
+    text: &JsonText,
+    root: &str,
+    made: &Convert,
+    content: &Content,
+) -> Result<String, Fault> {
     let mut out = String::new();
-    push_element((text, content), JsonText::ROOT, root, 0, &mut out)?;
+    let marks_empty = matches!(made, Convert::Xml { marks_empty: true, .. });
+    push_element((text, content, marks_empty), JsonText::ROOT, root, 0, &mut out)?;
     Ok(out)
 }
 
 fn push_element(
-    (text, content): (&JsonText, &Content),
+    (text, content, marks_empty): (&JsonText, &Content, bool),
     node: JsonNode,
     name: &str,
     depth: usize,
@@ -282,7 +311,7 @@ fn push_element(
         return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
     }
     turns::part();
-    let name = element_name(name);
+    let name = element_names::encoded(name);
     out.push('<');
     out.push_str(&name);
     let is_object = text.kind(node) == json::Kind::Object;
@@ -297,7 +326,7 @@ fn push_element(
     let mut attributes: Vec<String> = Vec::new();
     for (key, value) in &members {
         if let Some(attribute) = key.strip_prefix('@').filter(|_| is_object && is_scalar(*value)) {
-            let name = element_name(attribute);
+            let name = element_names::encoded(attribute).into_owned();
             if name == "xmlns" || attributes.contains(&name) {
                 let what = format!("convert: `{key}` cannot be an attribute `{name}` there");
                 return Err(content.malformed(&what));
@@ -321,11 +350,16 @@ fn push_element(
             }
             (true, key, _) if key.starts_with('@') && is_scalar(*value) => {}
             (true, key, json::Kind::Array) => {
+                if marks_empty && text.members(*value).next().is_none() {
+                    out.push_str(&format!("<?{LIST} {}?>", element_names::encoded(key)));
+                }
                 for (_, item) in text.members(*value) {
-                    push_element((text, content), item, key, depth + 1, out)?;
+                    push_element((text, content, marks_empty), item, key, depth + 1, out)?;
                 }
             }
-            (_, key, _) => push_element((text, content), *value, key, depth + 1, out)?,
+            (_, key, _) => {
+                push_element((text, content, marks_empty), *value, key, depth + 1, out)?;
+            }
         }
     }
     out.push_str(&format!("</{name}>"));
@@ -361,17 +395,4 @@ fn allowed(text: &str, content: &Content) -> Result<(), Fault> {
             })
         }
     }
-}
-
-/// A member's name as that of an element: each character that no name may hold becomes `_`.
-fn element_name(name: &str) -> String {
-    let is_start = |c: char| c.is_alphabetic() || c == '_';
-    let mut out: String = name
-        .chars()
-        .map(|c| if is_start(c) || c.is_numeric() || matches!(c, '-' | '.') { c } else { '_' })
-        .collect();
-    if !out.starts_with(is_start) {
-        out.insert(0, '_');
-    }
-    out
 }

@@ -3,6 +3,7 @@
 pub(crate) mod cache;
 pub(crate) mod call;
 pub(crate) mod convert;
+mod element_names;
 pub(crate) mod enrich;
 pub(crate) mod fault;
 pub(crate) mod gather;
