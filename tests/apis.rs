@@ -720,7 +720,18 @@ fn import_gives_limits_to_tiers_that_are_not_known() {
     std::fs::write(&path, "openapi: 3.0.1\ninfo: {}\nservers: [{ url: \"http://127.0.0.1:1\" }]\npaths:\n  /a: { get: { x-wso2-throttling-tier: Bronze, responses: {} }, put: { x-wso2-throttling-tier: Bronze, responses: {} } }\n").unwrap();
     let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
     assert_eq!(run.code, Some(3), "{run:?}");
-    assert_eq!(run.stderr.matches("what the tier `Bronze` allows").count(), 1, "{run:?}");
+    let rows: Vec<&str> = run.stderr.lines().map(str::trim_end).collect();
+    let place = |line, column| format!("{}:{line}:{column}", path.display());
+    let limits = r#"its limits are not in the document; here they are {"requests":100,"per":"1m"}"#;
+    let expected = [
+        format!("converted     {}   GET /a", place(5, 9)),
+        format!("converted     {}  PUT /a", place(5, 65)),
+        format!("approximated  {}   the tier `Bronze`  {limits}", place(5, 9)),
+        "2 converted, 1 approximated, 0 refused".to_owned(),
+    ];
+    let spaced = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
+    let spaced_rows: Vec<String> = rows.iter().map(|row| spaced(row)).collect();
+    assert_eq!(spaced_rows, expected.map(|row| spaced(&row)), "{run:?}");
     assert!(!run.stderr.contains("issues its tokens"), "{run:?}");
     assert!(run.stdout.contains("requests: 100"), "{run:?}");
     let made = folder.path().join("tidegate.yaml");
@@ -929,4 +940,52 @@ paths:
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
         assert_eq!(gateway.wire().ask(request).status(), status, "{path} {lines}");
     }
+}
+
+/// Whatever is not done has a row with its place, in a document of several files too, and the exit code says so.
+#[test]
+fn rows_of_an_import_have_their_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let json = r#"{
+  "openapi": "3.0.1",
+  "servers": [{ "url": "http://127.0.0.1:1" }],
+  "x-wso2-transports": ["https"],
+  "x-wso2-cors": { "accessControlAllowOrigins": ["*"], "accessControlMaxAge": 5 },
+  "components": { "securitySchemes": { "k": { "type": "apiKey", "in": "header", "name": "k" } } },
+  "paths": {
+    "/a": { "get": { "responses": {}, "security": [{ "k": [] }] } },
+    "/b?x=1": { "get": { "responses": {} } },
+    "/c": { "$ref": "c.yaml" }
+  }
+}"#;
+    write("api.json", json);
+    write("c.yaml", "x-wso2-invented: 1\nget:\n  responses: {}\n");
+    let path = folder.path().join("api.json");
+    let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{run:?}");
+    let told = run.stderr.replace(&format!("{}/", folder.path().display()), "");
+    let rows: Vec<String> =
+        told.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for row in [
+        "converted api.json:8:13 GET /a",
+        "converted api.json:9:17 GET /b?x=1",
+        "refused api.json:5:56 `accessControlMaxAge` has no effect here",
+        "refused api.json:4:3 `x-wso2-transports` has no effect here",
+        "approximated api.json:9:5 the query in the path becomes a condition on the query",
+    ] {
+        assert!(rows.iter().any(|known| known == row), "{row}: {told}");
+    }
+    let guard = rows.iter().find(|row| row.contains("so nobody is asked")).expect(&told);
+    assert!(guard.starts_with("refused api.json:8:13 security asks for `k`"), "{guard}");
+    assert!(
+        rows.iter().any(|row| row.starts_with("refused") && row.contains("`x-wso2-invented`")),
+        "{told}"
+    );
+    assert!(!told.contains("note:"), "{told}");
+    let good = r#"{ "openapi": "3.0.1", "servers": [{ "url": "http://127.0.0.1:1" }], "paths": { "/a": { "get": { "responses": {} } } } }"#;
+    write("api.json", good);
+    let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.stderr.ends_with("1 converted, 0 approximated, 0 refused\n"), "{run:?}");
 }

@@ -312,6 +312,71 @@ fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
     until("the one that is left has done it", || runs(&left) == Some(1.0));
 }
 
+/// A real gateway over the changes of a real zone: what is skipped in spring is due later by as much, what comes twice in autumn is due
+/// once, and what is due every hour is due in both.
+#[test]
+fn a_schedule_follows_daylight_saving_time() {
+    for (what, zone, begin, moves, cron, due) in [
+        // 02:30 is skipped, and due at 03:30, which is 01:30 in UTC.
+        (
+            "spring",
+            "Europe/Berlin",
+            "2027-03-28T00:59:50Z",
+            ["2027-03-28T01:29:55Z", "2027-03-29T00:29:50Z"],
+            "0 30 2 * * *",
+            [1, 2],
+        ),
+        // 02:30 comes at 00:30 and at 01:30 in UTC.
+        (
+            "autumn",
+            "Europe/Berlin",
+            "2027-10-31T00:29:55Z",
+            ["2027-10-31T01:29:55Z", "2027-11-01T01:29:55Z"],
+            "0 30 2 * * *",
+            [1, 2],
+        ),
+        (
+            "autumn, hourly",
+            "Europe/Berlin",
+            "2027-10-31T00:29:55Z",
+            ["2027-10-31T01:29:55Z", "2027-10-31T02:29:55Z"],
+            "0 30 * * * *",
+            [2, 3],
+        ),
+        // A zone that changes by half an hour.
+        (
+            "half an hour",
+            "Australia/Lord_Howe",
+            "2027-10-02T15:29:55Z",
+            ["2027-10-02T15:44:55Z", "2027-10-03T15:14:55Z"],
+            "0 15 2 * * *",
+            [1, 2],
+        ),
+    ] {
+        let origin = Origin::saying("ok");
+        let at = |time: &str| seconds_of(time) - i64::try_from(unix()).unwrap();
+        let clock = Clock::new();
+        clock.set(at(begin));
+        let schedule = format!("beat: {{ cron: \"{cron}\", time_zone: {zone}, flow: tick }}");
+        let text =
+            yaml(&origin, "").replace("beat: { cron: \"* * * * * *\", flow: tick }", &schedule);
+        let gateway = Gateway::start_by(&clock, text);
+        std::thread::sleep(std::time::Duration::from_secs(12));
+        let first = came(&origin, "/tick").len();
+        for (to, due) in moves.iter().zip(due) {
+            gateway.set(&clock, at(to));
+            until(&format!("{what}: {due} at {to}"), || came(&origin, "/tick").len() >= due);
+            std::thread::sleep(std::time::Duration::from_secs(7));
+            assert_eq!(came(&origin, "/tick").len(), due, "{what} at {to}, {first} before");
+        }
+    }
+}
+
+fn seconds_of(time: &str) -> i64 {
+    let said = std::process::Command::new("date").args(["-u", "-d", time, "+%s"]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap().trim().parse().unwrap()
+}
+
 fn unix() -> u64 {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()

@@ -949,7 +949,10 @@ fn json_is_the_same_after_a_way_through_xml() {
              <a_x005F_x0020_b>5</a_x005F_x0020_b><_x_>6</_x_><_x0031_>7</_x0031_></r>",
         ),
         (r#"{"@a b":"1","a":{"@x:y":"2"}}"#, "<r a_x0020_b=\"1\"><a x_x003A_y=\"2\"></a></r>"),
-        (r#"{"a b":[],"c":{"d":[]}}"#, "<r><?xml-multiple a_x0020_b?><c><?xml-multiple d?></c></r>"),
+        (
+            r#"{"a b":[],"c":{"d":[]}}"#,
+            "<r><?xml-multiple a_x0020_b?><c><?xml-multiple d?></c></r>",
+        ),
         (r#"{"\u00b2":"x","\u00aa":"y"}"#, "<r><_x00B2_>x</_x00B2_><_x00AA_>y</_x00AA_></r>"),
     ] {
         let made = post(&there, JSON, json);
@@ -958,7 +961,8 @@ fn json_is_the_same_after_a_way_through_xml() {
             serde_json::from_slice(&post(&there_and_back, JSON, json).body).unwrap();
         assert_eq!(back["r"], serde_json::from_str::<serde_json::Value>(json).unwrap(), "{json}");
     }
-    let omits = start(&origin, "main: [convert: { to: xml, root: r, empty_arrays: omit }, respond: {}]");
+    let omits =
+        start(&origin, "main: [convert: { to: xml, root: r, empty_arrays: omit }, respond: {}]");
     assert_eq!(post(&omits, JSON, r#"{"a":[],"b":[1]}"#).text(), "<r><b>1</b></r>");
     // One element is a list where another converter has marked it.
     let lists = start(&origin, "main: [convert: { to: json }, respond: {}]");

@@ -210,12 +210,7 @@ fn texts_of_encodings_that_are_not_known_are_refused() {
             "x-unknown",
         ),
         ("text/xml; charset=utf-16", "<a>1</a>", "/a", "not in the charset 'utf-16'"),
-        (
-            "text/plain; charset=x-unknown",
-            "1",
-            "$body",
-            "The charset 'x-unknown' is not supported",
-        ),
+        ("text/plain; charset=x-unknown", "1", "$body", "The charset 'x-unknown' is not supported"),
         ("text/csv; charset=utf-7", "+AGE-", "$body", "The charset 'utf-7' is not supported"),
         ("text/plain; charset=utf-16", "abc", "$body", "not in the charset 'utf-16'"),
         ("application/x-a; charset=shift_jis", "\u{81}", "$body", "not in the charset 'shift_jis'"),
@@ -243,9 +238,12 @@ fn bytes_that_nobody_reads_pass() {
         assert_eq!((reply.status(), &reply.body[..]), (200, &b"+AGE-\xff"[..]), "{content_type}");
         assert_eq!(post(&kept, content_type, b"+AGE-").status(), 400, "{content_type}");
     }
-    for content_type in
-        ["application/octet-stream; charset=binary", "image/png; charset=x", "text/plain", "text/plain; charset=utf-8"]
-    {
+    for content_type in [
+        "application/octet-stream; charset=binary",
+        "image/png; charset=x",
+        "text/plain",
+        "text/plain; charset=utf-8",
+    ] {
         let reply = post(&kept, content_type, b"\x89\xff\0");
         assert_eq!((reply.status(), &reply.body[..]), (200, &b"\x89\xff\0"[..]), "{content_type}");
     }

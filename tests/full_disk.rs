@@ -18,7 +18,7 @@ const BALLAST_MIB: usize = 14;
 const EVENT_BYTES: usize = 60_000;
 
 /// A folder that is a file system of its own. None: the test was run in one, and has passed.
-fn small_disk(test: &str) -> Option<PathBuf> {
+pub(crate) fn small_disk(test: &str) -> Option<PathBuf> {
     const WITHIN: &str = "TIDEGATE_SMALL_DISK";
     if let Some(folder) = std::env::var_os(WITHIN) {
         return Some(folder.into());

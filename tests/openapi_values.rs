@@ -337,7 +337,7 @@ fn what_import_writes_passes_check() {
     for more in [&[][..], &["--base-path", "/v1"], &["--validate"]] {
         let run = tidegate(&[&["import", "openapi", path.to_str().unwrap()], more].concat());
         assert_eq!(run.code, Some(3), "{run:?}");
-        assert!(run.stderr.contains("the query in the path becomes a condition"), "{run:?}");
+        assert!(run.stderr.contains("becomes a condition on the query"), "{run:?}");
         let written = folder.path().join("tidegate.yaml");
         std::fs::write(&written, &run.stdout).unwrap();
         let checked = tidegate(&["check", written.to_str().unwrap()]);

@@ -205,3 +205,82 @@ fn a_reload_keeps_the_keys_of_an_issuer_that_is_away() {
     put_ok(&gateway, &elsewhere);
     assert_eq!(status(&gateway, &EC), 503);
 }
+
+/// Two issuers whose keys have one name: each speaks for itself alone.
+#[test]
+fn issuers_that_share_a_name_of_a_key_do_not_share_the_key() {
+    let (one, two) = (Key::on(&P256, "shared"), Key::on(&P256, "shared"));
+    let (origin, first, second) =
+        (Origin::saying("ok"), Issuer::new(&[&one]), Issuer::new(&[&two]));
+    let issuers = format!(
+        "issuers:\n  first: {{ issuer: \"https://first.test\", jwks: \"{}/keys\" }}\n  second: {{ issuer: \"https://second.test\", jwks: \"{}/keys\" }}",
+        first.origin.url(),
+        second.origin.url()
+    );
+    let route = "policies: [{ jwt: { issuers: [first, second] } }]";
+    let gateway = Gateway::start(Plain { route, more: &issuers, ..Plain::default() }.yaml(&origin));
+    let ask = |key: &Key, issuer: &str| {
+        let token = key.token(&json!({ "iss": issuer }));
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
+        gateway.wire().ask(request).status()
+    };
+    let (a, b) = ("https://first.test", "https://second.test");
+    for _ in 0..2 {
+        let found =
+            [ask(&one, a), ask(&two, b), ask(&one, b), ask(&two, a), ask(&one, "https://idp.test")];
+        assert_eq!(found, [200, 200, 401, 401, 401]);
+    }
+    // The one rotates to a key of the other's name, and then to the other's own key.
+    let third = Key::on(&P256, "shared");
+    first.publishes(&[third.jwk()]);
+    until("the new key is known", || ask(&third, a) == 200);
+    let found = [ask(&one, a), ask(&two, b), ask(&third, b), ask(&two, a)];
+    assert_eq!(found, [401, 200, 401, 401]);
+}
+
+/// An issuer that rotates and then hangs: known keys are taken as fast as ever, a token of the new key waits no longer than `timeout`, and
+/// one of nobody's key makes nobody else wait. Once the issuer answers, the new key is taken.
+#[test]
+fn an_issuer_that_stalls_during_a_rotation_stalls_nobody_else() {
+    let (old, new) = (Key::on(&P256, "old"), Key::on(&P256, "new"));
+    let answers = Arc::new(Mutex::new(answer("200 OK", &jwks(&[&old]))));
+    let stalls = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (says, silent) = (answers.clone(), stalls.clone());
+    let server = Origin::start(move |peer| {
+        while peer.request().is_some() {
+            while silent.load(std::sync::atomic::Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let answer = says.lock().unwrap().clone();
+            if !peer.try_send(answer) {
+                return;
+            }
+        }
+    });
+    let issuer = Issuer { answer: answers, origin: server };
+    let origin = Origin::saying("ok");
+    let gateway = Gateway::start(yaml(&origin, &issuer, "refresh: 1s, timeout: 2s"));
+    assert_eq!(status(&gateway, &old), 200);
+    stalls.store(true, std::sync::atomic::Ordering::SeqCst);
+    let timed = |key: &Key| {
+        let began = Instant::now();
+        (status(&gateway, key), began.elapsed())
+    };
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..8).map(|_| scope.spawn(|| timed(&new))).collect();
+        for _ in 0..20 {
+            let (found, took) = timed(&old);
+            assert_eq!(found, 200);
+            assert!(took < Duration::from_millis(1000), "{took:?}");
+        }
+        for waiting in waiting {
+            let (found, took) = waiting.join().unwrap();
+            assert!([401, 503].contains(&found), "{found}");
+            assert!(took < Duration::from_secs(6), "{took:?}");
+        }
+    });
+    issuer.publishes(&[old.jwk(), new.jwk()]);
+    stalls.store(false, std::sync::atomic::Ordering::SeqCst);
+    until("the new key is known", || status(&gateway, &new) == 200);
+    assert_eq!(status(&gateway, &old), 200);
+}

@@ -96,3 +96,41 @@ fn gsoap_calls_through_the_gateway() {
     assert_eq!(first, format!("{said}Refused Request - XSD validation failed\n"));
     assert_eq!(second, said);
 }
+
+/// The output of a client that knows nothing but the URL of a description in several documents.
+fn generated(program: &str, script: &str) -> String {
+    let said = "<t:Got xmlns:t=\"urn:p\"><t:name>ann</t:name></t:Got>";
+    let origin = crate::soap_services::answering(said);
+    let route = "services: { wsdl: main.wsdl }, policies: [{ soap: { schema: main.wsdl, validate: [request, response], action: required } }]";
+    let yaml = crate::soap_services::yaml(&origin, route);
+    let mut files = vec![("tidegate.yaml", yaml.as_str())];
+    let described = crate::soap_services::PUBLISHED.map(|(name, text)| {
+        let far = "<xs:import namespace=\"urn:q\" schemaLocation=\"http://127.0.0.1:1/far.xsd\"/>";
+        let jms = "<wsdl:port name=\"J\" binding=\"t:B\"><soap:address location=\"jms:queue\"/></wsdl:port>";
+        (name, text.replace(far, "").replace(jms, ""))
+    });
+    files.extend(described.iter().map(|(name, text)| (*name, text.as_str())));
+    let gateway = Gateway::start_folder(&files);
+    let url = format!("http://{}/ws?wsdl", gateway.address("public"));
+    let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
+    let program = match program.contains('/') {
+        true => clients.join(program),
+        false => program.into(),
+    };
+    let run = Command::new(&program)
+        .arg(root().join("tests/soap_clients").join(script))
+        .arg(url)
+        .env("NODE_CLIENTS", &clients)
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(run.status.success(), "{}{}", text(&run.stdout), text(&run.stderr));
+    text(&run.stdout)
+}
+
+/// 3-soap 20: from `?wsdl` alone.
+#[test]
+fn clients_are_made_from_the_published_description_alone() {
+    assert_eq!(generated("zeep/bin/python", "zeep_described.py"), "ann\n");
+    assert_eq!(generated("node", "soap_described.mjs"), "ann\n");
+}

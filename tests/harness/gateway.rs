@@ -300,7 +300,9 @@ fn copy_folder(from: &Path, to: &Path) {
 fn folder_of(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, text) in files {
-        std::fs::write(folder.path().join(name), text).unwrap();
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
     folder
 }

@@ -40,7 +40,7 @@ fn mistakes_are_told_with_their_places() {
             ":7:",
             "`Order` is at `POST /Symbol` already",
         ),
-        (TYPES, "/api/**", "operations: { Order: { method: GET } }", ":7:", "POST"),
+        (TYPES, "/api/**", "operations: { Order: { method: HEAD } }", ":7:", "POST"),
         (
             TYPES,
             "/api/**",

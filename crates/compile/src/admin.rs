@@ -201,7 +201,8 @@ pub(crate) fn tls_server(
 ) -> Option<Server> {
     let at = authorities.as_ref().map_or(certificate.at, |(at, _)| *at);
     let spec = ServerSpec {
-        default: files::pair(certificate, key, report)?,
+        // An expired one is a warning: the admin API is where an operator sees that.
+        default: files::pair(certificate, key, false, report)?,
         names: Vec::new(),
         versions: vec![Version::Tls12, Version::Tls13],
         client_ca: authorities.map(|(_, pem)| pem),

@@ -97,8 +97,8 @@ fn made(
     for fault in &made.errors {
         report.error(document.at, format!("the API `{name}` cannot be made: {fault}"), "");
     }
-    for warning in &made.warnings {
-        report.warn(document.at, warning.as_str(), "");
+    for note in &made.notes {
+        report.warn(document.at, note.text.as_str(), "");
     }
     Some(made)
 }

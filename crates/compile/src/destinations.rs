@@ -13,7 +13,7 @@ use plan::telemetry::Telemetry;
 use plan::upstreams::{HostSent, Mirror, Upstream};
 use plan::{
     Destination, Escape, FilledReply, FixedReply, Forward, NoDestination, PathSent, PathWant,
-    PreparedAnswerer, Share, Split,
+    PreparedAnswerer, PublishedDescription, Share, Split,
 };
 
 use ::flows::FlowEnd;
@@ -42,6 +42,7 @@ pub(crate) enum UnresolvedDestination<'c> {
     },
     Hub(HubEnd),
     Respond(FixedReply),
+    Description(PublishedDescription),
     /// The policies answer every request.
     None,
 }
@@ -348,13 +349,6 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
     Some(FixedReply { status, headers: lines, body: fixed, filled })
 }
 
-/// A document as a fixed reply.
-pub(crate) fn document(bytes: Vec<u8>) -> FixedReply {
-    let mut headers = Headers::new();
-    headers.add_known("Content-Type", b"text/xml; charset=utf-8");
-    FixedReply { status: 200, headers, body: bytes.into(), filled: None }
-}
-
 /// The upstreams among which a route's requests are split.
 pub(crate) fn split_names(route: &Route) -> Vec<String> {
     match route.upstream.as_ref().map(|upstream| &upstream.value) {
@@ -408,6 +402,9 @@ impl UnresolvedDestination<'_> {
         };
         Some(match self {
             UnresolvedDestination::Respond(reply) => answered(Destination::answerer(reply)),
+            UnresolvedDestination::Description(described) => {
+                answered(Destination::answerer(described))
+            }
             UnresolvedDestination::None => answered(Destination::answerer(NoDestination)),
             UnresolvedDestination::Hub(end) => answered(Destination::answerer(end)),
             UnresolvedDestination::Flow { end, path, host } => Ends {

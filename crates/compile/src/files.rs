@@ -1,6 +1,5 @@
 //! Files that the configuration names, mostly in PEM, read and checked one by one, so that a complaint is about one of them.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +54,7 @@ fn read_bounded(
 ) -> Option<Vec<u8>> {
     let path = file.value.as_path();
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    let read = config::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
     let fault = match read {
         Ok(_) if u64::try_from(bytes.len()).is_ok_and(|len| len <= bytes_max) => {
             return Some(bytes);

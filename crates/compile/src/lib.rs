@@ -31,6 +31,7 @@ mod plans;
 mod policies;
 mod policy;
 mod policy_builder;
+mod published;
 mod queues;
 mod routes;
 mod schedules;

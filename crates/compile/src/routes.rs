@@ -7,8 +7,8 @@ use config::{At, Config, Map, Match, Report, Route, Spanned, ValueMatch};
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
 use plan::{
-    Destination, Errors, Matcher, NoDestination, OnReload, PathWant, Policy, Preflights, Slots,
-    Streams, Table, ValueCondition, ValueRegex,
+    Destination, Errors, Matcher, NoDestination, OnReload, PathWant, Policy, Preflights,
+    PublishedDescription, Slots, Streams, Table, ValueCondition, ValueRegex,
 };
 
 use crate::destinations::{DestinationName, Ends, UnresolvedDestination};
@@ -17,7 +17,7 @@ use crate::hubs::Hubs;
 use crate::policies::{self, Access, CountedRequests, Facts};
 use crate::policy::RouteScope;
 use crate::policy_builder::PolicyBuilder;
-use crate::{destinations, facts, files, names, paths, streams};
+use crate::{destinations, facts, names, paths, published, streams};
 
 /// A route that was found sound, before it has its upstream and its metrics.
 pub(crate) struct Draft<'c> {
@@ -64,12 +64,12 @@ pub(crate) fn check<'c>(
         facts::check(&route.value, open.contains(&name.value), report);
         drafts.push(draft(name, route, config, &named, builder, report));
         if let Some(file) = &route.value.services.wsdl
-            && let Some(bytes) = files::read_text(file, report)
+            && let Some(described) = published::compile(file, &route.value.services.imports, report)
         {
             // What is wrong with it was complained about a moment ago.
             let mut again = Report::new(report.sources().clone());
             let whole = draft(name, route, config, &named, builder, &mut again);
-            drafts.push(description(whole, &route.value, bytes));
+            drafts.push(description(whole, &route.value, described));
         }
     }
     // Conflicts are looked for among all routes, also when some of them cannot be built.
@@ -289,9 +289,13 @@ fn draft<'c>(
     }
 }
 
-/// The draft of a route as the one that publishes its description: for `GET ?wsdl` and `?WSDL`, behind the policies that turn
-/// requests away.
-fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Draft<'c> {
+/// The draft of a route as the one that publishes its description: for `GET ?wsdl`, and `?xsd` if it imports schemas, in small letters and
+/// large ones, behind the policies that turn requests away.
+fn description<'c>(
+    mut draft: Draft<'c>,
+    route: &'c Route,
+    described: PublishedDescription,
+) -> Draft<'c> {
     let spelled = |name: &str| {
         let mut matchers = draft.matchers.clone();
         for matcher in &mut matchers {
@@ -300,7 +304,11 @@ fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Dr
         }
         matchers
     };
-    draft.matchers = [spelled("wsdl"), spelled("WSDL")].concat();
+    let mut names = vec!["wsdl", "WSDL"];
+    if !described.schemas.is_empty() {
+        names.extend(["xsd", "XSD"]);
+    }
+    draft.matchers = names.into_iter().flat_map(spelled).collect();
     let rows = policies::of(route);
     let places = std::mem::take(&mut draft.places);
     // Harmless: each policy has its place.
@@ -310,7 +318,7 @@ fn description<'c>(mut draft: Draft<'c>, route: &'c Route, bytes: Vec<u8>) -> Dr
     // Harmless: each policy of the route was built, in their order.
     let kept = built.zip(&rows).filter(|(_, row)| guards(row)).map(|(policy, _)| policy);
     (draft.policies, draft.places) = kept.unzip();
-    draft.end = Some(UnresolvedDestination::Respond(destinations::document(bytes)));
+    draft.end = Some(UnresolvedDestination::Description(described));
     draft.operations = Vec::new();
     draft
 }

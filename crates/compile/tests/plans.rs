@@ -203,7 +203,8 @@ fn the_whole_in_words() {
             defaults: true
             errors: problem
             upstream: orders
-            services: {}
+            services:
+              imports: {}
           gold:
             match:
               path: "/orders/**"
@@ -226,7 +227,8 @@ fn the_whole_in_words() {
             defaults: true
             errors: problem
             upstream: orders
-            services: {}
+            services:
+              imports: {}
           one:
             match:
               path: "/users/{id}/cards/{card}"
@@ -246,7 +248,8 @@ fn the_whole_in_words() {
             defaults: true
             errors: problem
             upstream: other
-            services: {}
+            services:
+              imports: {}
           hello:
             match:
               path: /hello
@@ -264,7 +267,8 @@ fn the_whole_in_words() {
             policies: []
             defaults: true
             errors: problem
-            services: {}
+            services:
+              imports: {}
             respond:
               status: 200
               body: "hello\n"

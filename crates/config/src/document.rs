@@ -92,6 +92,94 @@ pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
     path
 }
 
+/// The line and the column at which the member or item begins that a JSON pointer (RFC 6901) leads to, or the innermost one around it
+/// that is there.
+pub fn place_of(text: &str, pointer: &str) -> (u32, u32) {
+    let names = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
+    let names: Vec<String> = names.collect();
+    match text.trim_start().starts_with('{') {
+        true => place_in_json(text, &names),
+        false => place_in_yaml(text, &names),
+    }
+}
+
+fn place_in_yaml(text: &str, names: &[String]) -> (u32, u32) {
+    let mut report = Report::new(Sources::default());
+    let root = yaml::read(text, 0, &mut report);
+    let mut place = (1, 1);
+    let mut node = root.as_ref();
+    for name in names {
+        let found = match node.map(|node| &node.value) {
+            Some(Value::Map(entries)) => {
+                let entry = entries.iter().find(|entry| entry.key == *name);
+                entry.map(|entry| (entry.key_at, &entry.node))
+            }
+            Some(Value::List(items)) => {
+                // Harmless: a name that is no number leads to no item.
+                let item = name.parse::<usize>().ok().and_then(|at| items.get(at));
+                item.map(|item| (item.at, item))
+            }
+            Some(Value::Null | Value::Unreadable | Value::Scalar(_)) | None => None,
+        };
+        let Some((at, inner)) = found else { break };
+        place = (at.line, at.column);
+        node = Some(inner);
+    }
+    place
+}
+
+fn place_in_json(text: &str, names: &[String]) -> (u32, u32) {
+    let mut tape = Vec::new();
+    if json::read(text, &JSON_LIMITS, &mut tape).is_err() {
+        return (1, 1);
+    }
+    let (mut value, mut begins) = (0, 0);
+    for name in names {
+        let Some((at, offset)) = json_child(text, &tape, value, name) else { break };
+        (value, begins) = (at, offset);
+    }
+    let before = text.get(..begins).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    (number(line), number(column))
+}
+
+/// The index of a child's value on the tape, and the offset at which its name, or it, begins.
+fn json_child(
+    text: &str,
+    tape: &[json::TapeEntry],
+    value: usize,
+    name: &str,
+) -> Option<(usize, usize)> {
+    let parent = tape.get(value)?;
+    let is_object = match parent.kind {
+        json::Kind::Object => true,
+        json::Kind::Array => false,
+        _ => return None,
+    };
+    let mut at = value + 1;
+    for index in 0..parent.count {
+        let first = tape.get(at)?;
+        let text_of = || -> Option<String> {
+            Some(json::unescaped(text.get(first.from as usize..first.to as usize)?))
+        };
+        let begins = |entry: &json::TapeEntry| {
+            let is_text = matches!(entry.kind, json::Kind::Plain | json::Kind::Escaped);
+            (entry.from as usize).saturating_sub(usize::from(is_text))
+        };
+        let (is_it, inner) = match is_object {
+            true => (text_of().as_deref() == Some(name), at + 1),
+            false => (index.to_string() == name, at),
+        };
+        if is_it {
+            return Some((inner, begins(first)));
+        }
+        at = tape.get(inner)?.next as usize;
+    }
+    None
+}
+
 /// Reads a file of another kind than a configuration, whose keys were defined by [`crate::keys`]. References are not put in. What cannot
 /// be read is in the report, with its place.
 pub fn read<T: Decode>(text: &str, name: &Path) -> (Option<T>, Report) {
@@ -204,6 +292,26 @@ mod tests {
             (8, 11, "f g"),
         ] {
             assert_eq!(path_at(text, line, column).join(" "), path, "{line}:{column}");
+        }
+    }
+
+    #[test]
+    fn a_pointer_leads_to_a_place() {
+        let yaml = "a:\n  b/c: [x, { d: 1 }]\n  e: 2\n";
+        let json = "{\"a\": {\n  \"b/c\": [\"x\", { \"d\": 1 }],\n\t\"\\u0065\": 2 } }";
+        for (pointer, in_yaml, in_json) in [
+            ("", (1, 1), (1, 1)),
+            ("/a", (1, 1), (1, 2)),
+            ("/a/b~1c", (2, 3), (2, 3)),
+            ("/a/b~1c/0", (2, 9), (2, 11)),
+            ("/a/b~1c/1/d", (2, 14), (2, 18)),
+            ("/a/b~1c/7/d", (2, 3), (2, 3)),
+            ("/a/e", (3, 3), (3, 2)),
+            ("/a/e/none/at/all", (3, 3), (3, 2)),
+            ("/none", (1, 1), (1, 1)),
+        ] {
+            assert_eq!(place_of(yaml, pointer), in_yaml, "{pointer}");
+            assert_eq!(place_of(json, pointer), in_json, "{pointer}");
         }
     }
 

@@ -47,7 +47,7 @@ mod yaml;
 
 pub use decode::{Decode, Decoder};
 pub use difference::{Change, Difference, ShownValue, differences, shown};
-pub use document::{decode, document, json_text, path_at, read};
+pub use document::{decode, document, json_text, path_at, place_of, read};
 pub use excerpt::is_secret;
 pub use flows::*;
 pub use load::{
@@ -77,7 +77,7 @@ pub use sections::{
     Target, Telemetry, Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
     Validate, ready_plans,
 };
-pub use substitute::{read_text, reason};
+pub use substitute::{open, read_text, reason};
 pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,
     FilePath, HashBy, JsonText, Map, MemoryLimit, NameServer, Network, OneOrMore, Percent, RetryOn,

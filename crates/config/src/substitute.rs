@@ -140,10 +140,22 @@ impl Substitution<'_> {
     }
 }
 
+/// Opens a file for reading. A pipe that nobody writes to would hold up whoever opens it for ever, and with it every later reload; only
+/// those that a shell passes along are read, which have a writer.
+pub fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let is_passed = path.starts_with("/dev") || path.starts_with("/proc");
+    let kind = std::fs::metadata(path)?.file_type();
+    if (kind.is_fifo() || kind.is_socket()) && !is_passed {
+        return Err(std::io::Error::other("it is a pipe or a socket and not a file"));
+    }
+    std::fs::File::open(path)
+}
+
 /// Reads a text file of bounded size; the error is the reason in words.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+    let file = open(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
     let read = file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
     if u64::try_from(read).is_ok_and(|read| read > bytes_max) {

@@ -159,7 +159,9 @@ telemetry: { access_log: {} }
                   "defaults": true,
                   "errors": "problem",
                   "upstream": "a",
-                  "services": {}
+                  "services": {
+                    "imports": {}
+                  }
                 },
                 "b": {
                   "match": {
@@ -202,7 +204,9 @@ telemetry: { access_log: {} }
                   ],
                   "defaults": true,
                   "errors": "problem",
-                  "services": {},
+                  "services": {
+                    "imports": {}
+                  },
                   "respond": {
                     "status": 200,
                     "body": "",
@@ -617,7 +621,9 @@ fn every_key() {
                   "defaults": true,
                   "errors": "problem",
                   "upstream": "orders",
-                  "services": {}
+                  "services": {
+                    "imports": {}
+                  }
                 },
                 "shared": {
                   "match": {
@@ -648,7 +654,9 @@ fn every_key() {
                     "orders": 90,
                     "other": 10
                   },
-                  "services": {},
+                  "services": {
+                    "imports": {}
+                  },
                   "mirror": {
                     "upstream": "orders",
                     "percent": 2.5,
@@ -675,7 +683,9 @@ fn every_key() {
                   "policies": [],
                   "defaults": true,
                   "errors": "problem",
-                  "services": {},
+                  "services": {
+                    "imports": {}
+                  },
                   "respond": {
                     "status": 201,
                     "body": "hello\n",

@@ -3,7 +3,7 @@
 //! A stamp follows links, so that it notices both a file renamed over another and a switched link (as Kubernetes does with a
 //! ConfigMap).
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn hash_of(path: &Path) -> io::Result<u128> {
         }
     } else {
         // Harmless: a configuration refuses larger files.
-        let mut file = File::open(path)?.take(CONTENT_BYTES_MAX);
+        let mut file = config::open(path)?.take(CONTENT_BYTES_MAX);
         let mut piece = vec![0; 64 << 10];
         loop {
             match file.read(&mut piece)? {

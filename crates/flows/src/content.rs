@@ -14,8 +14,8 @@ use policy::{Totals, WaitTime};
 use telemetry::parses;
 use xml::Document;
 
-use crate::root::Root;
 use crate::soap::Envelope;
+use mediation::attachments::Root;
 
 /// Objects and arrays of JSON inside one another.
 const JSON_DEPTH_MAX: usize = 512;

@@ -16,7 +16,6 @@ mod end;
 mod message;
 mod names;
 mod needs;
-mod root;
 mod soap;
 mod state;
 mod step;

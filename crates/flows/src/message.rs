@@ -234,7 +234,10 @@ impl Message {
     ) -> Result<bool, Fault> {
         let Some(content) = self.content().cloned() else { return Ok(false) };
         let Some(known) = content.root() else { return Ok(false) };
-        let whole = known.exchanged(&content.bytes, root, content_type)?;
+        let whole = known.exchanged(&content.bytes, root, content_type).ok_or_else(|| {
+            let cause = "the boundary of the message stands in the new text of its root part";
+            Fault::new(Kind::Template, cause)
+        })?;
         self.lines.remove_all(&OF_BYTES);
         self.payload =
             Payload::Held(Rc::new(Content::new(whole, self.content_type(), Maker::Flow)));

@@ -3,9 +3,11 @@
 use config::Upstream;
 use serde_json::{Map, Value as Json, json};
 
+use crate::Outcome;
 use crate::documents::JsonLocation;
 use crate::expand::truth;
 use crate::extensions::{self, Levels};
+use crate::note::Note;
 
 /// A service, as a document describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +19,19 @@ pub(crate) struct Endpoint {
     /// The value of `Authorization` for it.
     pub(crate) authorization: Option<String>,
     /// Settings that have no effect here.
-    pub(crate) ignored: Vec<String>,
+    pub(crate) ignored: Vec<Note>,
+}
+
+/// The settings of one endpoint that have no effect, or another one.
+struct Ignored<'s> {
+    spot: &'s JsonLocation,
+    notes: Vec<Note>,
+}
+
+impl Ignored<'_> {
+    fn push(&mut self, outcome: Outcome, what: &str, note: String) {
+        self.notes.push(Note::new(outcome, self.spot, ("", what), note));
+    }
 }
 
 /// The part of a `securityConfig` to use, if it has one for each side.
@@ -121,7 +135,7 @@ fn filled(url: &str, server: Option<&Json>) -> Result<String, String> {
 
 /// An endpoint that makes an upstream. The error has the place of what is wrong.
 fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
-    let endpoint = read(value, side).map_err(|fault| format!("{spot}: {fault}"))?;
+    let endpoint = read(spot, value, side).map_err(|fault| format!("{spot}: {fault}"))?;
     let faults = extensions::faults::<Upstream>(&endpoint.upstream, spot);
     match faults.is_empty() {
         true => Ok(endpoint),
@@ -129,7 +143,7 @@ fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, St
     }
 }
 
-fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
+fn read(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
     let urls: Vec<&str> = match value.get("urls") {
         Some(Json::Array(urls)) => {
             let text = |url: &'_ Json| format!("{url} in `urls` must be a text");
@@ -159,7 +173,7 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
     if targets.len() > 1 {
         upstream.insert("health".to_owned(), json!({}));
     }
-    let mut ignored = Vec::new();
+    let mut ignored = Ignored { spot, notes: Vec::new() };
     if let Some(advanced) = advanced {
         upstream.extend(settings(advanced, &mut ignored));
     }
@@ -175,7 +189,7 @@ fn read(value: &Json, side: Side) -> Result<Endpoint, String> {
             Some(config) => basic(config, side, &mut ignored)?,
             None => None,
         },
-        ignored,
+        ignored: ignored.notes,
     })
 }
 
@@ -196,14 +210,15 @@ const KNOWN: [(&str, &[&str]); 3] = [
 ];
 
 /// `advanceEndpointConfig`.
-fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
+fn settings(advanced: &Json, ignored: &mut Ignored<'_>) -> Map<String, Json> {
     let mut settings = Map::new();
     let mut others = Vec::new();
     let mut number = |of: &Json, name: &str| {
         let written = of.get(name).filter(|value| !value.is_null())?;
         let read = whole(written);
         if read.is_none() {
-            ignored.push(format!("`{name}` of an endpoint is {written}, which is no number"));
+            let note = format!("is {written}, which is no number");
+            ignored.push(Outcome::Refused, &format!("`{name}` of an endpoint"), note);
         }
         read
     };
@@ -213,9 +228,8 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
     if let Some(retry) = advanced.get("retryConfig") {
         let count = number(retry, "count").unwrap_or(0);
         if count > ATTEMPTS_MAX {
-            others.push(format!(
-                "`retryConfig.count` is {count}; at most {ATTEMPTS_MAX} attempts are made"
-            ));
+            let note = format!("is {count}; at most {ATTEMPTS_MAX} attempts are made");
+            others.push(("`retryConfig.count`", note));
         }
         let count = count.min(ATTEMPTS_MAX);
         let mut on = vec![json!("connect_failure")];
@@ -232,10 +246,11 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
             }
         }
         if !refused.is_empty() {
-            others.push(format!(
-                "`retryConfig.statusCodes` names {}; only replies of 500 to 599 are asked for again",
+            let note = format!(
+                "names {}; only replies of 500 to 599 are asked for again",
                 refused.join(", ")
-            ));
+            );
+            others.push(("`retryConfig.statusCodes`", note));
         }
         settings.insert("retry".to_owned(), json!({ "attempts": count, "when": on }));
     }
@@ -251,12 +266,15 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
             .filter_map(|(theirs, ours)| Some((ours.to_owned(), json!(number(breakers, theirs)?))));
         settings.insert("breaker".to_owned(), Json::Object(written.collect()));
     }
-    ignored.extend(others);
+    for (what, note) in others {
+        ignored.push(Outcome::Approximated, what, note);
+    }
     for (within, known) in KNOWN {
         let keys = if within.is_empty() { Some(advanced) } else { advanced.get(within) };
         for key in keys.and_then(Json::as_object).iter().flat_map(|keys| keys.keys()) {
             if !known.contains(&key.as_str()) {
-                ignored.push(format!("`{key}` of an endpoint has no effect here"));
+                let what = format!("`{key}` of an endpoint");
+                ignored.push(Outcome::Refused, &what, "has no effect here".to_owned());
             }
         }
     }
@@ -264,7 +282,7 @@ fn settings(advanced: &Json, ignored: &mut Vec<String>) -> Map<String, Json> {
 }
 
 /// The `securityConfig` of type BASIC, at the top or below `production` or `sandbox`.
-fn basic(config: &Json, side: Side, ignored: &mut Vec<String>) -> Result<Option<String>, String> {
+fn basic(config: &Json, side: Side, ignored: &mut Ignored<'_>) -> Result<Option<String>, String> {
     use base64::Engine as _;
     let own = match side {
         Side::Production => "production",
@@ -285,7 +303,8 @@ fn basic(config: &Json, side: Side, ignored: &mut Vec<String>) -> Result<Option<
             Ok(Some(format!("Basic {encoded}")))
         }
         _ => {
-            ignored.push(format!("`securityConfig` of the type `{kind}` has no effect here"));
+            let what = format!("`securityConfig` of the type `{kind}`");
+            ignored.push(Outcome::Refused, &what, "has no effect here".to_owned());
             Ok(None)
         }
     }

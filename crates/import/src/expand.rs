@@ -10,10 +10,12 @@ use serde_json::{Map, Value as Json, json};
 
 pub(crate) use policies::truth;
 
+use crate::Outcome;
 use crate::documents::{Documents, JsonLocation};
 use crate::endpoints::{self, Endpoint, Places};
 use crate::extensions::{self, Level, Levels};
 use crate::model::{Model, Operation, Path};
+use crate::note::Note;
 
 /// The options of an API besides its document.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +52,8 @@ pub struct GeneratedApi {
     pub upstreams: Vec<(String, Json)>,
     /// Errors that make the document unusable.
     pub errors: Vec<String>,
-    /// Warnings about parts without effect.
-    pub warnings: Vec<String>,
+    /// Parts without effect, and those that are done otherwise.
+    pub notes: Vec<Note>,
     /// The policy `cors` of all routes, with the place in the document that it was made of.
     pub cors: Option<(JsonLocation, Json)>,
 }
@@ -321,7 +323,7 @@ impl<'a> Expansion<'a> {
 
     /// The name of the upstream for an endpoint; equal endpoints share one.
     fn upstream(&mut self, name: &str, path: &str, endpoint: &Endpoint) -> String {
-        endpoint.ignored.iter().for_each(|warning| self.warn(warning.clone()));
+        endpoint.ignored.iter().for_each(|note| self.note(note.clone()));
         let known = self.made.upstreams.iter().find(|(_, known)| *known == endpoint.upstream);
         if let Some((name, _)) = known {
             return name.clone();
@@ -341,10 +343,10 @@ impl<'a> Expansion<'a> {
         free
     }
 
-    /// Adds a warning, each only once.
-    fn warn(&mut self, warning: String) {
-        if !self.made.warnings.contains(&warning) {
-            self.made.warnings.push(warning);
+    /// Adds a note, each sentence only once.
+    fn note(&mut self, note: Note) {
+        if !self.made.notes.iter().any(|known| known.text == note.text) {
+            self.made.notes.push(note);
         }
     }
 
@@ -382,22 +384,34 @@ impl<'a> Expansion<'a> {
             path.operations.iter().for_each(|operation| look(&operation.spot, Level::Below));
         }
         for (name, (spot, more)) in ignored {
-            self.warn(match more {
-                0 => format!("{spot}: `{name}` has no effect here"),
-                more => format!("{spot} and {more} more places: `{name}` has no effect here"),
-            });
+            let what = format!("`{name}`");
+            let mut note = "has no effect here".to_owned();
+            let prefix = match more {
+                0 => format!("{spot}: "),
+                more => format!("{spot} and {more} more places: "),
+            };
+            let mut ignored = Note::new(Outcome::Refused, &spot, (&prefix, &what), note.clone());
+            if more > 0 {
+                note.push_str(&format!(", nor in {more} more places"));
+                ignored.note = note;
+            }
+            ignored.spot = spot.child(&name);
+            self.note(ignored);
         }
         if self.api.member("security").is_some()
             && let Some((spot, _)) = self.api.nearest_at("application-security")
         {
-            self.warn(format!("{spot} has no effect beside `security`"));
+            let what = spot.to_string();
+            let note = "has no effect beside `security`".to_owned();
+            self.note(Note::new(Outcome::Refused, &spot, ("", &what), note));
         }
         for path in &self.model.paths {
             if !without_query(&path.template).1.is_empty() {
                 let spot = &path.spot;
-                self.warn(format!(
-                    "{spot}: the query in the path becomes a condition on the query"
-                ));
+                let prefix = format!("{spot}: ");
+                let what = "the query in the path";
+                let note = "becomes a condition on the query".to_owned();
+                self.note(Note::new(Outcome::Approximated, spot, (&prefix, what), note));
             }
         }
     }
@@ -406,11 +420,17 @@ impl<'a> Expansion<'a> {
     fn note_unchecked(&mut self) {
         let help = "add the policies that check what is asked to the API's `policies`";
         for (what, (spot, more)) in std::mem::take(&mut self.unchecked) {
-            let spot = match more {
+            let place = match more {
                 0 => spot.to_string(),
                 more => format!("{spot}, with {more} more operations,"),
             };
-            self.made.warnings.push(format!("{spot} {what}; {help}"));
+            let note = format!("{what}; {help}");
+            let mut note = Note::new(Outcome::Refused, &spot, ("", &place), note);
+            note.what = "security".to_owned();
+            if more > 0 {
+                note.note = format!("with {more} more operations {}", note.note);
+            }
+            self.made.notes.push(note);
         }
     }
 }

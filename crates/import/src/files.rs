@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::documents::JsonLocation;
 
 /// The maximum size of a file. The largest real documents have some 10 MiB.
-const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(crate) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The maximum number of files: enough for one per schema of a large API.
 const FILES_MAX: usize = 2_000;
 

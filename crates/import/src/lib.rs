@@ -5,8 +5,10 @@
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
 //! that `config` decodes or [`yaml`] writes.
 //!
-//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand`] (routes),
-//! [`wsdl`] (SOAP services), [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses),
+//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand`] (routes, with a
+//! [`Note`] for each part that is left out or done otherwise),
+//! [`wsdl`] (SOAP services), [`rows`] (what became of
+//! each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses),
 //! [`zip_names`] (what a ZIP archive has twice).
 #![forbid(unsafe_code)]
 
@@ -19,8 +21,10 @@ pub mod kong;
 mod listener;
 mod model;
 mod normal;
+mod note;
 mod pattern;
 mod read_write_only;
+pub mod rows;
 mod swagger;
 pub mod synapse;
 mod table;
@@ -33,6 +37,7 @@ pub use documents::{Documents, JsonLocation};
 pub use expand::{GeneratedApi, GeneratedRoute, NotedTier, Options, expand};
 pub use listener::listen_beside;
 pub use model::{Body, Content, FieldEncoding, Model, Operation, Parameter, Path, Reply};
+pub use note::Note;
 pub use pattern::portable_schema;
 pub use read_write_only::SchemaSide;
 pub use table::{ArtifactPosition, Mistake, Outcome, Row, Table};

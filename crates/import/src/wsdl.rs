@@ -4,7 +4,6 @@
 //! JSON. Nothing is downloaded: a location that is a URL needs a local file.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -30,6 +29,16 @@ pub fn description(
     file: &Path,
     imports: &[(String, PathBuf)],
 ) -> Result<ReadDescription, Vec<String>> {
+    with_texts(file, imports).map(|(description, _)| description)
+}
+
+/// The texts that a description was made of, by their locations.
+type Texts = Vec<(String, Vec<u8>)>;
+
+fn with_texts(
+    file: &Path,
+    imports: &[(String, PathBuf)],
+) -> Result<(ReadDescription, Texts), Vec<String>> {
     let location = xsd::join("", &file.to_string_lossy());
     let mut given = HashMap::new();
     for (written, path) in imports {
@@ -42,7 +51,7 @@ pub fn description(
     let mut read = files.read.into_inner().unwrap_or_else(PoisonError::into_inner);
     read.sort_unstable();
     let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
-    Ok(ReadDescription { description, content })
+    Ok((ReadDescription { description, content }, read))
 }
 
 /// A complaint. If the policy `soap` would accept the mistake, the text says why it counts here.
@@ -65,8 +74,19 @@ impl Files {
             return Some(self.first.1.clone());
         }
         let given = self.given.get(location).cloned();
-        given.or_else(|| (!location.contains("://")).then(|| PathBuf::from(location)))
+        given.or_else(|| (!location.contains("://")).then(|| file_at(location)))
     }
+}
+
+/// The file at a location, which is a URI reference: `my%20types.xsd` is `my types.xsd`, if there is none of that very name.
+fn file_at(location: &str) -> PathBuf {
+    let written = PathBuf::from(location);
+    if !location.contains('%') || written.exists() {
+        return written;
+    }
+    // Harmless: a name that is not UTF-8 is looked for as it is written.
+    let decoded = String::from_utf8(kit::percent::decoded(location.as_bytes(), false).into_owned());
+    decoded.map_or(written, PathBuf::from)
 }
 
 impl Resolver for Files {
@@ -77,7 +97,7 @@ impl Resolver for Files {
             false => ResolveError::Refused(error.to_string()),
         };
         let mut bytes = Vec::new();
-        let file = File::open(path).map_err(refused)?;
+        let file = config::open(&path).map_err(refused)?;
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(refused)?;
         if !u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
             return Err(ResolveError::Refused(format!("it is larger than {FILE_BYTES_MAX} bytes")));
@@ -114,11 +134,13 @@ pub struct WsdlImport {
     pub left_out: Vec<(String, String)>,
     /// Other services of the description that could be offered.
     pub other_services: Vec<String>,
+    /// The documents of the description, by their locations.
+    pub documents: Vec<(String, Vec<u8>)>,
 }
 
 /// Reads a description and makes the configuration that offers it; tests each operation's round trip.
 pub fn offer(options: &RestOptions) -> Result<WsdlImport, Vec<String>> {
-    let read = description(&options.file, &options.imports)?;
+    let (read, texts) = with_texts(&options.file, &options.imports)?;
     let wanted = PortChoice { service: options.service.as_deref(), port: options.port.as_deref() };
     let api = typed::api(&read.description, wanted).map_err(|what| vec![what])?;
     let left_out = api.left_out().map(|(name, why)| (name.to_owned(), why.to_owned())).collect();
@@ -134,7 +156,21 @@ pub fn offer(options: &RestOptions) -> Result<WsdlImport, Vec<String>> {
         true => Vec::new(),
         false => others.map(str::to_owned).collect(),
     };
-    Ok(WsdlImport { configuration, proofs: typed::prove(&api), left_out, other_services })
+    let is_wsdl = |location: &str| read.description.documents.iter().any(|of| **of == *location);
+    // The first one is told as the user named it.
+    let first = xsd::join("", &options.file.to_string_lossy());
+    let documents = texts.into_iter().filter(|(location, _)| is_wsdl(location));
+    let documents = documents.map(|(location, text)| match location == first {
+        true => (options.file.display().to_string(), text),
+        false => (location, text),
+    });
+    Ok(WsdlImport {
+        configuration,
+        proofs: typed::prove(&api),
+        left_out,
+        other_services,
+        documents: documents.collect(),
+    })
 }
 
 /// A name in a form that fits into a path.

@@ -2671,6 +2671,41 @@ fn an_archive_is_read_with_its_resources() {
     assert_eq!(refused, expected, "{}", made.table);
 }
 
+/// A proxy publishes its description with the documents that it names, wherever these are written.
+#[test]
+fn a_published_description_has_its_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let car = folder.path().join("orders.car");
+    let proxy = format!(
+        "<proxy {HEAD} name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL key=\"conf:/w/orders.wsdl\"><resource location=\"schemas/types.xsd\" key=\"conf:/x/t.xsd\"/></publishWSDL></proxy>"
+    );
+    let info = |file: &str, path: &str| {
+        format!("<resources><item><file>{file}</file><path>{path}</path></item></resources>")
+    };
+    archive(
+        &car,
+        &[
+            ("P_1.0.0/P-1.0.0.xml", proxy.as_bytes()),
+            ("A_1.0.0/registry-info.xml", info("orders.wsdl", "/_system/config/w").as_bytes()),
+            (
+                "A_1.0.0/resources/orders.wsdl",
+                b"<definitions xmlns=\"http://schemas.xmlsoap.org/wsdl/\"><types><xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"><xs:include schemaLocation=\"schemas/types.xsd\"/></xs:schema></types></definitions>",
+            ),
+            ("B_1.0.0/registry-info.xml", info("t.xsd", "/_system/config/x").as_bytes()),
+            (
+                "B_1.0.0/resources/t.xsd",
+                b"<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"/>",
+            ),
+        ],
+    );
+    let made = import(&car).unwrap();
+    assert!(made.table.rows.iter().all(|row| row.outcome != Outcome::Refused), "{}", made.table);
+    let text = &made.configuration;
+    for part in ["wsdl: orders.wsdl", "schemas/types.xsd: t.xsd"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 /// Issue 21: resources of one name are told apart by the paths that they have in the registry.
 #[test]
 fn a_resource_of_the_registry_is_found_by_its_path_there() {

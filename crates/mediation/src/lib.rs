@@ -5,6 +5,7 @@
 //! Nothing here names a type of requests, replies, exchanges or faults: the caller decides what a refusal means for a client.
 #![forbid(unsafe_code)]
 
+pub mod attachments;
 pub mod charset;
 pub mod content_coding;
 pub mod form;

@@ -42,7 +42,8 @@ pub struct Faults {
 /// The reason why JSON is not translated, as its sender is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TranslationError {
-    Wrong(String),
+    /// Everything that is wrong, one by one.
+    Wrong(Vec<String>),
     TooLarge(String),
 }
 
@@ -155,12 +156,14 @@ fn refused(why: &typed::RequestRefusal, json: &[u8]) -> TranslationError {
             let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let column = before.len().saturating_sub(start) + 1;
             let text = format!("/: no JSON at line {line}, column {column}: expected {expected}");
-            TranslationError::Wrong(text)
+            TranslationError::Wrong(vec![text])
         }
         typed::RequestRefusal::Mismatch(mismatch) if mismatch.is_too_large() => {
             TranslationError::TooLarge(mismatch.to_string())
         }
-        typed::RequestRefusal::Mismatch(mismatch) => TranslationError::Wrong(mismatch.to_string()),
+        typed::RequestRefusal::Mismatch(mismatch) => {
+            TranslationError::Wrong(mismatch.all().map(ToString::to_string).collect())
+        }
     }
 }
 
@@ -204,15 +207,29 @@ fn problem(id: &str, status: u16, fault: &typed::Fault) -> String {
     }
     add("request_id", id.into());
     let mut text = Json::Object(keys).to_string();
-    if !fault.details.is_empty() {
-        // Written already, with every digit.
+    if !fault.details.is_empty() || !fault.detail_text.is_empty() {
         text.pop();
-        text.push_str(",\"details\":{");
-        text.push_str(&fault.details);
-        text.push_str("}}");
+        text.push_str(",\"details\":");
+        push_details(fault, &mut text);
+        text.push('}');
     }
     text.push('\n');
     text
+}
+
+/// The detail of a fault: its elements as members, its own text alone as a string, and beside elements as the member `#text`.
+fn push_details(fault: &typed::Fault, out: &mut String) {
+    if fault.details.is_empty() {
+        return ::json::push_string(out, &fault.detail_text);
+    }
+    out.push('{');
+    // Written already, with every digit.
+    out.push_str(&fault.details);
+    if !fault.detail_text.is_empty() {
+        out.push_str(",\"#text\":");
+        ::json::push_string(out, &fault.detail_text);
+    }
+    out.push('}');
 }
 
 /// Problem details of a failure that is no message.

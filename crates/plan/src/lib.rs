@@ -8,6 +8,7 @@
 mod admin;
 mod carried_state;
 mod catalog;
+mod description;
 mod destination;
 mod forward;
 mod listener;
@@ -36,6 +37,7 @@ pub use catalog::{
     API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogAlgorithm, CatalogRole, CatalogSettings,
     CatalogUser, HostRule, WrittenKey,
 };
+pub use description::{Part, PublishedDescription, PublishedDocument};
 pub use destination::Destination;
 pub use forward::{Forward, PathPiece, PathSent};
 pub use kit::memory::Limit as MemoryLimit;

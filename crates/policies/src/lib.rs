@@ -5,6 +5,7 @@
 pub mod api_key;
 pub mod application_keys;
 pub mod as_it_came;
+mod attachments;
 pub mod authenticate;
 pub mod authorize;
 pub mod basic;

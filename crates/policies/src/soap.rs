@@ -17,6 +17,7 @@ use policy::{
     Onward, Policy, Step,
 };
 
+use crate::attachments::{RootUse, Rooted, RootedStep};
 use crate::reply_coding::Codings;
 use crate::xml_fault::{RESPONSE_GENERAL, has_no_body, refused_reply, refused_request};
 
@@ -47,10 +48,20 @@ const UPSTREAM_ERROR: &str =
 /// The policy. A side that is not looked into has no step, but for what is counted of it.
 pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
-    let request =
-        settings.request.then(|| Step::Buffered(Box::new(side()) as Box<dyn OnBuffered<_>>));
+    let of = |step| {
+        let (verbose, codings) = (settings.verbose, settings.codings);
+        RootedStep { root: RootUse::Validates, step, verbose, codings }
+    };
+    let request = settings.request.then(|| match definitions.lenient {
+        true => Box::new(side()) as Box<dyn OnBuffered<_>>,
+        false => Box::new(Rooted { inner: Box::new(side()), of: of(REQUEST) }),
+    });
+    let request = request.map(Step::Buffered);
     let response = match settings.response || settings.upstream_errors_fault {
-        true => Some(Step::Buffered(Box::new(side()) as Box<dyn OnBuffered<_>>)),
+        true => Some(Step::Buffered(match definitions.lenient {
+            true => Box::new(side()) as Box<dyn OnBuffered<_>>,
+            false => Box::new(Rooted { inner: Box::new(side()), of: of(RESPONSE) }),
+        })),
         false if definitions.operations.is_empty() => None,
         false => Some(Step::Streamed(Box::new(Watch) as Box<dyn OnStreamed<_>>)),
     };
@@ -140,6 +151,11 @@ impl Side {
         if has_no_body(ex, head, body) {
             return Ok(());
         }
+        // A page of another server, or of the service's own, is no message that could be held to a schema.
+        let is_error = !self.definitions.lenient && !(200..300).contains(&status);
+        if is_error && !head.headers.get("content-type").is_some_and(is_xml) {
+            return Ok(());
+        }
         let codings = self.settings.codings;
         codings.take_off(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
         if self.settings.response {
@@ -150,10 +166,20 @@ impl Side {
             if let Some(fault) = found.fault {
                 ex.notes().soap_fault.get_or_insert_default().set(Some(fault));
             }
-            checked.map_err(|failed| refused_reply(RESPONSE, failed, verbose, status))?;
+            if !(is_error && found.version.is_none()) {
+                checked.map_err(|failed| refused_reply(RESPONSE, failed, verbose, status))?;
+            }
         }
         codings.put_on(ex, head, body)
     }
+}
+
+/// True if a content type says XML, or is of a message with attachments, whose root may be XML.
+fn is_xml(content_type: &[u8]) -> bool {
+    let media = message::media_type(content_type).to_ascii_lowercase();
+    matches!(&*media, b"text/xml" | b"application/xml")
+        || media.ends_with(b"+xml")
+        || media.starts_with(b"multipart/related")
 }
 
 /// True if a step above made the request: it is in the version that the step wants.

@@ -4,6 +4,7 @@
 //! [`mediation::soap_json`]'s. A request enters with JSON and leaves as an envelope; its reply comes back as JSON or as a
 //! problem.
 
+mod places;
 mod reply;
 mod request;
 
@@ -16,12 +17,15 @@ use wsdl::typed::{Api, Operation};
 
 use crate::reply_coding::Codings;
 
+pub use places::{PathSegment, RequestParameter};
+
 /// Settings of the policy, and the tables it works by.
 pub struct SoapRestSettings {
     pub api: Arc<Api>,
     /// The text in front of every path, without a slash at its end.
     pub prefix: Box<str>,
-    /// The operations by their paths behind the prefix, sorted by path and method.
+    /// The operations by their paths behind the prefix: those without parameters sorted by path and method, and behind them the others,
+    /// of which the first that fits is meant.
     pub places: Vec<OperationPath>,
     /// The path the upstream is to see.
     pub target: Box<[u8]>,
@@ -32,9 +36,13 @@ pub struct SoapRestSettings {
 }
 
 /// The place of an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct OperationPath {
     pub path: Box<str>,
+    /// The segments of a path with parameters.
+    pub segments: Option<Box<[PathSegment]>>,
+    /// What makes the request of an operation that is called without a body.
+    pub parameters: Option<Box<[RequestParameter]>>,
     pub method: Box<str>,
     /// Its index in the API.
     pub operation: usize,

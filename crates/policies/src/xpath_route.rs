@@ -8,6 +8,8 @@ use message::{GatheredBody, RequestHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 use xpath::Expr;
 
+use crate::attachments::{RootUse, Rooted, RootedStep};
+use crate::reply_coding::Codings;
 use crate::xml_fault;
 
 /// The step in faults.
@@ -28,18 +30,25 @@ pub struct XpathRouteSettings {
     pub cases: Vec<Case>,
     pub verbose: bool,
     pub bytes_max: usize,
+    /// Of messages with attachments it sees the root part.
+    pub attachments: bool,
 }
 
 /// The policy.
 pub fn policy(settings: XpathRouteSettings) -> Policy {
-    let XpathRouteSettings { cases, verbose, bytes_max } = settings;
+    let XpathRouteSettings { cases, verbose, bytes_max, attachments } = settings;
     let cases = cases.into_iter().map(|case| {
         let Case { expression, equals, diversion, target } = case;
         (xpath_search::Case { expression, equals }, CaseRoute { diversion, target })
     });
     let (cases, ways): (Vec<_>, Vec<_>) = cases.unzip();
     let routing = RoutingStep { cases: Cases::new(cases), ways, verbose, bytes_max };
-    let step: Box<dyn OnBuffered<RequestHead>> = Box::new(routing);
+    let codings = Codings { gzip_only: false, topmost: false, bytes_max };
+    let of = RootedStep { root: RootUse::Edits, step: STEP, verbose, codings };
+    let step: Box<dyn OnBuffered<RequestHead>> = match attachments {
+        true => Box::new(Rooted { inner: Box::new(routing), of }),
+        false => Box::new(routing),
+    };
     Policy { name: "xpath_route", request: Some(Step::Buffered(step)), response: None }
 }
 

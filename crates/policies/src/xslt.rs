@@ -11,6 +11,7 @@ use mediation::{Rejection, Work};
 use message::{GatheredBody, Headers, ReplyHead, RequestHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
 
+use crate::attachments::{RootUse, Rooted, RootedStep};
 use crate::body_lines;
 use crate::reply_coding::Codings;
 use crate::xml_fault;
@@ -38,9 +39,25 @@ const RETRY_AFTER: &str = "1";
 
 /// The policy.
 pub fn policy(on: On, settings: XsltSettings) -> Policy {
-    let (request, response): (Option<Step<_>>, Option<Step<_>>) = match on {
-        On::Request => (Some(Step::Buffered(Box::new(settings))), None),
-        On::Response => (None, Some(Step::Buffered(Box::new(settings)))),
+    let of = RootedStep {
+        root: RootUse::Edits,
+        step: settings.step(on),
+        verbose: settings.verbose,
+        codings: settings.codings,
+    };
+    // The reference system reads a message with attachments as if it were XML.
+    let is_whole = settings.codings.gzip_only;
+    let (request, response): (Option<Step<_>>, Option<Step<_>>) = match (on, is_whole) {
+        (On::Request, true) => (Some(Step::Buffered(Box::new(settings))), None),
+        (On::Request, false) => {
+            let inner = Box::new(settings);
+            (Some(Step::Buffered(Box::new(Rooted { inner, of }))), None)
+        }
+        (On::Response, true) => (None, Some(Step::Buffered(Box::new(settings)))),
+        (On::Response, false) => {
+            let inner = Box::new(settings);
+            (None, Some(Step::Buffered(Box::new(Rooted { inner, of }))))
+        }
     };
     Policy { name: "xslt", request, response }
 }

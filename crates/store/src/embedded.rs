@@ -153,6 +153,7 @@ fn write(mut engine: Engine, queue: &Queue) {
             return queue.abandon();
         }
         if ends {
+            engine.note_newest();
             return;
         }
     }

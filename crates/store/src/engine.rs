@@ -3,7 +3,7 @@
 //! Owns what is on the disk and the index of it. One caller at a time runs batches; any number read. A batch is one transaction
 //! of tables, if it has any, and then one write and one sync of the segment that is open.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -126,6 +126,8 @@ pub(crate) struct Engine {
     pub(crate) batch: u64,
     pub(crate) version: u64,
     pub(crate) commits: u64,
+    /// Logs that have got records since the tables noted their newest.
+    unnoted: BTreeSet<Box<str>>,
     /// The highest number of a segment, and of a log, that was given.
     pub(crate) number: u64,
     pub(crate) id: u32,
@@ -178,6 +180,7 @@ impl Engine {
             batch: 0,
             version: 0,
             commits: 0,
+            unnoted: BTreeSet::new(),
             number: 0,
             id: 0,
         }
@@ -315,12 +318,16 @@ impl Engine {
             return Ok(());
         }
         self.commits += 1;
+        batch.work.newest = self.newest_unnoted();
         batch.work.commit = self.commits;
         batch.work.version = self.version;
         let started = clock::now();
         let result = self.shared.tables.commit(&mut batch.work);
         self.shared.measures.committed(started.elapsed());
         self.version = batch.work.version;
+        if result.is_ok() {
+            self.unnoted.clear();
+        }
         match &result {
             Ok(_) => self.kept(batch),
             Err(error) => self.not_kept(batch, error),
@@ -343,6 +350,30 @@ impl Engine {
                 changes.into_iter().for_each(|(_, done)| answer(done, Err(error.clone())));
                 Err(error)
             }
+        }
+    }
+
+    /// The newest durable positions of logs that have got records since they were noted.
+    fn newest_unnoted(&self) -> Vec<(Box<str>, u64)> {
+        let newest = |name: &Box<str>| {
+            let written = self.logs.get(name)?;
+            Some((name.clone(), written.log.index().span().newest))
+        };
+        // Harmless: there is a log of each of these names.
+        self.unnoted.iter().filter_map(newest).collect()
+    }
+
+    /// Notes the newest positions before the store is closed. If that fails, fewer of them are known at the next start.
+    pub(crate) fn note_newest(&mut self) {
+        let newest = self.newest_unnoted();
+        if newest.is_empty() {
+            return;
+        }
+        self.commits += 1;
+        let (commit, version) = (self.commits, self.version);
+        let mut work = TransactionWork { newest, commit, version, ..TransactionWork::default() };
+        if self.shared.tables.commit(&mut work).is_ok() {
+            self.unnoted.clear();
         }
     }
 
@@ -417,6 +448,9 @@ impl Engine {
                 }
                 self.shared.measures.appended(fresh.len() as u64, bytes.len() as u64);
                 for (append, positions) in answers {
+                    if !self.unnoted.contains(append.log.as_str()) {
+                        self.unnoted.insert(append.log.as_str().into());
+                    }
                     self.shared.watches.wake(&Subject::Log(append.log));
                     answer(append.done, Ok(positions));
                 }

@@ -33,6 +33,7 @@ impl CheckReport {
     /// True if nothing that was durable is damaged.
     pub fn is_whole(&self) -> bool {
         self.recovered.damage.is_empty()
+            && self.recovered.gone.is_empty()
             && self.damaged_rows == 0
             && self.tables.is_none()
             && self.unreadable.is_none()

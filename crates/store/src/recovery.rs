@@ -4,7 +4,7 @@
 //! damaged stays where it is and is reported; records before and behind it are read.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -37,6 +37,9 @@ pub struct RecoveryReport {
     pub torn_bytes: u64,
     /// Bytes that were durable once and cannot be read: the file, and their range.
     pub damage: Vec<(String, Range<u64>)>,
+    /// Positions of logs that were durable once and whose records are gone without a trace: their file was cut, or an older one was put in
+    /// its place.
+    pub gone: Vec<(String, RangeInclusive<u64>)>,
 }
 
 /// Opens a store on a disk.
@@ -68,10 +71,31 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
         let why = "tables: a log is missing in them whose records are there: the file was removed, emptied, or is an older one";
         return Err(Error::Corrupt(why.to_owned()));
     }
-    engine.shared.measures.damaged(recovered.damage.len());
+    pass_over_gone(&mut engine, &kept.newest, &mut recovered);
+    engine.shared.measures.damaged(recovered.damage.len() + recovered.gone.len());
     recovered.logs = engine.logs.len();
     engine.sweep();
     Ok((engine, recovered))
+}
+
+/// Goes on behind positions that the tables know and no segment has: whoever stands there has had their records, and none of them is given
+/// again.
+fn pass_over_gone(
+    engine: &mut Engine,
+    noted: &HashMap<String, u64>,
+    recovered: &mut RecoveryReport,
+) {
+    for (name, noted) in noted {
+        let Some(written) = engine.logs.get_mut(name.as_str()) else { continue };
+        let newest = written.log.index().span().newest;
+        if newest < *noted {
+            if recovered.damage.is_empty() {
+                recovered.gone.push((name.clone(), newest + 1..=*noted));
+            }
+            written.next = written.next.max(*noted + 1);
+        }
+    }
+    recovered.gone.sort_unstable_by(|one, other| one.0.cmp(&other.0));
 }
 
 /// Reads all segments. False if there are records of a log that the tables do not know: they are always told first.

@@ -3,6 +3,7 @@
 //! Owns the file and its transactions. After an error of the disk redb does not go on with a file, so it is opened anew, and then
 //! it shows whether the transaction that failed was made after all.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -37,6 +38,8 @@ const LOGS: TableDefinition<'_, &str, (u32, u64)> = TableDefinition::new("logs")
 const LEASES: TableDefinition<'_, &str, u64> = TableDefinition::new("leases");
 /// Counters: the sum, and when the window ends, in milliseconds since the Unix epoch.
 const COUNTERS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("counters");
+/// The newest position of a log that was durable at some time: what the rows say of positions is not beyond it.
+const NEWEST: TableDefinition<'_, &str, u64> = TableDefinition::new("newest");
 /// Numbers of the engine.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 /// In [`NUMBERS`]: the format of the whole store, the last version of a row, and how many transactions were made.
@@ -58,6 +61,7 @@ pub(crate) struct TablesFile {
 #[derive(Debug, Default)]
 pub(crate) struct RestoredState {
     pub(crate) logs: Vec<(String, u32, u64)>,
+    pub(crate) newest: HashMap<String, u64>,
     pub(crate) leases: Vec<(String, u64)>,
     pub(crate) counters: Vec<(String, u64, u64)>,
     pub(crate) version: u64,
@@ -68,6 +72,8 @@ pub(crate) struct RestoredState {
 #[derive(Debug, Default)]
 pub(crate) struct TransactionWork {
     pub(crate) logs: Vec<(String, u32, u64)>,
+    /// The newest durable positions of logs that have got records since they were noted.
+    pub(crate) newest: Vec<(Box<str>, u64)>,
     pub(crate) leases: Vec<(Arc<str>, u64)>,
     /// None for a counter that is to be forgotten.
     pub(crate) counters: Vec<(String, Option<(u64, u64)>)>,
@@ -100,7 +106,10 @@ impl TransactionWork {
     }
 
     fn keeps_nothing_else(&self) -> bool {
-        self.logs.is_empty() && self.leases.is_empty() && self.counters.is_empty()
+        self.logs.is_empty()
+            && self.leases.is_empty()
+            && self.counters.is_empty()
+            && self.newest.is_empty()
     }
 }
 
@@ -335,6 +344,7 @@ fn begin(database: &Database) -> Result<(), redb::Error> {
     transaction.open_table(LOGS)?;
     transaction.open_table(LEASES)?;
     transaction.open_table(COUNTERS)?;
+    transaction.open_table(NEWEST)?;
     transaction.open_table(NUMBERS)?.insert(FORMAT, u64::from(segment::VERSION))?;
     Ok(transaction.commit()?)
 }
@@ -345,6 +355,17 @@ fn read_kept(database: &Database) -> Result<RestoredState, redb::Error> {
     for entry in transaction.open_table(LOGS)?.iter()? {
         let (name, row) = entry?;
         kept.logs.push((name.value().to_owned(), row.value().0, row.value().1));
+    }
+    match transaction.open_table(NEWEST) {
+        Ok(newest) => {
+            for entry in newest.iter()? {
+                let (name, position) = entry?;
+                kept.newest.insert(name.value().to_owned(), position.value());
+            }
+        }
+        // Harmless: an older program did not note them.
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
     }
     for entry in transaction.open_table(LEASES)?.iter()? {
         let (name, token) = entry?;
@@ -380,6 +401,10 @@ fn write(
         if known.is_none_or(|(known, kept)| known != *id || kept < *oldest) {
             logs.insert(name.as_str(), (*id, *oldest))?;
         }
+    }
+    let mut newest = transaction.open_table(NEWEST)?;
+    for (name, position) in &work.newest {
+        newest.insert(&**name, *position)?;
     }
     let mut leases = transaction.open_table(LEASES)?;
     for (name, token) in &work.leases {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::import::wsdl::RestOptions;
-use ::import::{Documents, GeneratedApi, Mistake, Model, Options, Outcome, Table};
+use ::import::{Documents, GeneratedApi, Mistake, Model, Note, Options, Outcome, Table};
 use anyhow::{Context as _, anyhow};
 use config::Report;
 use serde_json::{Map, Value as Json, json};
@@ -54,6 +54,11 @@ fn written(complete: bool) -> ExitCode {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(PARTLY),
     }
+}
+
+/// True if all of the input was converted.
+fn is_complete(table: &Table) -> bool {
+    table.rows.iter().all(|row| row.outcome == Outcome::Converted)
 }
 
 fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
@@ -104,7 +109,7 @@ fn finish(
         }
     }
     log::say_error(&table.to_string());
-    Ok(written(table.rows.iter().all(|row| row.outcome == Outcome::Converted)))
+    Ok(written(is_complete(table)))
 }
 
 /// Checks the configuration, and has the parts refused that `check` would not take, until it takes the rest. `refuse` gives the
@@ -213,29 +218,13 @@ fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
     }
     let offered = ::import::wsdl::offer(options);
     let offered = offered.map_err(|faults| anyhow!(faults.join("\n"))).context(shown)?;
-    for (name, why) in &offered.left_out {
-        log::say_error(&format!("note: {name} is not offered: {why}"));
-    }
-    for name in &offered.other_services {
-        log::say_error(&format!(
-            "note: the service {name} is not offered here; import it with --service {name}"
-        ));
-    }
-    let (mut messages, mut proved) = (0, true);
-    for proof in &offered.proofs {
-        messages += proof.messages;
-        proved &= proof.failures.is_empty() && proof.unproved.is_empty();
-        let unproved =
-            proof.unproved.iter().map(|what| format!("note: {}, {what}", proof.operation));
-        let failures = proof.failures.iter().map(|what| format!("{}, {what}", proof.operation));
-        unproved.chain(failures).for_each(|line| log::say_error(&line));
-    }
+    let messages: usize = offered.proofs.iter().map(|proof| proof.messages).sum();
     log::say_error(&format!(
         "{} operations, {messages} messages translated to SOAP and back",
         offered.proofs.len()
     ));
-    let complete = proved && offered.left_out.is_empty() && offered.other_services.is_empty();
-    write_checked(&::import::yaml(&offered.configuration), complete)
+    let table = ::import::rows::of_wsdl(&options.file, &offered);
+    write_checked(&::import::yaml(&offered.configuration), &table)
 }
 
 fn openapi(
@@ -265,7 +254,6 @@ fn openapi(
         ..Options::default()
     };
     let made = ::import::expand(&documents, &model, &options);
-    made.warnings.iter().for_each(|warning| log::say_error(&format!("note: {warning}")));
     if !made.errors.is_empty() {
         // A key of an API is an argument here.
         let here = |fault: &String| fault.replace("`upstream: NAME`", "`--upstream URL`");
@@ -273,19 +261,26 @@ fn openapi(
         return Ok(ExitCode::FAILURE);
     }
     let asks = made.routes.iter().any(|route| asks_for_token(&route.route));
-    let complete = made.warnings.is_empty() && !asks;
-    if asks {
-        log::say_error(
-            "note: the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace",
-        );
-    }
+    let issuers = asks.then(|| unknown_issuer(documents.root()));
+    let table = ::import::rows::of_openapi(file, &model, &made, issuers.as_slice());
     let configuration = configuration(made, upstream.as_deref(), &options.name);
-    write_checked(&::import::yaml(&configuration), complete)
+    write_checked(&::import::yaml(&configuration), &table)
 }
 
-/// Writes a configuration, unless `check` would refuse it: then it says why, and writes nothing. `complete` says whether nothing was
-/// left out or replaced.
-fn write_checked(configuration: &str, complete: bool) -> anyhow::Result<ExitCode> {
+/// The note about a document whose operations ask for tokens.
+fn unknown_issuer(root: ::import::JsonLocation) -> Note {
+    let note = "the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace";
+    Note {
+        spot: root,
+        outcome: Outcome::Approximated,
+        what: "issuers".to_owned(),
+        note: note.to_owned(),
+        text: note.to_owned(),
+    }
+}
+
+/// Writes a configuration with the rows about its parts, unless `check` would refuse it: then it says why, and writes nothing.
+fn write_checked(configuration: &str, table: &Table) -> anyhow::Result<ExitCode> {
     // Paths in it start where the program was started.
     let loaded = config::parse(configuration, Path::new("tidegate.yaml"));
     let compiled = compile::compile(&loaded, None, &telemetry::Telemetry::new(1));
@@ -294,7 +289,8 @@ fn write_checked(configuration: &str, complete: bool) -> anyhow::Result<ExitCode
         return Ok(ExitCode::FAILURE);
     }
     log::write_out(configuration.trim_end())?;
-    Ok(written(complete))
+    log::say_error(&table.to_string());
+    Ok(written(is_complete(table)))
 }
 
 /// A whole configuration, which `tidegate check` finds good as soon as its `issuers` say whose tokens are meant.

@@ -126,6 +126,15 @@ async fn open_store(plan: &Plan) -> Result<(), String> {
         let (from, to) = (range.start, range.end);
         tracing::error!(file, from, to, "store: damaged; `tidegate store check` has the details");
     }
+    for (log, positions) in &found.gone {
+        let (from, to) = (positions.start(), positions.end());
+        tracing::error!(
+            log,
+            from,
+            to,
+            "store: damaged: records are gone, their file was cut or is an older one"
+        );
+    }
     Ok(())
 }
 

@@ -79,6 +79,10 @@ fn damage(checked: &CheckReport) -> String {
             range.start, range.end
         ));
     }
+    for (log, positions) in &checked.recovered.gone {
+        let (first, last) = (positions.start(), positions.end());
+        lines.push(format!("DAMAGED: the records {first} to {last} of `{log}` are gone: their file was cut, or is an older one"));
+    }
     if let Some(why) = &checked.tables {
         lines.push(format!("DAMAGED: {}: {why}", inspect::TABLES_FILE));
     }

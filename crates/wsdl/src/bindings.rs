@@ -154,7 +154,14 @@ impl Common<'_> {
             namespace: body.and_then(|body| body.attribute("namespace")).map(Box::from),
             encoding: body.and_then(|body| body.attribute("encodingStyle")).map(Box::from),
         };
-        Content { body, headers: headers.into_iter().map(|(header, _)| header).collect() }
+        let mut named: Vec<Header> = Vec::new();
+        for (header, _) in headers {
+            // Some tools name a header for each version of SOAP, and all of them mean one.
+            if !named.contains(&header) {
+                named.push(header);
+            }
+        }
+        Content { body, headers: named }
     }
 
     fn parts(

@@ -13,6 +13,7 @@ mod encoding;
 mod model;
 mod outline;
 mod read;
+mod rpc;
 mod soap;
 pub mod typed;
 mod v11;
@@ -22,7 +23,7 @@ pub use model::{
     Binding, BindingOperation, Body, Content, Description, Fault, Header, Interface, Message, Name,
     Operation, Part, Payload, Port, Protocol, Service, Shape, Style, Use, Version,
 };
-pub use outline::{Outline, SchemaResult, is_needed, outline};
+pub use outline::{Outline, RpcMessages, SchemaResult, is_needed, outline};
 pub use read::{Limits, read};
 pub use soap::{BINDING_11, BINDING_12, SOAP_11, SOAP_12, SoapVersion};
 pub use xsd::Complaint;

@@ -13,7 +13,7 @@ use crate::documents::{self, Documents, SCHEMA};
 use crate::element::{Element, File, Report};
 use crate::model::{Binding, BindingOperation, Interface, Operation, meant};
 use crate::read::{self, BuiltIn, Limits, ReadDefinitions};
-use crate::{Version, encoding};
+use crate::{Version, encoding, rpc};
 
 /// The schemas of a description and the actions of its operations. Unresolved references are left out.
 #[derive(Debug)]
@@ -28,8 +28,19 @@ pub struct Outline {
     pub has_types: bool,
     /// The schemas in the order of the documents, each with its imports; or the complaints about it.
     pub schemas: Vec<SchemaResult>,
+    /// Messages in the style rpc/literal are refused: no schema declares the elements around them.
+    pub refuses_rpc: bool,
     /// Complaints about everything else.
     pub unresolved: Vec<Complaint>,
+}
+
+/// What an outline makes of messages in the style rpc/literal, whose outermost element no schema declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RpcMessages {
+    /// A schema for each, by the operation and its parts.
+    Declared,
+    /// Nothing, so that they are refused.
+    Undeclared,
 }
 
 /// A schema, or the complaints because of which there is none.
@@ -48,17 +59,24 @@ pub fn outline(
     location: &str,
     resolver: &dyn Resolver,
     limits: &Limits,
+    rpc: RpcMessages,
 ) -> Result<Outline, Vec<Complaint>> {
     let mut report = Report::new(limits.complaints_max);
     let Some(documents) = read::documents(location, resolver, limits, &mut report) else {
         return Err(report.into_complaints());
     };
-    let schemas = schemas(&documents, resolver, limits, &mut report);
     let read = ReadDefinitions::of(&documents, &mut report);
-    if let (Some(first), true) = (documents.files.first(), schemas.iter().all(Result::is_ok)) {
+    let SchemaSources { mut schemas, wrappers } =
+        schemas(&documents, &read, resolver, limits, &mut report);
+    if schemas.iter().all(Result::is_ok) {
         // Harmless: no error is among them, as was checked above.
         let all: Vec<&Schema> = schemas.iter().flatten().map(|schema| &**schema).collect();
-        read::check_payloads(first.root(), &read, &all, &mut report);
+        read::check_payloads(&documents, &read, &all, &mut report);
+    }
+    let refuses_rpc = !wrappers.is_empty() && rpc == RpcMessages::Undeclared;
+    let has_wrappers = !wrappers.is_empty() && !refuses_rpc;
+    if has_wrappers {
+        schemas.extend(wrappers.into_iter().map(Ok));
     }
     let (needed, unresolved): (Vec<_>, Vec<_>) =
         report.into_complaints().into_iter().partition(is_needed);
@@ -68,8 +86,9 @@ pub fn outline(
             documents: documents.locations(),
             bindings: read.bindings,
             interfaces: read.interfaces,
-            has_types: documents.has_types(),
+            has_types: documents.has_types() || has_wrappers,
             schemas,
+            refuses_rpc,
             unresolved,
         }),
         false => Err(needed),
@@ -97,19 +116,28 @@ enum SchemaLocation<'d> {
     There(Element<'d>, String),
 }
 
+/// The schemas of a description.
+#[derive(Default)]
+struct SchemaSources {
+    schemas: Vec<SchemaResult>,
+    /// Those of the elements around messages in the style rpc/literal, as far as they compile.
+    wrappers: Vec<Arc<Schema>>,
+}
+
 /// Compiles all schemas in order.
 fn schemas(
     documents: &Documents,
+    read: &ReadDefinitions,
     resolver: &dyn Resolver,
     limits: &Limits,
     report: &mut Report,
-) -> Vec<SchemaResult> {
-    let Some(first) = documents.files.first() else { return Vec::new() };
+) -> SchemaSources {
+    let Some(first) = documents.files.first() else { return SchemaSources::default() };
     let resolver = BuiltIn { resolver };
     let places = places(documents, first);
     if places.len() > limits.schemas_max {
         report.at(first.root(), "limit", format!("over {} schemas", limits.schemas_max));
-        return Vec::new();
+        return SchemaSources::default();
     }
     let mut there = |place: &SchemaLocation<'_>| match place {
         SchemaLocation::Here(_) => None,
@@ -132,7 +160,14 @@ fn schemas(
         resolver: &resolver,
         limits,
     };
-    compiling.all()
+    let schemas = compiling.all();
+    let is_declared = |uri: &str, local: &str| {
+        // Harmless: a schema that does not compile declares nothing.
+        schemas.iter().flatten().any(|schema| schema.has_element(uri, local))
+    };
+    let wrappers = rpc::schemas(read, is_declared);
+    let wrappers = wrappers.iter().filter_map(|text| compiling.wrapper(text, first, report));
+    SchemaSources { wrappers: wrappers.collect(), schemas }
 }
 
 fn whole(file: &File) -> Source<'_> {
@@ -227,6 +262,28 @@ impl SchemaInput<'_> {
         // Harmless: it is compiled with the others where it is not complete by itself.
         let first = self.set(source, Siblings::First).compile().ok().map(Arc::new);
         first.or_else(|| together.get_or_insert_with(|| self.together()).clone())
+    }
+
+    /// Compiles the schema of elements around messages, with all that it may refer to. What does not compile is reported.
+    fn wrapper(&self, text: &str, first: &File, report: &mut Report) -> Option<Arc<Schema>> {
+        let file = documents::parse(text.as_bytes(), &first.location, self.limits, report)?;
+        let target = file.target.clone();
+        let mut set = self.new_set();
+        set.add(&file.document, file.root().node, &file.location);
+        for source in self.sources.iter().chain(self.encodings) {
+            let root = Element { file: source.file, node: source.node };
+            match root.attribute("targetNamespace").unwrap_or("") == &*target {
+                true => set.add(&source.file.document, source.node, &source.file.location),
+                false => set.offer(&source.file.document, source.node, &source.file.location),
+            }
+        }
+        let compiled = set.compile();
+        for complaint in compiled.as_ref().err().into_iter().flatten() {
+            let message = format!("messages in the style rpc are refused: {}", complaint.message);
+            report.at(first.root(), "wsdl-rpc", message);
+        }
+        // Harmless: the complaints are reported.
+        compiled.ok().map(Arc::new)
     }
 
     fn new_set(&self) -> SchemaSet<'_> {

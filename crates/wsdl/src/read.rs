@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xsd::{Complaint, ResolveError, Resolver, Schema, SchemaSet};
 
 use crate::documents::{self, Documents, SCHEMA};
-use crate::element::{Element, Report};
+use crate::element::{Element, File, Report};
 use crate::model::{Description, Interface, Message, Name, Payload};
 use crate::{Version, WSDL11, WSDL20, encoding, v11, v20};
 
@@ -114,8 +114,8 @@ fn assemble(
     report: &mut Report,
 ) -> Option<Description> {
     let schema = schema?;
+    check_payloads(&documents, &read, &[&schema], report);
     let first = documents.files.first()?;
-    check_payloads(first.root(), &read, &[&schema], report);
     Some(Description {
         version: documents.version,
         target_namespace: first.target.clone(),
@@ -189,14 +189,18 @@ fn add(set: &mut SchemaSet<'_>, location: &str, import: Element<'_>, report: &mu
 
 /// Checks that the parts of messages name elements and types of the schemas.
 pub(crate) fn check_payloads(
-    at: Element<'_>,
+    documents: &Documents,
     read: &ReadDefinitions,
     schemas: &[&Schema],
     report: &mut Report,
 ) {
     let has_element =
         |name: &Name| schemas.iter().any(|s| s.has_element(&name.namespace, &name.local));
-    let has_type = |name: &Name| schemas.iter().any(|s| s.has_type(&name.namespace, &name.local));
+    // Those of XML Schema itself are known without any schema.
+    let has_type = |name: &Name| {
+        let is_own = schemas.is_empty() && *name.namespace == *SCHEMA;
+        is_own || schemas.iter().any(|s| s.has_type(&name.namespace, &name.local))
+    };
     let of_operations = read.interfaces.iter().flat_map(|interface| &interface.operations);
     let of_operations = of_operations.flat_map(|operation| {
         operation.input.iter().chain(&operation.output).chain(operation.faults.iter().map(|f| &f.1))
@@ -212,9 +216,31 @@ pub(crate) fn check_payloads(
             said.push(name);
             let message =
                 format!("a part of a message is the {what} {name}, which no schema declares");
-            report.at(at, "wsdl-part", message);
+            if let Some(at) = naming(documents, name, what) {
+                report.at(at, "wsdl-part", message);
+            }
         }
     }
+}
+
+/// The first element that names the content of a message, or the root of the description.
+fn naming<'d>(documents: &'d Documents, name: &Name, key: &str) -> Option<Element<'d>> {
+    // What is wrong with references was reported when they were read.
+    let mut scratch = Report::new(1);
+    let roots = || documents.files.iter().map(File::root);
+    let parts = roots().flat_map(|root| root.all(WSDL11, "message").collect::<Vec<_>>());
+    let parts = parts.flat_map(|message| message.all(WSDL11, "part").collect::<Vec<_>>());
+    let operations = roots().flat_map(|root| root.all(WSDL20, "interface").collect::<Vec<_>>());
+    let operations = operations.flat_map(|one| one.children().collect::<Vec<_>>());
+    let inner = operations.flat_map(|one| {
+        std::iter::once(one).chain(one.children().collect::<Vec<_>>()).collect::<Vec<_>>()
+    });
+    let mut all = parts.chain(inner);
+    let found = all.find(|element| {
+        let value = element.attribute(key);
+        value.and_then(|value| element.resolve(value, &mut scratch)).as_ref() == Some(name)
+    });
+    found.or_else(|| Some(documents.files.first()?.root()))
 }
 
 /// The caller's resolver, with the built-in schemas of the SOAP encodings behind it.

@@ -13,6 +13,7 @@ mod judge;
 mod mismatch;
 mod model;
 mod openapi;
+mod parameter;
 mod proof;
 mod read;
 mod sample;
@@ -27,7 +28,8 @@ use std::sync::LazyLock;
 pub use bind::{PortChoice, api, services};
 pub use mismatch::Mismatch;
 pub use model::{Api, Operation};
-pub use openapi::Document;
+pub use openapi::{Document, OfferedParameter, OperationPlace};
+pub use parameter::{Parameter, request_of};
 pub use proof::{Proof, prove};
 pub use read::{Fault, ReadError, ReadMessage};
 

@@ -19,7 +19,7 @@ fn schema(target: &str, content: &str) -> String {
 fn outline(text: &str, limits: &Limits) -> Result<Outline, Vec<Complaint>> {
     let mut map = Map::default();
     map.insert("a.wsdl", text);
-    wsdl::outline("a.wsdl", &map, limits)
+    wsdl::outline("a.wsdl", &map, limits, wsdl::RpcMessages::Declared)
 }
 
 const TO_T: &str = "<x:import namespace=\"urn:t\"/>";

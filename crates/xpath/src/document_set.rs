@@ -5,7 +5,8 @@ use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use xml::{Document, Kind, NodeId, QName};
 
-use crate::ErrorKind;
+use crate::number::libxml_number_text;
+use crate::{ErrorKind, number_text};
 
 /// A document of a [`DocumentSet`]. Ids grow in the order documents were added, which is their document order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,7 @@ pub struct DocumentSet {
     /// have only the first document, and no pages.
     pages: OnceCell<Box<[OnceCell<Page>; PAGES]>>,
     len: Cell<u32>,
+    libxml_numbers: Cell<bool>,
 }
 
 type Page = Box<[OnceCell<Arc<Document>>]>;
@@ -97,7 +99,25 @@ impl Node {
 impl DocumentSet {
     /// Makes a world of one document.
     pub fn new(first: Arc<Document>) -> DocumentSet {
-        DocumentSet { first, pages: OnceCell::new(), len: Cell::new(1) }
+        DocumentSet {
+            first,
+            pages: OnceCell::new(),
+            len: Cell::new(1),
+            libxml_numbers: Cell::new(false),
+        }
+    }
+
+    /// From now on numbers become texts as in libxml2: 15 digits, and exponents for large and for small ones.
+    pub fn write_numbers_as_libxml(&self) {
+        self.libxml_numbers.set(true);
+    }
+
+    /// Writes a number as `string()` does.
+    pub(crate) fn number_text(&self, value: f64) -> Cow<'static, str> {
+        match self.libxml_numbers.get() {
+            false => number_text(value),
+            true => libxml_number_text(value),
+        }
     }
 
     /// Returns the root of the first document.

@@ -16,7 +16,7 @@ pub(crate) use val::{Str, Val};
 
 use crate::syntax::{Arithmetic, Op};
 use crate::value::{boolean_text, number_boolean, sort};
-use crate::{Call, DocId, Error, ErrorKind, Evaluation, Node, number_text, text_number};
+use crate::{Call, DocId, Error, ErrorKind, Evaluation, Node, text_number};
 
 impl<'a> Evaluation<'a> {
     /// Runs one evaluation, which may be nested in another.
@@ -144,7 +144,8 @@ impl<'a> Evaluation<'a> {
                 None => Ok(Str::Borrowed("")),
             },
             Op::Number(_) | Op::Arithmetic(..) | Op::Negate(_) => {
-                Ok(Str::from(number_text(self.number(op)?)))
+                let number = self.number(op)?;
+                Ok(Str::from(self.world.number_text(number)))
             }
             Op::Boolean(_) | Op::Any(_) | Op::All(_) | Op::Compare(..) => {
                 Ok(Str::Borrowed(boolean_text(self.boolean(op)?)))
@@ -155,7 +156,7 @@ impl<'a> Evaluation<'a> {
             | Op::Unknown { .. }
             | Op::If(_) => match self.value(op)? {
                 Val::Text(text) => Ok(text),
-                Val::Number(value) => Ok(Str::from(number_text(value))),
+                Val::Number(value) => Ok(Str::from(self.world.number_text(value))),
                 Val::Boolean(value) => Ok(Str::Borrowed(boolean_text(value))),
                 value @ (Val::Nodes(_) | Val::Shared(_) | Val::Tree(_)) => match value.first() {
                     Some(node) => self.string_value(node),

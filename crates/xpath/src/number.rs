@@ -20,6 +20,41 @@ pub fn number_text(value: f64) -> Cow<'static, str> {
     }
 }
 
+/// Writes a number as libxml2 does: 15 digits, with an exponent from 1e9 on and below 1e-5.
+pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
+    let is_int = value > f64::from(i32::MIN) && value < f64::from(i32::MAX) && value.fract() == 0.0;
+    if is_int || !value.is_finite() {
+        return number_text(value);
+    }
+    let size = value.abs();
+    let shortened = |digits: &str| match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => digits.to_owned(),
+    };
+    if size > 1e9 || size < 1e-5 {
+        let written = format!("{value:.14e}");
+        let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+        let (sign, exponent) = match exponent.strip_prefix('-') {
+            Some(exponent) => ('-', exponent),
+            None => ('+', exponent),
+        };
+        return Cow::Owned(format!("{}e{sign}{exponent:0>2}", shortened(digits)));
+    }
+    // Digits in front of the point but the first, or zeros behind it.
+    let (mut above, mut zeros) = (0_usize, 0_usize);
+    let mut rest = size;
+    while rest >= 10.0 {
+        rest /= 10.0;
+        above += 1;
+    }
+    while rest <= 0.1 {
+        rest *= 10.0;
+        zeros += 1;
+    }
+    let places = if above > 0 { 14 - above.min(14) } else { 15 + zeros };
+    Cow::Owned(shortened(&format!("{value:.places$}")))
+}
+
 /// Reads a string as `number()` does: white space, a minus, digits with at most one point; anything else is NaN.
 pub fn text_number(text: &str) -> f64 {
     let text = text.trim_matches(is_space);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use crate::{DocumentSet, Node, number_text, text_number};
+use crate::{DocumentSet, Node, text_number};
 
 /// The result of an expression. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +74,7 @@ impl Value {
                 nodes.first().map_or(Cow::Borrowed(""), |&node| world.string_value(node))
             }
             Value::Boolean(value) => Cow::Borrowed(boolean_text(*value)),
-            Value::Number(value) => number_text(*value),
+            Value::Number(value) => world.number_text(*value),
             Value::Text(text) => Cow::Borrowed(text),
             Value::Tree(root) => world.string_value(*root),
         }

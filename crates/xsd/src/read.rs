@@ -41,6 +41,7 @@ pub(crate) fn build(
         components,
         limits: limits.clone(),
         report,
+        noted: Report::new(limits.complaints_max),
         redefined: HashMap::new(),
         keyrefs: Vec::new(),
         redefined_groups: Vec::new(),
@@ -58,7 +59,10 @@ pub(crate) fn build(
         false => Vec::new(),
     };
     match builder.report.is_empty() {
-        true => Ok(Schema::new(builder.components, contents, &builder.documents)),
+        true => {
+            let noted = builder.noted.into_complaints();
+            Ok(Schema::new(builder.components, contents, &builder.documents, noted))
+        }
         false => Err(builder.report.into_complaints()),
     }
 }
@@ -69,6 +73,8 @@ pub(crate) struct Builder<'d> {
     pub(crate) components: Components,
     pub(crate) limits: Limits,
     pub(crate) report: Report,
+    /// What breaks rules that libxml2 does not check.
+    pub(crate) noted: Report,
     /// Meaning of a redefining component's own name inside it.
     redefined: HashMap<(NodeIn, Space), Redefinition>,
     /// Key references, resolved once all names are known.
@@ -142,6 +148,30 @@ impl<'d> Builder<'d> {
         place: ComponentLocation,
         message: String,
     ) {
+        let complaint = self.complaint(code, place, message);
+        self.report.push(complaint);
+    }
+
+    /// Complains about a broken rule that libxml2 does not check.
+    pub(crate) fn complain_unless_libxml(
+        &mut self,
+        code: &'static str,
+        place: ComponentLocation,
+        message: String,
+    ) {
+        let complaint = self.complaint(code, place, message);
+        match self.limits.as_libxml {
+            true => self.noted.push(complaint),
+            false => self.report.push(complaint),
+        }
+    }
+
+    fn complaint(
+        &self,
+        code: &'static str,
+        place: ComponentLocation,
+        message: String,
+    ) -> Complaint {
         let documents = Rc::clone(&self.documents);
         let (location, at) = match documents.get(place.document) {
             Some(document) => {
@@ -149,7 +179,7 @@ impl<'d> Builder<'d> {
             }
             None => (Arc::from(""), xml::Position::default()),
         };
-        self.report.push(Complaint { code, location, at, message });
+        Complaint { code, location, at, message }
     }
 
     /// Returns whether the budget allows another component.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::arena::Id;
 use crate::automaton::Automaton;
+use crate::complaint::Complaint;
 use crate::datatype::{Builtin, SimpleType, Value, Variety};
 use crate::documents::SchemaDocument;
 use crate::model::{Components, Content, Element, Type, TypeKind, ValueConstraint, Wildcard};
@@ -23,6 +24,7 @@ pub struct Schema {
     /// Default and fixed values of elements, indexed by the element's number.
     pub(crate) values: Vec<Option<DefaultValue>>,
     pub(crate) globals: Vec<Option<Id<Element>>>,
+    pub(crate) noted: Vec<Complaint>,
 }
 
 /// Properties of an element's declaration that the validator needs at each start tag.
@@ -148,6 +150,7 @@ impl Schema {
         components: Components,
         automata: Vec<Automaton>,
         documents: &[SchemaDocument<'_>],
+        noted: Vec<Complaint>,
     ) -> Schema {
         // Harmless: there is an automaton for each type.
         let ids = components.types.ids().zip(automata);
@@ -181,7 +184,7 @@ impl Schema {
                 *place = Some(id);
             }
         }
-        Schema { components, types, heads, values, globals }
+        Schema { components, types, heads, values, globals, noted }
     }
 
     #[inline]
@@ -203,6 +206,11 @@ impl Schema {
         let names = &self.components.names;
         let sym = names.find(names.find_namespace(uri), local);
         self.components.globals.types.get(&sym).copied()
+    }
+
+    /// What breaks rules that libxml2 does not check, if the limits of its set say so.
+    pub fn noted(&self) -> &[Complaint] {
+        &self.noted
     }
 
     /// Returns whether there is a global element with this name.

@@ -24,6 +24,8 @@ pub struct Limits {
     /// Nesting of model groups, and depth of type derivation.
     pub depth_max: usize,
     pub complaints_max: usize,
+    /// Rules that libxml2 does not check are only noted: see [`Schema::noted`].
+    pub as_libxml: bool,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             // Schemas that people write stay below 20.
             depth_max: 150,
             complaints_max: 100,
+            as_libxml: false,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::model::{
 };
 use crate::names::{NsId, Sym};
 use crate::schema::Schema;
+use crate::wildcard::Namespaces;
 
 /// View of an element declaration.
 #[derive(Debug, Clone, Copy)]
@@ -255,6 +256,16 @@ impl<'s> ParticleView<'s> {
                 all.wildcards[id].namespaces.allows(all.names.find_namespace(uri))
             }
             Term::Element(_) | Term::Model(_) | Term::Group(_) => false,
+        }
+    }
+
+    /// Returns the first of the namespaces that a wildcard lists; None if it lists none.
+    pub fn listed_namespace(self) -> Option<&'s str> {
+        let all = &self.schema.components;
+        let Term::Wildcard(id) = self.component().term else { return None };
+        match &all.wildcards[id].namespaces {
+            Namespaces::Of(list) => list.first().map(|namespace| all.names.uri(*namespace)),
+            Namespaces::Any | Namespaces::Not(_) => None,
         }
     }
 

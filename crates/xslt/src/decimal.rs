@@ -32,6 +32,25 @@ impl Default for DecimalFormat {
     }
 }
 
+/// What becomes of a digit that is a half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    /// As in the JDK.
+    ToEven,
+    /// As in libxslt, with its arithmetic.
+    Up,
+}
+
+/// Rounds to so many digits behind the point, by the steps of libxslt.
+fn halves_up(number: f64, digits: usize) -> f64 {
+    let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
+    let raised = number + 0.5 / scale;
+    let rounded = raised - raised % (1.0 / scale);
+    let whole = rounded.floor();
+    let all = whole + (scale * (rounded - whole) + 0.5).floor() / scale;
+    if all.is_finite() { all } else { number }
+}
+
 /// Further digits than a double can have are zeros. The limit keeps long patterns from taking memory.
 const DIGITS_MAX: usize = 400;
 
@@ -43,6 +62,8 @@ struct Half {
     integer_least: usize,
     fraction_least: usize,
     fraction_most: usize,
+    /// There are optional digits in front of the separator.
+    integer_optional: bool,
     /// Digits between grouping separators; None if there are none.
     group: Option<usize>,
     scale: Scale,
@@ -67,7 +88,12 @@ enum Part {
 
 impl DecimalFormat {
     /// Formats a number by a pattern; the error is a sentence about the pattern.
-    pub(crate) fn format(&self, number: f64, pattern: &str) -> Result<String, String> {
+    pub(crate) fn format(
+        &self,
+        number: f64,
+        pattern: &str,
+        rounding: Rounding,
+    ) -> Result<String, String> {
         let (positive, negative) = match pattern.split_once(self.pattern_separator) {
             Some((positive, negative)) => (positive, Some(negative)),
             None => (pattern, None),
@@ -77,14 +103,11 @@ impl DecimalFormat {
         if number.is_nan() {
             return Ok(self.nan.to_string());
         }
-        let below = number < 0.0;
+        let signed = number < 0.0;
         let mut body = match number.is_infinite() {
             true => self.infinity.to_string(),
-            false => self.digits(number.abs(), &half),
+            false => self.digits(number.abs(), &half, rounding),
         };
-        // A number that is rounded to zero has no sign.
-        let nothing = number.is_finite() && body.chars().all(|c| !self.counts(c));
-        let signed = below && !nothing;
         Ok(match (signed, negative) {
             (true, Some(other)) => format!("{}{body}{}", other.prefix, other.suffix),
             (true, None) => format!("{}{}{body}{}", self.minus_sign, half.prefix, half.suffix),
@@ -94,12 +117,6 @@ impl DecimalFormat {
                 body
             }
         })
-    }
-
-    /// Returns whether a character is a digit other than zero.
-    fn counts(&self, c: char) -> bool {
-        let zero = u32::from(self.zero_digit);
-        (1..10).contains(&u32::from(c).wrapping_sub(zero))
     }
 
     fn half(&self, text: &str) -> Result<Half, String> {
@@ -131,7 +148,10 @@ impl DecimalFormat {
                 (false, _) => self.literal(c, quoted, &mut half.scale, &mut half.suffix),
             }
         }
-        if part == Part::Prefix && half.scale == Scale::One && text.is_empty() {
+        // Where all digits are optional, the JDK takes the last one in front of the separator as one that is not.
+        let has_least = half.integer_least > 0 || half.fraction_least > 0;
+        let is_empty = part == Part::Prefix && half.scale == Scale::One && text.is_empty();
+        if is_empty || half.integer_optional && half.fraction_most > 0 && !has_least {
             half.integer_least = 1;
         }
         Ok(half)
@@ -160,6 +180,8 @@ impl DecimalFormat {
                 half.integer_least = (half.integer_least + 1).min(DIGITS_MAX);
             } else if half.integer_least > 0 {
                 return bad("an optional digit behind one that is not");
+            } else {
+                half.integer_optional = true;
             }
             if let Some(group) = &mut half.group {
                 *group += 1;
@@ -178,11 +200,15 @@ impl DecimalFormat {
         out.push(c);
     }
 
-    fn digits(&self, number: f64, half: &Half) -> String {
+    fn digits(&self, number: f64, half: &Half, rounding: Rounding) -> String {
         let scaled = match half.scale {
             Scale::One => number,
             Scale::Percent => number * 100.0,
             Scale::PerMille => number * 1000.0,
+        };
+        let scaled = match rounding {
+            Rounding::ToEven => scaled,
+            Rounding::Up => halves_up(scaled, half.fraction_most),
         };
         let plain = match scaled.is_finite() {
             true => format!("{scaled:.*}", half.fraction_most),
@@ -225,13 +251,20 @@ mod tests {
     fn patterns() {
         let cases = [
             (1234.567, "#,##0.00", "1,234.57"),
-            (0.5, "#.#", ".5"),
+            (0.5, "#.#", "0.5"),
+            (0.5, "#,###.##", "0.5"),
+            (0.5, ".##", ".5"),
+            (0.5, "#.00", ".50"),
+            (0.0, "#.##", "0"),
+            (-0.001, "#.##", "-0"),
+            (-0.001, "0.00;(0.00)", "(0.00)"),
+            (-0.0, "0.0", "0.0"),
             (0.5, "0.#", "0.5"),
             (0.0, "#", "0"),
             (0.0, "#.00", ".00"),
             (-3.0, "0", "-3"),
             (-3.0, "0;(0)", "(3)"),
-            (-0.001, "0.0", "0.0"),
+            (-0.001, "0.0", "-0.0"),
             (0.256, "0%", "26%"),
             (0.256, "0.0\u{2030}", "256.0\u{2030}"),
             (2.5, "0", "2"),
@@ -244,11 +277,11 @@ mod tests {
             (12.0, "'#'0", "#12"),
         ];
         for (number, pattern, expected) in cases {
-            let found = DecimalFormat::default().format(number, pattern);
+            let found = DecimalFormat::default().format(number, pattern, Rounding::ToEven);
             assert_eq!(found.as_deref(), Ok(expected), "{number} {pattern}");
         }
         for bad in ["0.0.0", "0x0", "0#"] {
-            assert!(DecimalFormat::default().format(1.0, bad).is_err(), "{bad}");
+            assert!(DecimalFormat::default().format(1.0, bad, Rounding::ToEven).is_err(), "{bad}");
         }
     }
 
@@ -260,7 +293,7 @@ mod tests {
             zero_digit: '\u{660}',
             ..DecimalFormat::default()
         };
-        let found = format.format(1234.5, "#.##\u{660},\u{660}");
+        let found = format.format(1234.5, "#.##\u{660},\u{660}", Rounding::ToEven);
         assert_eq!(found.as_deref(), Ok("\u{661}.\u{662}\u{663}\u{664},\u{665}"));
     }
 }

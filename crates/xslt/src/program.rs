@@ -9,6 +9,7 @@ use xml::Document;
 use xpath::{Expr, Name, NameTest, Pattern};
 
 use crate::decimal::DecimalFormat;
+use crate::error::Error;
 use crate::exslt::Function;
 use crate::out::OutputSettings;
 
@@ -40,6 +41,8 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<UserFunction>,
     pub(crate) spaces: Vec<SpaceRule>,
     pub(crate) output: OutputSettings,
+    /// What the stylesheet names and does not have.
+    pub(crate) missing: Vec<Error>,
 }
 
 /// A module's text, for `document('')` and for errors.
@@ -240,6 +243,8 @@ pub(crate) enum CalledFunction {
     User(u32),
     /// An expression that failed to compile in forwards-compatible mode.
     Broken,
+    /// An expression with a variable that is not there, by its index in [`Program::missing`].
+    Missing(u32),
 }
 
 /// A `func:function`.
@@ -316,6 +321,7 @@ pub(crate) struct SortKey {
     pub(crate) order: Option<Avt>,
     pub(crate) data_type: Option<Avt>,
     pub(crate) case_order: Option<Avt>,
+    pub(crate) lang: Option<Avt>,
 }
 
 #[derive(Debug)]

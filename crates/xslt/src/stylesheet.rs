@@ -123,6 +123,11 @@ impl Stylesheet {
         Ok(Stylesheet { program, canonical, streamed, shelf: Pool::default() })
     }
 
+    /// Returns the templates, variables and attribute sets that it names and does not have. A run fails when it reaches one.
+    pub fn missing(&self) -> &[Error] {
+        &self.program.missing
+    }
+
     /// Returns whether [`Stylesheet::transform_bytes`] streams, without a tree of the source.
     pub fn streams(&self) -> bool {
         self.streamed.is_some()
@@ -173,7 +178,7 @@ impl Stylesheet {
             let replayed = transcript.replay(source, options, &mut stream);
             // Whatever is wrong is told of the document itself.
             if let (Some(Ok(())), Ok(composer)) = (replayed, stream.finish()) {
-                return Ok(output(Some(composer), &settings, Vec::new()));
+                return output(Some(composer), &settings, Vec::new()).map_err(TransformError::Run);
             }
         }
         let mut stream = begin();
@@ -182,7 +187,7 @@ impl Stylesheet {
         self.shelf.give(known);
         parsed.map_err(TransformError::Source)?;
         let composer = stream.finish().map_err(TransformError::Run)?;
-        Ok(output(Some(composer), &settings, Vec::new()))
+        output(Some(composer), &settings, Vec::new()).map_err(TransformError::Run)
     }
 
     /// Transforms a document to bytes.
@@ -191,7 +196,7 @@ impl Stylesheet {
         let capacity = ROOM_BYTES + 24 * source.len() as usize;
         let serializer = serializer(&settings, capacity, run);
         let (composer, messages) = self.run(source, run, Target::Bytes(Box::new(serializer)))?;
-        Ok(output(composer, &settings, messages).0)
+        Ok(output(composer, &settings, messages)?.0)
     }
 
     fn settings(&self, run: &Run<'_>) -> OutputSettings {
@@ -242,7 +247,11 @@ impl Stylesheet {
             base: run.base,
             surroundings: Surroundings { now: run.now, seed: run.seed },
             lean: self.settings(run).style == Style::Canonical,
+            libxslt: run.style == Style::Canonical,
         };
+        if given.libxslt {
+            world.write_numbers_as_libxml();
+        }
         let mut machine = Machine::new(given, root, Composer::new(target));
         for parameter in run.parameters {
             let name = Name { uri: parameter.uri.clone(), local: parameter.local.clone() };
@@ -277,10 +286,10 @@ fn output(
     composer: Option<Composer>,
     settings: &OutputSettings,
     messages: Vec<String>,
-) -> (Output, Option<Transcript>) {
+) -> Result<(Output, Option<Transcript>), Error> {
     let serializer = composer.and_then(Composer::into_serializer);
     let (bytes, method, transcript) = match serializer {
-        Some(serializer) => serializer.finish(),
+        Some(serializer) => serializer.finish().map_err(|c| lacking(c, settings))?,
         None => (Vec::new(), Method::Xml, None),
     };
     let media_type = match settings.media_type.as_deref() {
@@ -288,7 +297,17 @@ fn output(
         None => Cow::Borrowed(method.media_type()),
     };
     let encoding = settings.encoding.unwrap_or(Encoding::Utf8);
-    (Output { bytes, method, media_type, encoding, messages }, transcript)
+    Ok((Output { bytes, method, media_type, encoding, messages }, transcript))
+}
+
+/// The error for a character that the encoding of the result lacks, in a name, a comment or plain text.
+fn lacking(c: char, settings: &OutputSettings) -> Error {
+    let encoding = settings.encoding.unwrap_or(Encoding::Utf8).name();
+    let number = u32::from(c);
+    let what = format!(
+        "the encoding {encoding} lacks the character U+{number:04X}, and no reference can stand in its place"
+    );
+    Error::new(ErrorKind::Dynamic(what.into()), At::default())
 }
 
 fn argument(argument: &Argument, world: &DocumentSet, budget: &mut Budget) -> Result<Value, Error> {

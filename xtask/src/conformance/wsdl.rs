@@ -83,7 +83,8 @@ impl Beside {
     fn look(&mut self, id: &str, location: &str, resolver: &xsd::Map, read: bool) {
         self.named += 1;
         self.read += usize::from(read);
-        let outline = wsdl::outline(location, resolver, &Limits::default());
+        let outline =
+            wsdl::outline(location, resolver, &Limits::default(), wsdl::RpcMessages::Declared);
         let refused = match outline {
             Ok(outline) if !outline.has_types => Some("it has no types".to_owned()),
             Ok(outline) => outline.schemas.iter().find_map(|made| Some(said(made.as_ref().err()?))),

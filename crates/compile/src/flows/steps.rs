@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use config::{
-    ConvertTo, EmptyArrays, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, HeaderStep, JsonTemplate,
-    LogLevel, NamedStep, PayloadStep, QueryTemplate, RespondStep, SoapHeaderStep, Spanned,
-    StatusTemplate, Step, SwitchCase, ValidateStep, ValueType,
+    ConvertTo, EmptyArrays, EnrichSource, EnvelopeUse, ExpressionText, FaultCode, HeaderStep,
+    JsonTemplate, LogLevel, NamedStep, PayloadStep, QueryTemplate, RespondStep, SoapHeaderStep,
+    Spanned, StatusTemplate, Step, SwitchCase, ValidateStep, ValueType,
 };
 use expression::Kind;
 use flows::{

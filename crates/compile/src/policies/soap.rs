@@ -1,8 +1,8 @@
 //! `soap` to its policy: schemas and descriptions compiled once, and shared by all routes that name the same.
 
 mod actions;
-mod documents;
-pub(super) mod load;
+pub(crate) mod documents;
+pub(crate) mod load;
 mod operations;
 
 use std::borrow::Cow;
@@ -25,6 +25,7 @@ use crate::policies::remote_definition;
 use crate::policy::RouteScope;
 use documents::Documents;
 use load::{DefinitionError, ReferenceRules};
+use wsdl::RpcMessages;
 
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
@@ -110,7 +111,10 @@ pub(crate) fn build(
                     true => definitions.action = asked(comment, keys, schema, faulty, report),
                     false => actionless(keys, report),
                 }
-            } else if let Some(documents) = documents {
+            } else if let Some(mut documents) = documents {
+                if definitions.lenient {
+                    documents.rpc = RpcMessages::Undeclared;
+                }
                 definitions.operations = counted(&documents, keys, (schema.at, place), report);
                 definitions.action = asked(&documents, keys, schema, faulty, report);
                 definitions.api = api(documents, keys, schema, faulty, place, report);
@@ -199,6 +203,17 @@ fn api(
     match (&*made, &keys.fetch) {
         (Ok(good), fetch) => {
             unresolved(&good.flaws.unresolved, schema.at, report);
+            let help = "correct the schema: Kong and libxml2 take it, and other tools do not";
+            // Harmless: whoever corrects these gets the next ones.
+            for what in good.flaws.noted.iter().take(UNRESOLVED_MAX) {
+                report.warn(schema.at, what.as_str(), help);
+            }
+            if good.flaws.refuses_rpc {
+                let what = "messages in the style rpc/literal are refused, as Kong refuses them: no schema declares the elements around them";
+                let help =
+                    "remove `errors: kong` to have them validated by the parts of their operations";
+                report.warn(schema.at, what, help);
+            }
             let Some(fetch) = fetch else { return Api::Fixed(Ok(good.compiled.clone())) };
             let first = Some(good.compiled.clone());
             let supply =
@@ -370,4 +385,10 @@ fn own(
             Envelope::Broken(wrong.failed_of_envelope())
         }
     }
+}
+
+/// A file in UTF-8, if it is in an encoding that the parser does not read.
+pub(super) fn in_utf8(bytes: Vec<u8>) -> Vec<u8> {
+    // Harmless: the parser tells what is wrong with it.
+    mediation::charset::settled(None, &bytes).ok().flatten().unwrap_or(bytes)
 }

@@ -1,13 +1,15 @@
 //! `soap_rest` to its policy: the description read, its operations given paths, the OpenAPI document made.
 
+mod places;
+
 use std::sync::Arc;
 
 use ::policies::soap_rest::{self as rest, SoapRestSettings};
 use bytes::Bytes;
-use config::{FaultStatus, Report, RestMethod, RoutePath, SoapRest, Spanned};
+use config::{FaultStatus, Report, RoutePath, SoapRest, Spanned};
 use mediation::soap_json::Faults;
 use wsdl::SoapVersion;
-use wsdl::typed::{self, Api, Document, Operation, PortChoice};
+use wsdl::typed::{self, Api, Document, Operation, OperationPlace, PortChoice};
 
 use super::soap;
 use crate::paths;
@@ -51,13 +53,13 @@ pub(crate) fn build(
         );
     }
     let document_path = document_path(keys, report);
-    let places = places(keys, &api, document_path.as_deref(), place, report)?;
+    let places = places::places(keys, &api, document_path.as_deref(), place, report)?;
     let target = target(keys, &api, report)?;
     let document = document_path.map(|path| {
-        let mut of = vec![(String::new(), String::new()); api.operations().len()];
+        let mut of = vec![OperationPlace::default(); api.operations().len()];
         for place in &places {
             if let Some(entry) = of.get_mut(place.operation) {
-                *entry = (place.method.to_string(), place.path.to_string());
+                *entry = places::offered(place);
             }
         }
         let text = api.openapi(&Document { server: &prefix, places: of });
@@ -138,67 +140,6 @@ fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
         report.error(written.at, what, "write `/openapi.json`, or `off`");
     }
     Some(paths::as_matched(&written.value))
-}
-
-/// The places of all operations, sorted.
-fn places(
-    keys: &SoapRest,
-    api: &Api,
-    document: Option<&str>,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> Option<Vec<rest::OperationPath>> {
-    for (name, _) in keys.operations.iter() {
-        let known = || api.operations().iter().map(Operation::name);
-        if !known().any(|known| known == name.value) {
-            let meant = report.suggest(&name.value, known());
-            let what = crate::names::unknown("operation", &name.value, meant);
-            report.error(name.at, what, "name an operation of the WSDL");
-        }
-    }
-    let mut places: Vec<rest::OperationPath> = Vec::new();
-    for (index, operation) in api.operations().iter().enumerate() {
-        let own = keys.operations.get(operation.name());
-        let path = own.and_then(|own| own.value.path.as_ref());
-        let method = own.map_or(RestMethod::Post, |own| own.value.method.value);
-        let made = rest::OperationPath {
-            path: path
-                .map_or_else(|| own_path(operation), |path| paths::as_matched(&path.value))
-                .into(),
-            method: method.word().into(),
-            operation: index,
-            counted: place.operation(operation.name()),
-            action: action(api, operation),
-        };
-        let at = path.map_or(keys.wsdl.at, |path| path.at);
-        if !paths::is_target(&made.path) || made.path.contains(['?', '{', '*']) {
-            let what = format!("`{}` is no path", made.path.escape_debug());
-            report.error(at, what, "write it as it is sent, such as `/orders`");
-        }
-        if document == Some(&*made.path) {
-            let what = format!("`{}` is the path of the OpenAPI document", made.path);
-            report.error(
-                at,
-                what,
-                "give the operation another path, or the document with `openapi`",
-            );
-        }
-        if !http1::is_header_value(made.action.as_bytes()) {
-            let what = format!("the action of `{}` cannot stand in a header", operation.name());
-            report.error(keys.wsdl.at, what, "correct the WSDL");
-            return None;
-        }
-        if let Some(other) =
-            places.iter().find(|known| known.path == made.path && known.method == made.method)
-        {
-            let other = api.operations().get(other.operation).map_or("", Operation::name);
-            let what = format!("`{other}` is at `{} {}` already", made.method, made.path);
-            report.error(at, what, "give one of them another path or method");
-        }
-        places.push(made);
-    }
-    places.sort_by(|one, other| (&one.path, &one.method).cmp(&(&other.path, &other.method)));
-    Some(places)
 }
 
 /// An operation's path if none is written: its name, with percent escapes.

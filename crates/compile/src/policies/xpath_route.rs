@@ -55,6 +55,7 @@ pub(crate) fn build(
         cases,
         verbose: keys.verbose,
         bytes_max: bytes(keys.body_bytes_max),
+        attachments: place.of.errors != config::Errors::Kong,
     })
 }
 

@@ -166,7 +166,7 @@ fn sheets(
     let first = match &keys.fetch {
         Some(_) if !remote.is_empty() => None,
         Some(_) | None => match recipe.at_once(place) {
-            Ok(sheet) => Some(sheet),
+            Ok(sheet) => Some(warn_of_missing(sheet, stylesheet.at, report)),
             Err(wrong) => {
                 let help = match remote.is_empty() {
                     true => "correct the stylesheet",
@@ -277,6 +277,21 @@ impl supplies::DefinitionCompiler<CompiledStylesheet> for DefinitionCompiler {
     fn compile(&self, fetched: &FetchedDocuments) -> Result<CompiledStylesheet, Rejection> {
         self.made(fetched).map_err(|wrong| wrong.failed(&self.documents, fetched))
     }
+}
+
+/// Warns of templates and variables that are not there: messages that never reach them are transformed, as by libxslt.
+fn warn_of_missing(
+    sheet: Arc<CompiledStylesheet>,
+    at: config::At,
+    report: &mut Report,
+) -> Arc<CompiledStylesheet> {
+    if let CompiledStylesheet::Native(native) = &*sheet {
+        for missing in native.missing() {
+            let help = "correct the stylesheet: a message that gets there is answered with a fault";
+            report.warn(at, missing.to_string(), help);
+        }
+    }
+    sheet
 }
 
 /// One complaint a line.

@@ -17,11 +17,11 @@ pub use expression::{
 };
 pub use named_step::NamedStep;
 pub use steps::{
-    CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EmptyArrays, EnrichAction,
-    EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep, HeaderStep, LogLevel,
-    LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
-    StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep, ValidateStep,
-    WireTapStep, XsltStep,
+    CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EmptyArrays,
+    EnrichAction, EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep,
+    HeaderStep, LogLevel, LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep,
+    SoapHeaderStep, SqlStep, StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep,
+    ValidateStep, WireTapStep, XsltStep,
 };
 
 use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};

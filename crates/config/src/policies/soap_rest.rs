@@ -37,16 +37,23 @@ keys! {
 keys! {
     /// The place of an operation.
     pub struct RestOperation {
-        /// Its path below the prefix, such as `/orders`; otherwise its name.
+        /// Its path below the prefix, such as `/orders`; otherwise its name. With `GET` and `DELETE` it may have parameters: `/orders/{id}`.
         path: Option<Spanned<String>>,
-        /// Its method: `POST`, `PUT` or `PATCH`.
+        /// Its method: `POST`, `PUT` or `PATCH` with a body of JSON, `GET` or `DELETE` with parameters of the path and the query.
         method: Spanned<RestMethod> = Spanned::unwritten(RestMethod::Post),
+        /// The elements of the request that parameters give, such as `/GetOrder/range/from`, by the names of the parameters. Elements directly
+        /// in the request have parameters of their own names.
+        parameters: Map<Spanned<String>> = Map::default(),
     }
 }
 
 words! {
-    /// A method that has a body.
+    /// A method of an operation.
     pub enum RestMethod {
+        /// With parameters and without a body.
+        Get = "GET",
+        /// The same.
+        Delete = "DELETE",
         Post = "POST",
         Put = "PUT",
         Patch = "PATCH",

@@ -196,6 +196,8 @@ keys! {
         /// A WSDL document, a file. A `GET` with the query `wsdl` is answered with it, after those policies of the route that refuse
         /// requests.
         wsdl: Option<Spanned<FilePath>>,
+        /// Files for documents that it names, by their locations as they are written or as the URLs they resolve to.
+        imports: Map<Spanned<FilePath>> = Map::default(),
     }
 }
 

@@ -46,7 +46,9 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
     let form = form.map_err(|kind| content.malformed(&kind.to_string()))?;
     let (text, content_type) = match (made, form) {
         (Convert::Json { .. }, Some(form)) => (form.raw(JsonText::ROOT).to_owned(), payload::JSON),
-        (Convert::Xml { root, .. }, Some(form)) => (to_xml(form, root, made, &content)?, payload::XML),
+        (Convert::Xml { root, .. }, Some(form)) => {
+            (to_xml(form, root, made, &content)?, payload::XML)
+        }
         (Convert::Text, Some(_)) => return Ok(()),
         (_, None) => match converted(made, &content, view, run)? {
             Some(converted) => converted,
@@ -288,12 +290,7 @@ impl ToJson<'_> {
 }
 
 /// JSON as XML: members are elements, arrays repeat theirs.
-fn to_xml(
-    text: &JsonText,
-    root: &str,
-    made: &Convert,
-    content: &Content,
-) -> Result<String, Fault> {
+fn to_xml(text: &JsonText, root: &str, made: &Convert, content: &Content) -> Result<String, Fault> {
     let mut out = String::new();
     let marks_empty = matches!(made, Convert::Xml { marks_empty: true, .. });
     push_element((text, content, marks_empty), JsonText::ROOT, root, 0, &mut out)?;

@@ -4,10 +4,12 @@ use config::Policy;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Expansion, NotedTier, Options};
+use crate::Outcome;
 use crate::documents::JsonLocation;
 use crate::endpoints::{self, Places};
 use crate::extensions::{self, Levels};
 use crate::model::{Operation, Path};
+use crate::note::Note;
 
 /// The credentials that an operation requires.
 #[derive(Default)]
@@ -97,7 +99,14 @@ impl Expansion<'_> {
             let known = |key: &str| names.iter().any(|(theirs, _)| *theirs == key);
             for key in written.as_object().iter().flat_map(|keys| keys.keys()) {
                 if !known(key) && key != "corsConfigurationEnabled" {
-                    self.warn(format!("{spot}: `{key}` has no effect here"));
+                    let (prefix, what) = (format!("{spot}: "), format!("`{key}`"));
+                    let note = "has no effect here".to_owned();
+                    self.note(Note::new(
+                        Outcome::Refused,
+                        &spot.child(key),
+                        (&prefix, &what),
+                        note,
+                    ));
                 }
             }
         }
@@ -286,7 +295,12 @@ impl Expansion<'_> {
         let known = self.options.plans.get(&tier).and_then(Json::as_object);
         if let (None, Some(plan)) = (known, &self.options.plan_unknown) {
             let plan = Json::Object(plan.clone());
-            self.warn(format!("the document does not say what the tier `{tier}` allows; its limits here are {plan}"));
+            let prefix = "the document does not say what ";
+            let what = format!("the tier `{tier}`");
+            let note = format!("allows; its limits here are {plan}");
+            let mut note = Note::new(Outcome::Approximated, spot, (prefix, &what), note);
+            note.note = format!("its limits are not in the document; here they are {plan}");
+            self.note(note);
         }
         let Some(plan) = known.or(self.options.plan_unknown.as_ref()) else {
             let fault = format!(
@@ -329,7 +343,7 @@ impl Expansion<'_> {
                 self.refuse(format!("{spot}: an interceptor must be a map"));
                 continue;
             };
-            let service = self.service(value.clone(), is_response);
+            let service = self.service(&spot, value.clone(), is_response);
             let policy = self.usable(json!({ "interceptor": { side: service } }), &spot);
             let service = policy.as_ref().and_then(|policy| policy.get("interceptor")?.get(side));
             keys.extend(service.map(|service| (side.to_owned(), service.clone())));
@@ -397,15 +411,21 @@ impl Expansion<'_> {
     }
 
     /// One side of an interceptor: the reference system's keys are translated, ours stay.
-    fn service(&mut self, mut keys: Map<String, Json>, is_response: bool) -> Json {
+    fn service(
+        &mut self,
+        spot: &JsonLocation,
+        mut keys: Map<String, Json>,
+        is_response: bool,
+    ) -> Json {
         if let Some(url) = keys.remove("serviceURL") {
             keys.insert("url".to_owned(), url);
             let mut seconds = |name: &str| {
                 let written = keys.remove(name).filter(|value| !value.is_null())?;
                 let read = endpoints::whole(&written).map(|s| json!(format!("{s}s")));
                 if read.is_none() {
-                    let what = "which is no number of seconds";
-                    self.warn(format!("`{name}` of an interceptor is {written}, {what}"));
+                    let what = format!("`{name}` of an interceptor");
+                    let note = format!("is {written}, which is no number of seconds");
+                    self.note(Note::new(Outcome::Refused, spot, ("", &what), note));
                 }
                 read
             };

@@ -217,7 +217,14 @@ impl<'a> Converter<'a> {
         route.insert("match".to_owned(), json!({ "path": path }));
         if let Some(wsdl) = proxy.child("publishWSDL") {
             match self.published(&wsdl, name) {
-                Ok(file) => drop(route.insert("services".to_owned(), json!({ "wsdl": file }))),
+                Ok((file, imports)) => {
+                    let mut services = json!({ "wsdl": file });
+                    if let (false, Some(services)) = (imports.is_empty(), services.as_object_mut())
+                    {
+                        services.insert("imports".to_owned(), Json::Object(imports));
+                    }
+                    route.insert("services".to_owned(), services);
+                }
                 Err(why) => self.refuse("routes", "publishWSDL", wsdl.place(), &why),
             }
         }
@@ -227,12 +234,20 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// The file with the description that a proxy publishes.
-    fn published(&mut self, wsdl: &Element<'a>, name: &str) -> Result<String, String> {
+    /// The file with the description that a proxy publishes, and those that it names by their locations.
+    fn published(
+        &mut self,
+        wsdl: &Element<'a>,
+        name: &str,
+    ) -> Result<(String, Map<String, Json>), String> {
+        let mut imports = Map::new();
         for resource in wsdl.all("resource") {
             if let Some(key) = resource.attribute("key") {
                 let found = self.artifacts.resource(key)?;
-                self.out.file(found, "xsd");
+                let file = self.out.file(found, "xsd");
+                if let Some(location) = resource.attribute("location") {
+                    imports.insert(location.to_owned(), json!(file));
+                }
             }
         }
         let inline =
@@ -246,7 +261,7 @@ impl<'a> Converter<'a> {
                 return Err("the description of an endpoint would have to be downloaded".to_owned());
             }
         };
-        Ok(self.out.file(resource, "wsdl"))
+        Ok((self.out.file(resource, "wsdl"), imports))
     }
 
     pub(super) fn api(&mut self, api: &Element<'a>) {

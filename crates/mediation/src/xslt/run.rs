@@ -105,6 +105,7 @@ impl Transformation {
             Encoding::Utf16 => "utf-16",
             Encoding::Latin1 => "iso-8859-1",
             Encoding::Ascii => "us-ascii",
+            Encoding::Other(known) => known.name(),
         };
         let made = self.made(output.bytes, charset);
         // A text with what looks like an empty namespace is another one now.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
+use mediation::attachments::{IncludeError, Root};
 use message::{GatheredBody, ReplyHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Slot};
 
@@ -55,6 +56,7 @@ impl Translate {
         if body.bytes.trim_ascii().is_empty() && operation.is_one_way() && head.status < 300 {
             return Ok(());
         }
+        self.take_apart(head, body)?;
         let content_type = head.headers.get("content-type");
         let (status, id) = (head.status, ex.id.as_str());
         let made =
@@ -71,6 +73,32 @@ impl Translate {
             head.headers.add_known("Content-Type", content_type.as_bytes());
         }
         codings.put_on(ex, head, body)
+    }
+
+    /// Takes the root of a message with attachments, with those in the places where it includes them.
+    fn take_apart(&self, head: &mut ReplyHead, body: &mut GatheredBody) -> Result<(), Fault> {
+        let content_type = head.headers.get("content-type").unwrap_or_default().to_vec();
+        let wrong = |why: &str| Fault::new(Kind::ReplyInvalid, format!("the reply: {why}"));
+        let Some(root) = Root::of(&content_type, &body.bytes).map_err(wrong)? else {
+            return Ok(());
+        };
+        let bytes_max = self.service.codings.bytes_max;
+        let (whole, all) = root.with_included(&body.bytes, bytes_max).map_err(|why| match why {
+            IncludeError::Malformed(why) => wrong(&why),
+            IncludeError::TooLarge => {
+                let cause = format!("with its attachments it is over {bytes_max} bytes");
+                Fault::new(Kind::ReplyTooLarge, cause)
+            }
+        })?;
+        if !all {
+            return Err(wrong(
+                "it has attachments that no element includes, and JSON has no place",
+            ));
+        }
+        head.headers.remove("content-type");
+        head.headers.add_known("Content-Type", &root.described(&content_type));
+        body.bytes = whole;
+        Ok(())
     }
 }
 

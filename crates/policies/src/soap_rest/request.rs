@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use mediation::soap_json::TranslationError;
-use message::{Body, GatheredBody, Headers, Reply, RequestHead};
+use message::{Body, GatheredBody, Headers, Reply, RequestHead, Trailers};
 use policy::{Decision, Exchange, Flow, MessageFormat, OnBuffered, Onward, Slot};
 
 use super::{OperationPath, Service};
@@ -46,7 +46,11 @@ impl Translate {
             };
         }
         let place = self.place(path, head.method())?;
-        is_json(&head.headers, &body.bytes)?;
+        match place.json(path, head.query().unwrap_or_default())? {
+            Some(_) if !body.bytes.is_empty() => return Err(no_body()),
+            Some(json) => *body = GatheredBody::new(json.into(), Trailers::new()),
+            None => is_json(&head.headers, &body.bytes)?,
+        }
         let operation = service.operation(place.operation);
         let operation = operation.ok_or_else(|| Fault::new(Kind::Internal, "no such operation"))?;
         body.bytes = service.translation.to_soap(operation, body).map_err(refused)?;
@@ -66,10 +70,13 @@ impl Translate {
     /// The operation at a path.
     fn place(&self, path: &[u8], method: &[u8]) -> Result<&OperationPath, Fault> {
         let places = &self.service.places;
-        let from = places.partition_point(|place| place.path.as_bytes() < path);
+        let plain = places.partition_point(|place| place.segments.is_none());
+        let (plain, others) = places.split_at_checked(plain).unwrap_or((places, &[]));
+        let from = plain.partition_point(|place| place.path.as_bytes() < path);
         let at_path = || {
-            let rest = places.get(from..).unwrap_or_default().iter();
-            rest.take_while(|place| place.path.as_bytes() == path)
+            let rest = plain.get(from..).unwrap_or_default().iter();
+            let own = rest.take_while(|place| place.path.as_bytes() == path);
+            own.chain(others.iter().filter(|place| place.is_at(path)))
         };
         if let Some(place) = at_path().find(|place| place.method.as_bytes() == method) {
             return Ok(place);
@@ -83,6 +90,12 @@ impl Translate {
             false => Err(not_allowed(&methods.join(", "))),
         }
     }
+}
+
+#[cold]
+fn no_body() -> Fault {
+    let text = "/: the operation takes parameters and no body";
+    Fault::new(Kind::RequestInvalid, text).with_errors(vec![text.into()])
 }
 
 fn not_allowed(methods: &str) -> Fault {
@@ -122,11 +135,12 @@ fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
 
 #[cold]
 fn refused(why: TranslationError) -> Fault {
-    let (kind, text) = match why {
-        TranslationError::Wrong(text) => (Kind::RequestInvalid, text),
-        TranslationError::TooLarge(text) => (Kind::BodyTooLarge, text),
+    let (kind, texts) = match why {
+        TranslationError::Wrong(texts) => (Kind::RequestInvalid, texts),
+        TranslationError::TooLarge(text) => (Kind::BodyTooLarge, vec![text]),
     };
-    Fault::new(kind, text.as_str()).with_errors(vec![text.into()])
+    let errors = texts.iter().map(|text| text.as_str().into()).collect();
+    Fault::new(kind, texts.join("; ")).with_errors(errors)
 }
 
 /// The same head with the only method that SOAP has.

@@ -182,7 +182,10 @@ fn message(
         if header.usage == Use::Encoded {
             return Err("one of its headers is encoded".to_owned());
         }
-        headers.push(root(name, building)?);
+        let header = root(name, building)?;
+        if !headers.iter().any(|known: &Root| known.element == header.element) {
+            headers.push(header);
+        }
     }
     // Harmless: the parts of a body are those of its message.
     let parts: Vec<_> = content.body.parts.iter().filter_map(|at| carried.parts.get(*at)).collect();

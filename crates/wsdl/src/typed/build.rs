@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use xsd::Schema;
 use xsd::datatype::{Builtin, SimpleType, Variety};
+use xsd::walk::facets;
 use xsd::walk::{AttributeView, ContentView, ElementView, GivenView, ParticleView, TypeView};
 
 use super::children::children;
 use super::model::{
-    Attribute, Content, Element, Leaf, Replacement, Root, Scalar, ScalarKind, Type, ValueConstraint,
+    Attribute, Content, Element, Leaf, Replacement, Root, Scalar, ScalarKind, Type,
+    ValueConstraint, WildExample,
 };
 
 /// Tables under construction.
@@ -68,11 +70,16 @@ impl<'s> TablesBuilder<'s> {
         self.elements.len() - 1
     }
 
-    /// Returns an example for a wildcard that accepts declared elements only: the first by name.
-    pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> Option<usize> {
-        if !strict || particle.min() == 0 {
-            return None;
+    /// Returns an example for a wildcard: of one that accepts declared elements only, the first by name.
+    pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> WildExample {
+        let free = || WildExample::In(particle.listed_namespace().unwrap_or("urn:sample").into());
+        match strict && particle.min() > 0 {
+            true => self.declared(particle).map_or_else(free, WildExample::Declared),
+            false => free(),
         }
+    }
+
+    fn declared(&mut self, particle: ParticleView<'s>) -> Option<usize> {
         let all = self.schema.elements().filter(|(uri, _)| particle.allows(uri));
         let (uri, local) = all.min_by_key(|(uri, local)| (*local, *uri))?;
         let element = self.element(self.schema.element(uri, local)?);
@@ -222,12 +229,17 @@ fn distinct(mut attributes: Vec<Attribute>) -> Vec<Attribute> {
 }
 
 pub(super) fn scalar(simple: &Arc<SimpleType>) -> Scalar {
-    let kind = match simple.variety() {
-        Variety::Ur => ScalarKind::Free,
-        Variety::Atomic(primitive) => atomic(*primitive, simple),
-        Variety::List(item) => ScalarKind::List(Box::new(scalar(item))),
-        Variety::Union(members) => ScalarKind::Union(members.iter().map(scalar).collect()),
-    };
+    let kind =
+        match simple.variety() {
+            Variety::Ur => ScalarKind::Free,
+            // A number or a truth of JSON has one form, and a pattern may ask for another.
+            Variety::Atomic(
+                Builtin::Boolean | Builtin::Decimal | Builtin::Float | Builtin::Double,
+            ) if !facets(simple).patterns.is_empty() => ScalarKind::Text,
+            Variety::Atomic(primitive) => atomic(*primitive, simple),
+            Variety::List(item) => ScalarKind::List(Box::new(scalar(item))),
+            Variety::Union(members) => ScalarKind::Union(members.iter().map(scalar).collect()),
+        };
     Scalar { simple: Arc::clone(simple), kind }
 }
 

@@ -47,12 +47,16 @@ impl FaultReader {
     }
 
     pub(super) fn text(&mut self, text: &str) {
+        if matches!(self.open.as_slice(), [only] if is_detail(only)) {
+            self.fault.detail_text.push_str(text);
+        }
         self.text.push_str(text);
     }
 
     /// Returns the fault, once all of it was read.
     pub(super) fn done(mut self) -> Fault {
         self.fault.details = self.details();
+        self.fault.detail_text = self.fault.detail_text.trim().to_owned();
         self.fault
     }
 

@@ -9,7 +9,12 @@ pub struct Mismatch {
     path: Vec<String>,
     what: String,
     too_large: bool,
+    /// More of the kind, in values beside it.
+    more: Vec<Mismatch>,
 }
+
+/// The most errors that are told of one message.
+const TOLD_MAX: usize = 20;
 
 /// The error is boxed: errors are rare, and the path of values that fit stays small.
 pub(super) type Done<T = ()> = Result<T, Box<Mismatch>>;
@@ -17,20 +22,45 @@ pub(super) type Done<T = ()> = Result<T, Box<Mismatch>>;
 impl Mismatch {
     #[cold]
     pub(super) fn new(what: impl Into<String>) -> Box<Mismatch> {
-        Box::new(Mismatch { path: Vec::new(), what: what.into(), too_large: false })
+        Box::new(Mismatch {
+            path: Vec::new(),
+            what: what.into(),
+            too_large: false,
+            more: Vec::new(),
+        })
     }
 
     #[cold]
     pub(super) fn large(bytes_max: usize) -> Box<Mismatch> {
         let what = format!("the message would be over {bytes_max} bytes");
-        Box::new(Mismatch { path: Vec::new(), what, too_large: true })
+        Box::new(Mismatch { path: Vec::new(), what, too_large: true, more: Vec::new() })
     }
 
     /// Moves the error one level outwards.
     #[cold]
     pub(super) fn within(mut self: Box<Mismatch>, segment: &str) -> Box<Mismatch> {
-        self.path.push(segment.replace('~', "~0").replace('/', "~1"));
+        let segment = segment.replace('~', "~0").replace('/', "~1");
+        for one in &mut self.more {
+            one.path.push(segment.clone());
+        }
+        self.path.push(segment);
         self
+    }
+
+    /// Adds what is wrong beside it. False once enough is told: then nothing else is looked at.
+    #[cold]
+    fn add(&mut self, other: Box<Mismatch>) -> bool {
+        let Mismatch { path, what, too_large, more } = *other;
+        self.too_large |= too_large;
+        self.more.push(Mismatch { path, what, too_large, more: Vec::new() });
+        self.more.extend(more);
+        self.more.len() < TOLD_MAX && !self.too_large
+    }
+
+    /// Returns this error and those beside it.
+    pub fn all(&self) -> impl Iterator<Item = &Mismatch> {
+        // Harmless: what is wrong beyond these is told once they are corrected.
+        std::iter::once(self).chain(&self.more).take(TOLD_MAX)
     }
 
     /// Returns the JSON pointer (RFC 6901) of the value; empty for the whole document.
@@ -46,6 +76,29 @@ impl Mismatch {
     /// True if the message exceeds its size limit.
     pub fn is_too_large(&self) -> bool {
         self.too_large
+    }
+}
+
+/// What is wrong with the values of one object or array, so that all of it is told at once.
+#[derive(Default)]
+pub(super) struct Mistakes(Option<Box<Mismatch>>);
+
+impl Mistakes {
+    /// Notes the outcome of one value. False once enough is told.
+    pub(super) fn note(&mut self, done: Done) -> bool {
+        let Err(wrong) = done else { return true };
+        match &mut self.0 {
+            Some(known) => known.add(wrong),
+            None => {
+                let goes_on = !wrong.too_large;
+                self.0 = Some(wrong);
+                goes_on
+            }
+        }
+    }
+
+    pub(super) fn done(self) -> Done {
+        self.0.map_or(Ok(()), Err)
     }
 }
 

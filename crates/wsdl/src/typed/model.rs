@@ -200,10 +200,19 @@ pub(crate) struct Member {
 pub(crate) enum MemberOf {
     /// The index of the element.
     Element(usize),
-    /// Elements of a wildcard, as XML. The index of an example, if the wildcard accepts declared elements only.
-    Any { example: Option<usize> },
+    /// Elements of a wildcard, as XML.
+    Any { example: WildExample },
     /// Elements whose order matters: objects of one member each.
     Items { order: Order },
+}
+
+/// What a wildcard takes, for samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WildExample {
+    /// A declared element, by its index among the examples.
+    Declared(usize),
+    /// An element that is not declared, of this namespace.
+    In(Box<str>),
 }
 
 /// An element allowed in the content.
@@ -245,7 +254,7 @@ pub(crate) enum Order {
         min: u64,
     },
     Any {
-        example: Option<usize>,
+        example: WildExample,
         min: u64,
     },
     Sequence {

@@ -7,15 +7,33 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::model::{Api, Message, Operation};
+use super::parameter::Parameter;
 use schemas::Schemas;
 
 /// Paths at which the operations of an API are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Document<'a> {
     /// URL in front of every path.
     pub server: &'a str,
-    /// The method and path of each operation, by its index.
-    pub places: Vec<(String, String)>,
+    /// Where each operation is, by its index.
+    pub places: Vec<OperationPlace>,
+}
+
+/// The place of an operation.
+#[derive(Debug, Clone, Default)]
+pub struct OperationPlace {
+    pub method: String,
+    pub path: String,
+    /// The parameters of an operation that is called without a body.
+    pub parameters: Option<Vec<OfferedParameter>>,
+}
+
+/// A parameter of an operation.
+#[derive(Debug, Clone)]
+pub struct OfferedParameter {
+    pub name: String,
+    pub in_path: bool,
+    pub parameter: Parameter,
 }
 
 impl Api {
@@ -24,10 +42,11 @@ impl Api {
         let mut schemas = Schemas::new(self);
         let mut paths: Map<String, Json> = Map::new();
         // Harmless: there is a place for each operation.
-        for (operation, (method, path)) in self.operations.iter().zip(&document.places) {
-            let item = paths.entry(path.clone()).or_insert_with(|| json!({}));
+        for (operation, place) in self.operations.iter().zip(&document.places) {
+            let item = paths.entry(place.path.clone()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
-                item.insert(method.to_lowercase(), described(self, operation, &mut schemas));
+                let described = described(self, operation, place, &mut schemas);
+                item.insert(place.method.to_lowercase(), described);
             }
         }
         let mut components = schemas.finish();
@@ -44,7 +63,12 @@ impl Api {
     }
 }
 
-fn described(api: &Api, operation: &Operation, schemas: &mut Schemas<'_>) -> Json {
+fn described(
+    api: &Api,
+    operation: &Operation,
+    place: &OperationPlace,
+    schemas: &mut Schemas<'_>,
+) -> Json {
     let mut replies = Map::new();
     match &operation.output {
         Some(output) => {
@@ -64,6 +88,14 @@ fn described(api: &Api, operation: &Operation, schemas: &mut Schemas<'_>) -> Jso
         "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
     });
     replies.insert("default".to_owned(), problem);
+    if let Some(parameters) = &place.parameters {
+        let parameters: Vec<Json> = parameters.iter().map(parameter).collect();
+        return json!({
+            "operationId": &*operation.name,
+            "parameters": parameters,
+            "responses": replies,
+        });
+    }
     let schema = body(&operation.input, schemas);
     // A missing body counts as an object without members.
     let needs_body = api.request(operation, b"", usize::MAX).is_err();
@@ -74,6 +106,21 @@ fn described(api: &Api, operation: &Operation, schemas: &mut Schemas<'_>) -> Jso
             "content": { "application/json": { "schema": schema } },
         },
         "responses": replies,
+    })
+}
+
+fn parameter(offered: &OfferedParameter) -> Json {
+    let OfferedParameter { name, in_path, parameter } = offered;
+    let one = schemas::scalar_schema(&parameter.scalar);
+    let schema = match parameter.is_many() {
+        true => json!({ "type": "array", "items": one }),
+        false => one,
+    };
+    json!({
+        "name": name,
+        "in": if *in_path { "path" } else { "query" },
+        "required": *in_path || parameter.is_required(),
+        "schema": schema,
     })
 }
 
@@ -101,6 +148,15 @@ fn body(message: &Message, schemas: &mut Schemas<'_>) -> Json {
         "properties": headers,
         "additionalProperties": false,
     });
+    if message.body.as_ref().is_some_and(|root| schemas.is_text(root.element)) {
+        // A text has no members, so that it is one itself.
+        return json!({
+            "type": "object",
+            "properties": { "value": schema, "$headers": headers },
+            "required": ["value", "$headers"],
+            "additionalProperties": false,
+        });
+    }
     json!({ "allOf": [schema, { "properties": { "$headers": headers } }] })
 }
 
@@ -118,7 +174,7 @@ fn problem() -> Json {
             "code": { "type": "string" },
             "subcodes": { "type": "array", "items": { "type": "string" } },
             "actor": { "type": "string" },
-            "details": { "type": "object" },
+            "details": { "type": ["object", "string"] },
         },
     })
 }

@@ -44,6 +44,8 @@ pub struct Fault {
     pub names: Vec<String>,
     /// The detail's elements as members of a JSON object; elements with the same name are a list.
     pub details: String,
+    /// The detail's own text, beside its elements or instead of them.
+    pub detail_text: String,
 }
 
 /// Reason why a message cannot be translated to JSON.

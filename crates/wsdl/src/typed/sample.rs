@@ -7,7 +7,9 @@ mod texts;
 use std::cell::Cell;
 
 use super::fragment;
-use super::model::{Api, Children, Content, Element, MemberOf, Message, Order, Slot, Type};
+use super::model::{
+    Api, Children, Content, Element, MemberOf, Message, Order, Slot, Type, WildExample,
+};
 use json::push_string;
 
 use super::scalar::quoted_key;
@@ -56,8 +58,11 @@ pub(super) fn sample(
         return Ok(sampler.out);
     }
     let body = std::mem::take(&mut sampler.out);
-    let Some(rest) = body.strip_prefix('{') else {
-        return Err("the body is no object, so that the headers have no place".to_owned());
+    // A body that is no object is a member beside the headers.
+    let rest = match body.strip_prefix('{') {
+        Some(rest) => rest.to_owned(),
+        None if body == "null" => "\"$nil\":true}".to_owned(),
+        None => format!("\"value\":{body}}}"),
     };
     sampler.out.push_str("{\"$headers\":{");
     for root in &message.headers {
@@ -69,7 +74,7 @@ pub(super) fn sample(
     if rest != "}" {
         sampler.out.push(',');
     }
-    sampler.out.push_str(rest);
+    sampler.out.push_str(&rest);
     Ok(sampler.out)
 }
 
@@ -295,7 +300,7 @@ impl<'a> Sampler<'a> {
         let written = match &member.of {
             MemberOf::Element(element) if !member.many => self.element(*element),
             MemberOf::Element(element) => self.array(times, |sampler| sampler.element(*element)),
-            MemberOf::Any { example } => self.array(member.min, |sampler| sampler.any(*example)),
+            MemberOf::Any { example } => self.array(member.min, |sampler| sampler.any(example)),
             MemberOf::Items { order } => {
                 self.out.push('[');
                 let written = self.order(children, index, order);
@@ -318,13 +323,26 @@ impl<'a> Sampler<'a> {
     }
 
     /// Writes an element for a wildcard, as XML in a string.
-    fn any(&mut self, example: Option<usize>) -> Result<(), Why> {
+    fn any(&mut self, example: &WildExample) -> Result<(), Why> {
         let api = self.api;
-        let root = example.and_then(|at| api.examples.get(at));
+        let at = match example {
+            WildExample::Declared(at) => *at,
+            WildExample::In(uri) => {
+                let mut xml = "<any".to_owned();
+                if !uri.is_empty() {
+                    xml.push_str(" xmlns=\"");
+                    xml::escape_attribute(uri, &mut xml);
+                    xml.push('"');
+                }
+                xml.push_str("/>");
+                push_string(&mut self.out, &fragment::again(&xml)?);
+                return Ok(());
+            }
+        };
+        let root = api.examples.get(at);
         let Some((root, element)) = root.and_then(|r| Some((r, api.elements.get(r.element)?)))
         else {
-            push_string(&mut self.out, ANY);
-            return Ok(());
+            return Err("there is no such element".to_owned());
         };
         let active = self.active.clone();
         let mut sampler = Sampler {
@@ -404,7 +422,7 @@ impl<'a> Sampler<'a> {
             Order::Any { example, .. } => {
                 self.comma();
                 self.out.push_str("{\"$any\":");
-                self.any(*example)?;
+                self.any(example)?;
                 self.out.push('}');
                 Ok(())
             }
@@ -441,6 +459,3 @@ fn alone<'i>(children: &Children, items: &'i str) -> Option<&'i str> {
 
 /// Text between elements, as JSON.
 const TEXT: &str = "\"text & more \"";
-
-/// An element without a schema.
-const ANY: &str = "<any xmlns=\"urn:sample\"/>";

@@ -11,7 +11,7 @@ use ::json::{Kind, TapeEntry};
 use kit::turns;
 use xsd::datatype::Steps;
 
-use super::mismatch::{Done, Mismatch};
+use super::mismatch::{Done, Mismatch, Mistakes};
 use super::model::{Api, Children, Content, Element, Member, MemberOf, Slot, Type};
 use super::scalar::{expected, push_text};
 use messages::{choice, labels, listed, missing, unknown};
@@ -174,7 +174,8 @@ impl<'a> Writer<'a> {
             let names = labels(of);
             return Err(Mismatch::new(format!("expected `$type` to be one of {names}")));
         }
-        if std::ptr::eq(actual, of) && matches!(of.content, Content::Text(_)) {
+        // With `$headers` beside it, a text is the member `value`.
+        if !top && std::ptr::eq(actual, of) && matches!(of.content, Content::Text(_)) {
             let Content::Text(scalar) = &of.content else { return Ok(()) };
             return self.wrong(expected(scalar), at);
         }
@@ -224,6 +225,7 @@ impl<'a> Writer<'a> {
         let end = self.entry(open.at).next as usize;
         let (mut key, mut near) = (open.at + 1, 0);
         let mut nil = None;
+        let mut mistakes = Mistakes::default();
         while key < end {
             turns::part();
             let name = self.string(key);
@@ -231,7 +233,10 @@ impl<'a> Writer<'a> {
             match self.place(open, &name, near) {
                 Some(slot) => {
                     near = slot.saturating_sub(open.member(0)) + 1;
-                    self.take(open, slot, value).map_err(|mismatch| mismatch.within(&name))?;
+                    let taken = self.take(open, slot, value);
+                    if !mistakes.note(taken.map_err(|mismatch| mismatch.within(&name))) {
+                        return mistakes.done();
+                    }
                 }
                 None if name == "$type" && open.named == Some(value) => {}
                 None if name == "$headers" && open.top => {}
@@ -256,12 +261,18 @@ impl<'a> Writer<'a> {
                     return Err(Mismatch::new("expected one member of this name").within(&name));
                 }
                 None if name.starts_with('@') && open.of.any_attribute => {}
-                None => return Err(unknown(open.of).within(&name)),
+                None => {
+                    if !mistakes.note(Err(unknown(open.of).within(&name))) {
+                        return mistakes.done();
+                    }
+                }
             }
             key = self.entry(value).next as usize;
         }
-        self.attributes(open)?;
-        match nil.unwrap_or(false) {
+        if !mistakes.note(self.attributes(open)) {
+            return mistakes.done();
+        }
+        let written = match nil.unwrap_or(false) {
             true if self.slots.iter().skip(open.value()).any(|slot| *slot != 0) => {
                 Err(Mismatch::new("expected no content beside `$nil`"))
             }
@@ -270,7 +281,9 @@ impl<'a> Writer<'a> {
                 Ok(())
             }
             false => self.content(open),
-        }
+        };
+        mistakes.note(written);
+        mistakes.done()
     }
 
     /// Returns the slot of a member's name.
@@ -362,7 +375,13 @@ impl<'a> Writer<'a> {
                 if *optional && !slot.is_met(&|member| self.slot(open.member(member)) != 0) {
                     return Ok(());
                 }
-                slots.iter().try_for_each(|slot| self.model(open, children, slot))
+                let mut mistakes = Mistakes::default();
+                for slot in slots {
+                    if !mistakes.note(self.model(open, children, slot)) {
+                        break;
+                    }
+                }
+                mistakes.done()
             }
             Slot::Choice { slots, .. } => {
                 let there = |member: usize| self.slot(open.member(member)) != 0;
@@ -395,24 +414,29 @@ impl<'a> Writer<'a> {
         }
         let (mut at, end) = (value + 1, self.entry(value).next as usize);
         let mut count = 0;
+        let mut mistakes = Mistakes::default();
         while at < end {
             turns::part();
             let written = match element {
                 Some(element) => self.element(element, at, "", false),
                 None => self.item(children, index, member, at),
             };
-            written.map_err(|mismatch| mismatch.within(&count.to_string()))?;
+            if !mistakes.note(written.map_err(|mismatch| mismatch.within(&count.to_string()))) {
+                return mistakes.done();
+            }
             count += 1;
             at = self.entry(at).next as usize;
         }
         let fits = count >= member.min && member.max.is_none_or(|max| count <= max);
-        match (fits, member.max) {
+        let counted = match (fits, member.max) {
             (true, _) => Ok(()),
             (false, None) => Err(Mismatch::new(format!("expected {} or more items", member.min))),
             (false, Some(max)) => {
                 Err(Mismatch::new(format!("expected {} to {max} items, found {count}", member.min)))
             }
-        }
+        };
+        mistakes.note(counted);
+        mistakes.done()
     }
 
     /// Writes an element whose order among its siblings the schema itself will validate.

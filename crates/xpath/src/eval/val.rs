@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::value::{boolean_text, number_boolean};
-use crate::{DocumentSet, Node, Value, number_text, text_number};
+use crate::{DocumentSet, Node, Value, text_number};
 
 /// A [`Value`] that may borrow.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl<'v> Val<'v> {
     pub(crate) fn to_text<'t>(&'t self, world: &'t DocumentSet) -> Cow<'t, str> {
         match self {
             Val::Boolean(value) => Cow::Borrowed(boolean_text(*value)),
-            Val::Number(value) => number_text(*value),
+            Val::Number(value) => world.number_text(*value),
             Val::Text(text) => Cow::Borrowed(text.as_str()),
             Val::Nodes(_) | Val::Shared(_) | Val::Tree(_) => {
                 self.first().map_or(Cow::Borrowed(""), |node| world.string_value(node))

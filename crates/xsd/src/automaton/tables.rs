@@ -29,16 +29,26 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
         Some(Content::Empty | Content::Simple(_)) | None => return Automaton::Nothing,
     };
     let limit = builder.limits.states_max;
+    let of = |written_max| states(all, particle, written_max, builder.limits.as_libxml, limit);
+    let mut preferred = None;
     let made = match all_group(all, particle) {
         Some(result) => result.map(Automaton::All),
-        None => states(all, particle, WRITTEN_MAX, limit)
+        None => of(WRITTEN_MAX)
             .or_else(|why| match why {
                 // If counters make the particles ambiguous, expanding them may help.
-                TableError::Counters => states(all, particle, u64::MAX, limit),
+                TableError::Counters => of(u64::MAX),
                 why @ (TableError::Ambiguous(_) | TableError::TooLarge) => Err(why),
             })
-            .map(Automaton::States),
+            .map(|(states, also)| {
+                preferred = also;
+                Automaton::States(states)
+            }),
     };
+    if let Some(sym) = preferred {
+        let name = builder.components.names.text(sym);
+        let message = format!("an element {name} and a wildcard take {name} at one place");
+        builder.complain_unless_libxml("cos-nonambig", place, message);
+    }
     match made {
         Ok(automaton) => automaton,
         Err(TableError::Ambiguous(sym)) => {
@@ -111,8 +121,9 @@ fn states(
     all: &Components,
     particle: Id<Particle>,
     written_max: u64,
+    as_libxml: bool,
     limit: usize,
-) -> Result<States, TableError> {
+) -> Result<(States, Option<Sym>), TableError> {
     let positions = Positions::of(all, particle, written_max, limit)?;
     let mut tables = Tables {
         all,
@@ -126,6 +137,8 @@ fn states(
         known: HashMap::new(),
         open: Vec::new(),
         budget: limit * EDGES_PER_STATE,
+        as_libxml,
+        preferred: None,
     };
     let start =
         Key { lists: vec![(positions.start, Vec::new())], ends: positions.empty.then(Vec::new) };
@@ -133,14 +146,16 @@ fn states(
     while let Some((number, key)) = tables.open.pop() {
         tables.fill(number, &key)?;
     }
-    Ok(States {
+    let preferred = tables.preferred;
+    let states = States {
         states: tables.states.into(),
         edges: tables.edges.into(),
         wild: tables.wild.into(),
         ranks: (tables.ranks.0.into(), tables.ranks.1.into()),
         ops: tables.ops.into(),
         counters: positions.counters,
-    })
+    };
+    Ok((states, preferred))
 }
 
 /// Identity of a state: the positions that can follow, and whether the content may end. Positions with the same future share a
@@ -164,6 +179,10 @@ struct Tables<'p> {
     open: Vec<(u32, Key)>,
     /// Remaining number of positions to visit, over all states.
     budget: usize,
+    /// An element wins over a wildcard at the same place.
+    as_libxml: bool,
+    /// The first element that has won.
+    preferred: Option<Sym>,
 }
 
 /// A transition of a state: positions of one particle, with the operations on the way.
@@ -338,7 +357,7 @@ impl Tables<'_> {
 
     /// Checks that no child matches two particles (cos-nonambig).
     fn check(
-        &self,
+        &mut self,
         steps: &[Step],
         edges: &[(usize, Edge)],
         wild: &[(usize, Wild)],
@@ -362,7 +381,10 @@ impl Tables<'_> {
             for (other, edge) in edges {
                 let namespace = self.all.names.namespace_of(edge.sym);
                 if namespaces.allows(namespace) && !apart(*one, *other) {
-                    return Err(TableError::Ambiguous(Some(edge.sym)));
+                    if !self.as_libxml {
+                        return Err(TableError::Ambiguous(Some(edge.sym)));
+                    }
+                    self.preferred.get_or_insert(edge.sym);
                 }
             }
             for (other, second) in wild.iter().skip(at + 1) {

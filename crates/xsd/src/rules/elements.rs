@@ -81,7 +81,7 @@ pub(super) fn consistent(builder: &mut Builder<'_>) {
             let text = builder.components.names.text(name);
             let place = builder.components.types[id].place;
             let message = format!("two elements {text} of the content have different types");
-            builder.complain("cos-element-consistent", place, message);
+            builder.complain_unless_libxml("cos-element-consistent", place, message);
         }
     }
 }

@@ -76,7 +76,11 @@ impl<'m> Compiler<'m> {
                 Some(set) => {
                     self.emit(Op::UseSet(set), e);
                 }
-                None => return Err(self.wrong(e, format!("there is no attribute set `{text}`"))),
+                None => {
+                    let what = format!("there is no attribute set `{text}`");
+                    self.missing(self.wrong(e, what.clone()));
+                    self.emit(Op::Fail(what.into()), e);
+                }
             }
         }
         Ok(())

@@ -170,6 +170,7 @@ impl<'m> Compiler<'m> {
                 order: self.avt_of(sort, locals, "order")?,
                 data_type: self.avt_of(sort, locals, "data-type")?,
                 case_order: self.avt_of(sort, locals, "case-order")?,
+                lang: self.avt_of(sort, locals, "lang")?,
             });
         }
         Ok(sorts.into())
@@ -222,7 +223,10 @@ impl<'m> Compiler<'m> {
         self.only(e, &["with-param"])?;
         let name = self.required_name(e)?;
         let Some((template, _)) = self.templates.get(&name).copied() else {
-            return Err(self.wrong(e, format!("there is no template `{}`", name.local)));
+            let what = format!("there is no template `{}`", name.local);
+            self.missing(self.wrong(e, what.clone()));
+            self.emit(Op::Fail(what.into()), e);
+            return Ok(());
         };
         let params = self.params(e, locals)?;
         self.emit(Op::Call { template, params }, e);

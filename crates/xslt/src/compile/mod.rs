@@ -81,6 +81,8 @@ struct Notes {
     scopes: Vec<Vec<(Box<str>, Box<str>)>>,
     /// Globals referred to since the list was last taken.
     needs: Vec<u32>,
+    /// What is named and not there: an error when it is reached, as in libxslt.
+    missing: Vec<Error>,
 }
 
 /// Variables of the entry being compiled.
@@ -129,6 +131,7 @@ impl<'m> Compiler<'m> {
         let notes = self.notes.take();
         self.program.calls = notes.calls;
         self.program.scopes = notes.scopes;
+        self.program.missing = notes.missing;
         self.program.output = Arc::new(self.output);
         let module = |m: &ParsedModule| Module { uri: m.uri.clone(), document: m.document.clone() };
         self.program.modules = modules.iter().map(module).collect();
@@ -170,6 +173,13 @@ impl<'m> Compiler<'m> {
         let file = self.modules.get(place.module as usize).map(|m| m.uri.clone());
         // Harmless: each number is that of a module.
         At { file: file.unwrap_or_default(), line: place.line, column: place.column }
+    }
+
+    /// Notes that something is not there which is needed once the place is reached.
+    fn missing(&self, error: Error) -> u32 {
+        let missing = &mut self.notes.borrow_mut().missing;
+        missing.push(error);
+        u32::try_from(missing.len() - 1).unwrap_or(u32::MAX)
     }
 
     /// Makes the error of a broken rule of XSLT at an element.

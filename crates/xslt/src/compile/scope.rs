@@ -18,10 +18,12 @@ struct Scope<'c, 'm> {
     locals: &'c Locals,
 }
 
-/// Context of an expression that failed to compile in forwards-compatible mode: an error when it is reached (XSLT 1.0, 2.5).
+/// Context of an expression that is an error when it is reached: it names a variable that is not there, or failed to compile in
+/// forwards-compatible mode (XSLT 1.0, 2.5).
 struct FailedExpression<'c> {
     notes: &'c RefCell<Notes>,
     module: u32,
+    called: CalledFunction,
 }
 
 impl Statics for Scope<'_, '_> {
@@ -140,7 +142,7 @@ impl Statics for FailedExpression<'_> {
     }
 
     fn function(&self, _name: &Name, _arguments: &[Option<&str>]) -> Lookup {
-        let call = CallSite { function: CalledFunction::Broken, module: self.module, scope: 0 };
+        let call = CallSite { function: self.called, module: self.module, scope: 0 };
         note(self.notes, call)
     }
 
@@ -171,13 +173,17 @@ impl<'m> Compiler<'m> {
     pub(super) fn expr(&self, e: Element<'m>, locals: &Locals, text: &str) -> Result<Expr, Error> {
         let scope = Scope { compiler: self, element: e, locals };
         Expr::compile(text, &scope).or_else(|error| {
-            let variable =
-                matches!(error.kind, Kind::UnknownVariable(_) | Kind::UndeclaredPrefix(_));
-            if !e.forwards() || variable {
+            let wrong = || {
                 let what = format!("`{}`: {error}", short(text));
-                return Err(Error::new(ErrorKind::Expression(what.into()), self.at(e)));
-            }
-            let broken = FailedExpression { notes: &self.notes, module: e.module() };
+                Error::new(ErrorKind::Expression(what.into()), self.at(e))
+            };
+            let called = match error.kind {
+                Kind::UnknownVariable(_) => CalledFunction::Missing(self.missing(wrong())),
+                Kind::UndeclaredPrefix(_) => return Err(wrong()),
+                _ if !e.forwards() => return Err(wrong()),
+                _ => CalledFunction::Broken,
+            };
+            let broken = FailedExpression { notes: &self.notes, module: e.module(), called };
             Expr::compile("broken()", &broken).map_err(|error| {
                 Error::new(ErrorKind::Expression(error.to_string().into()), self.at(e))
             })

@@ -2,9 +2,10 @@
 
 use super::Encoding;
 
-/// Re-encodes. Characters that the encoding lacks were written as references before; any that remain, in names, become `?`.
-pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Vec<u8> {
-    match encoding {
+/// Re-encodes. Characters that the encoding lacks were written as references before; any that remain, in names, comments and results of the
+/// method `text`, cannot be written at all (XSLT 1.0, 16.1 and 16.3). The error is the first of them.
+pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char> {
+    Ok(match encoding {
         Encoding::Utf8 => utf8,
         Encoding::Ascii if utf8.is_ascii() => utf8,
         Encoding::Latin1 if utf8.is_ascii() => utf8,
@@ -12,11 +13,29 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Vec<u8> {
             let last = encoding.last();
             // Harmless: the bytes are UTF-8.
             let text = String::from_utf8_lossy(&utf8);
-            let narrow = |c: char| match c <= last {
-                true => u8::try_from(u32::from(c)).unwrap_or(b'?'),
-                false => b'?',
+            let narrow = |c: char| {
+                // Harmless: the caller tells of the character.
+                let byte = u8::try_from(u32::from(c)).ok().filter(|_| c <= last);
+                byte.ok_or(c)
             };
-            text.chars().map(narrow).collect()
+            text.chars().map(narrow).collect::<Result<_, _>>()?
+        }
+        Encoding::Other(_) if utf8.is_ascii() => utf8,
+        Encoding::Other(known) => {
+            // Harmless: the bytes are UTF-8.
+            let text = String::from_utf8_lossy(&utf8);
+            let mut encoder = known.new_encoder();
+            // Harmless: a text this long is over every bound of results.
+            let room = encoder.max_buffer_length_from_utf8_without_replacement(text.len());
+            let mut out = Vec::with_capacity(room.unwrap_or_default());
+            let (result, _) =
+                encoder.encode_from_utf8_to_vec_without_replacement(&text, &mut out, true);
+            match result {
+                encoding_rs::EncoderResult::Unmappable(c) => return Err(c),
+                encoding_rs::EncoderResult::InputEmpty | encoding_rs::EncoderResult::OutputFull => {
+                    out
+                }
+            }
         }
         Encoding::Utf16 => {
             // Harmless: the bytes are UTF-8.
@@ -24,7 +43,7 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Vec<u8> {
             let units = std::iter::once(0xfeff).chain(text.encode_utf16());
             units.flat_map(u16::to_be_bytes).collect()
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -33,16 +52,20 @@ mod tests {
 
     #[test]
     fn encodings() {
-        let cases: [(Encoding, &str, &[u8]); 6] = [
-            (Encoding::Utf8, "aé", b"a\xc3\xa9"),
-            (Encoding::Latin1, "aé", b"a\xe9"),
-            (Encoding::Latin1, "a€", b"a?"),
-            (Encoding::Ascii, "ab", b"ab"),
-            (Encoding::Ascii, "aé", b"a?"),
-            (Encoding::Utf16, "a\u{1f600}", b"\xfe\xff\0a\xd8\x3d\xde\0"),
+        let cyrillic = Encoding::Other(encoding_rs::WINDOWS_1251);
+        let cases: [(Encoding, &str, Result<&[u8], char>); 8] = [
+            (cyrillic, "\u{434}a", Ok(b"\xe4a")),
+            (cyrillic, "a\u{e9}", Err('\u{e9}')),
+            (Encoding::Utf8, "aé", Ok(b"a\xc3\xa9")),
+            (Encoding::Latin1, "aé", Ok(b"a\xe9")),
+            (Encoding::Latin1, "a€", Err('€')),
+            (Encoding::Ascii, "ab", Ok(b"ab")),
+            (Encoding::Ascii, "aé", Err('é')),
+            (Encoding::Utf16, "a\u{1f600}", Ok(b"\xfe\xff\0a\xd8\x3d\xde\0")),
         ];
         for (encoding, text, expected) in cases {
-            assert_eq!(encode(text.as_bytes().to_vec(), encoding), expected, "{encoding:?} {text}");
+            let found = encode(text.as_bytes().to_vec(), encoding);
+            assert_eq!(found.as_deref().map_err(|c| *c), expected, "{encoding:?} {text}");
         }
     }
 }

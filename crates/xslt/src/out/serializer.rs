@@ -129,7 +129,8 @@ impl Serializer {
     }
 
     /// Returns the bytes in the output encoding, the method, and the transcript of the bytes if there is one.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, Method, Option<Transcript>) {
+    /// The error is a character that the encoding lacks, where no reference can stand.
+    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Method, Option<Transcript>), char> {
         let method = self.method.unwrap_or(Method::Xml);
         if self.method.is_none() {
             self.decide(method);
@@ -137,7 +138,7 @@ impl Serializer {
         self.end_section();
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
         let transcript = self.transcript.and_then(|notes| notes.complete(self.out.len()));
-        (encode::encode(self.out, encoding), method, transcript)
+        Ok((encode::encode(self.out, encoding)?, method, transcript))
     }
 
     /// Writes a start tag with its namespace declarations.

@@ -31,6 +31,8 @@ pub enum Encoding {
     Utf16,
     Latin1,
     Ascii,
+    /// One of the WHATWG's standard. All but ASCII is written as references where these can stand.
+    Other(&'static encoding_rs::Encoding),
 }
 
 /// The merged `xsl:output` declarations of a stylesheet; absent attributes are None.
@@ -89,7 +91,11 @@ impl Encoding {
             () if named(&["utf-16", "utf-16be"]) => Some(Encoding::Utf16),
             () if named(&["iso-8859-1", "latin1", "l1"]) => Some(Encoding::Latin1),
             () if named(&["us-ascii", "ascii"]) => Some(Encoding::Ascii),
-            () => None,
+            () => encoding_rs::Encoding::for_label(name.as_bytes())
+                // Some of the standard are only read.
+                .filter(|known| known.output_encoding() == *known)
+                .filter(|known| *known != encoding_rs::UTF_8)
+                .map(Encoding::Other),
         }
     }
 
@@ -100,6 +106,7 @@ impl Encoding {
             Encoding::Utf16 => "UTF-16",
             Encoding::Latin1 => "ISO-8859-1",
             Encoding::Ascii => "US-ASCII",
+            Encoding::Other(known) => known.name(),
         }
     }
 
@@ -108,7 +115,7 @@ impl Encoding {
         match self {
             Encoding::Utf8 | Encoding::Utf16 => char::MAX,
             Encoding::Latin1 => '\u{ff}',
-            Encoding::Ascii => '\u{7f}',
+            Encoding::Ascii | Encoding::Other(_) => '\u{7f}',
         }
     }
 }

@@ -7,6 +7,7 @@ use xpath::{Call, Name, Node, Value};
 use super::{DocumentsHandle, Machine, Reach, dynamic, no_nodes};
 use crate::compile::{self, XSLT, split_qname};
 use crate::decimal::DecimalFormat;
+use crate::decimal::Rounding;
 use crate::error::Error;
 use crate::exslt;
 use crate::program::{CallSite, CalledFunction};
@@ -95,7 +96,10 @@ impl Machine<'_> {
             CalledFunction::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
             CalledFunction::ElementAvailable => {
                 let name = self.runtime_name(&text(0), site)?;
-                let known = *name.uri == *XSLT && compile::is_instruction(&name.local);
+                let known = match &*name.uri {
+                    uri if *uri == *XSLT => compile::is_instruction(&name.local),
+                    uri => *uri == *compile::FUNCTIONS && &*name.local == "result",
+                };
                 Ok(Value::Boolean(known))
             }
             CalledFunction::FunctionAvailable => {
@@ -118,6 +122,7 @@ impl Machine<'_> {
                 result.map_err(|kind| self.fault_kind(kind))
             }
             CalledFunction::User(number) => self.user(number, arguments, call),
+            CalledFunction::Missing(number) => Err(self.missing(number)),
             CalledFunction::Broken => Err(dynamic("this expression is none of XPath 1.0")),
         }
     }
@@ -180,6 +185,12 @@ impl Machine<'_> {
         Ok(Value::nodes(all))
     }
 
+    fn missing(&self, number: u32) -> Error {
+        let missing = self.given.program.missing.get(number as usize);
+        // Harmless: each number is that of an error.
+        dynamic(missing.map(|error| error.kind.to_string()).unwrap_or_default())
+    }
+
     fn format_number(
         &self,
         number: f64,
@@ -197,7 +208,11 @@ impl Machine<'_> {
             None if name.local.is_empty() => &usual,
             None => return Err(dynamic(format!("there is no decimal format `{}`", name.local))),
         };
-        format.format(number, pattern).map(Value::text).map_err(dynamic)
+        let rounding = match self.given.libxslt {
+            true => Rounding::Up,
+            false => Rounding::ToEven,
+        };
+        format.format(number, pattern, rounding).map(Value::text).map_err(dynamic)
     }
 
     /// Calls a function of the stylesheet.

@@ -71,6 +71,8 @@ pub(crate) struct RunInputs<'s> {
     pub(crate) surroundings: Surroundings,
     /// Namespaces that libxslt does not copy are not copied: see [`crate::Style::Canonical`].
     pub(crate) lean: bool,
+    /// Numbers and orders are those of libxslt.
+    pub(crate) libxslt: bool,
 }
 
 /// State of a global variable.

@@ -16,11 +16,14 @@ struct Order {
     descending: bool,
     number: bool,
     case: Case,
+    /// By the characters' numbers, as libxslt does without a `lang`.
+    plain: bool,
 }
 
 /// One node's value for one key.
 #[derive(Debug)]
 enum Sortable {
+    Plain(String),
     Text(collate::Key),
     Number(f64),
 }
@@ -70,9 +73,10 @@ impl Machine<'_> {
                 if let Err(kind) = reach.budget.text(text.len()) {
                     return Err(self.fault_kind(kind));
                 }
-                row.push(match order.number {
-                    true => Sortable::Number(xpath::text_number(&text)),
-                    false => Sortable::Text(collate::Key::new(&text, order.case)),
+                row.push(match (order.number, order.plain) {
+                    (true, _) => Sortable::Number(xpath::text_number(&text)),
+                    (false, true) => Sortable::Plain(text),
+                    (false, false) => Sortable::Text(collate::Key::new(&text, order.case)),
                 });
             }
             rows.push((node, row));
@@ -101,7 +105,9 @@ impl Machine<'_> {
             "" | "lower-first" => Case::LowerFirst,
             other => return Err(dynamic(format!("there is no case order `{other}`"))),
         };
-        Ok(Order { descending, number, case })
+        let lang = self.avt_or_empty(key.lang.as_ref(), reach)?;
+        let plain = self.given.libxslt && lang.trim().is_empty();
+        Ok(Order { descending, number, case, plain })
     }
 }
 
@@ -111,8 +117,9 @@ fn compare(a: &[Sortable], b: &[Sortable], orders: &[Order]) -> Ordering {
         let found = match (a, b) {
             (Sortable::Number(a), Sortable::Number(b)) => numbers(*a, *b),
             (Sortable::Text(a), Sortable::Text(b)) => a.cmp(b),
-            (Sortable::Number(_), Sortable::Text(_)) => Ordering::Less,
-            (Sortable::Text(_), Sortable::Number(_)) => Ordering::Greater,
+            (Sortable::Plain(a), Sortable::Plain(b)) => a.cmp(b),
+            // Harmless: all values of a key are of one kind.
+            (Sortable::Number(_) | Sortable::Text(_) | Sortable::Plain(_), _) => Ordering::Equal,
         };
         if found != Ordering::Equal {
             return if order.descending { found.reverse() } else { found };

@@ -66,12 +66,13 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
     with_elements(own, by_element)
 }
 
-/// Adds the actions by elements that are no operation's name.
+/// Adds the actions by elements, behind those of operations that are named so.
 fn with_elements(own: Actions, by_element: Vec<(Box<str>, OperationAction)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {
-        if !own.expects(&element, expected.version) {
-            actions.expect(&element, expected);
+        match own.expects(&element, expected.version) {
+            true => actions.allow(&element, expected),
+            false => actions.expect(&element, expected),
         }
     }
     actions

@@ -4,7 +4,6 @@
 //! Documents that are named by URL are noted, for others to fetch.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use ::policies::remote_definition::FetchedDocuments;
 use config::{At, DefinitionAt, FilePath, Map, Report, Spanned};
 use mediation::Rejection;
-use wsdl::{WSDL11, WSDL20};
+use wsdl::{RpcMessages, WSDL11, WSDL20};
 use xml::{Document, NodeId};
 use xsd::{ResolveError, Resolver};
 
@@ -22,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files one definition names, directly or by others; large standards come in some hundreds.
 const FILES_MAX: usize = 2000;
 
-pub(super) const XSD: &str = "http://www.w3.org/2001/XMLSchema";
+pub(crate) const XSD: &str = "http://www.w3.org/2001/XMLSchema";
 pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
 
 /// The references of a definition that are followed.
@@ -57,6 +56,8 @@ pub(crate) struct Documents {
     /// Namespaces that schemas are there for without looking at an import's namespace.
     declared: HashSet<String>,
     following: ReferenceRules,
+    /// What becomes of messages in the style rpc/literal.
+    pub(crate) rpc: RpcMessages,
 }
 
 /// A reference from one document to another.
@@ -82,6 +83,7 @@ impl Documents {
             mapped: HashMap::new(),
             declared: HashSet::new(),
             following: ReferenceRules { namespaces: false, descriptions: true },
+            rpc: RpcMessages::Declared,
         }
     }
 
@@ -147,7 +149,8 @@ impl Documents {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&all);
         let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();
         let (location, following) = (&self.location, self.following);
-        format!("xml definitions {location} {bytes} {hash:x} {following:?} {:?}", self.remote)
+        let (rpc, remote) = (self.rpc, &self.remote);
+        format!("xml definitions {location} {bytes} {hash:x} {following:?} {rpc:?} {remote:?}")
     }
 
     /// Follows the references of a document: looks for each file, and notes each URL.
@@ -392,6 +395,7 @@ pub(crate) fn load(
         mapped,
         declared: HashSet::new(),
         following,
+        rpc: RpcMessages::Declared,
     };
     let file = match &first.value {
         DefinitionAt::File(file) => file,
@@ -423,7 +427,15 @@ fn beside(
     if relative.is_empty() || relative.contains("://") {
         return None;
     }
-    let file = path.parent().unwrap_or(Path::new("")).join(relative);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut file = folder.join(relative);
+    // A location is a URI reference: `my%20types.xsd` is the file `my types.xsd`, if there is none of that very name.
+    if relative.contains('%') && !file.exists() {
+        // Harmless: a name that is not UTF-8 is looked for as it is written.
+        let decoded =
+            String::from_utf8(kit::percent::decoded(relative.as_bytes(), false).into_owned());
+        file = decoded.map_or(file, |decoded| folder.join(decoded));
+    }
     report.depends_on(file.clone());
     Some(read(&file).map(|bytes| (file, bytes)))
 }
@@ -487,11 +499,11 @@ fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Refere
 /// The bytes of a file, within the bound.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| config::reason(&error))?;
+    let file = config::open(path).map_err(|error| config::reason(&error))?;
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| config::reason(&error))?;
     match u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
-        true => Ok(bytes),
+        true => Ok(super::in_utf8(bytes)),
         false => Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
     }
 }

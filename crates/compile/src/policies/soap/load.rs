@@ -10,7 +10,7 @@ use mediation::Rejection;
 use mediation::libxml_messages::no_xml;
 use mediation::remote_definition::RemoteDefinition;
 use mediation::soap::{CompiledDefinition, NO_SCHEMA, SchemaResult, Schemas};
-use wsdl::{Complaint, Outline, WSDL11, WSDL20};
+use wsdl::{Complaint, Outline, RpcMessages, WSDL11, WSDL20};
 
 use super::actions;
 use super::documents::XSD;
@@ -86,6 +86,10 @@ pub(crate) struct Flaws {
     pub(crate) broken: Option<DefinitionError>,
     /// References that are not needed and lead nowhere, each with its file, line and column.
     pub(crate) unresolved: Vec<String>,
+    /// Messages in the style rpc/literal are refused.
+    pub(crate) refuses_rpc: bool,
+    /// What breaks rules that libxml2 does not check.
+    pub(crate) noted: Vec<String>,
 }
 
 /// True if a complaint may come of a named document that is missing or of the wrong kind.
@@ -178,9 +182,12 @@ fn compile(
     let root = document.root_element().map(|root| document.name(root));
     let root = root.map(|name| (name.namespace.uri, name.local));
     let told = |complaints: Vec<Complaint>| wrong(texts(&complaints));
+    let as_libxml = documents.rpc == RpcMessages::Undeclared;
+    let xsd_limits = xsd::Limits { as_libxml, ..xsd::Limits::default() };
     match root {
         Some((WSDL11 | WSDL20, "definitions" | "description")) => {
-            let outline = wsdl::outline(location, &found, &wsdl::Limits::default());
+            let limits = wsdl::Limits { xsd: xsd_limits, ..wsdl::Limits::default() };
+            let outline = wsdl::outline(location, &found, &limits, documents.rpc);
             // Without schemas every message breaks some rule as well; this is the one that tells why.
             let typed = outline.as_ref().map_or_else(|_| found.types(), |read| read.has_types);
             if !typed {
@@ -191,11 +198,12 @@ fn compile(
             described(&outline.map_err(told)?, &found)
         }
         Some((XSD, "schema")) => {
-            let mut set = xsd::SchemaSet::new(&found, xsd::Limits::default());
+            let mut set = xsd::SchemaSet::new(&found, xsd_limits);
             set.add_bytes(first, location);
             let schema = set.compile().map_err(told)?;
+            let flaws = Flaws { noted: texts(schema.noted()), ..Flaws::default() };
             let schemas = Schemas::one(Arc::new(schema));
-            Ok((CompiledDefinition { schemas, actions: None }, Flaws::default()))
+            Ok((CompiledDefinition { schemas, actions: None }, flaws))
         }
         Some((uri, local)) => {
             let what = format!(
@@ -227,6 +235,12 @@ fn described(
         })
     });
     let tried: Vec<SchemaResult> = tried.collect();
+    let mut noted = Vec::new();
+    for text in tried.iter().flatten().flat_map(|schema| texts(schema.noted())) {
+        if !noted.contains(&text) {
+            noted.push(text);
+        }
+    }
     let serves = tried.is_empty() || tried.iter().any(Result::is_ok);
     let broken = (!complaints.is_empty()).then(|| DefinitionError::of(complaints, found));
     let broken = match (serves, broken) {
@@ -239,7 +253,8 @@ fn described(
         wsdl::Version::V20 => actions::of_20(&documents),
     };
     let compiled = CompiledDefinition { schemas: Schemas::new(tried), actions: Some(actions) };
-    Ok((compiled, Flaws { broken, unresolved: texts(&outline.unresolved) }))
+    let (unresolved, refuses_rpc) = (texts(&outline.unresolved), outline.refuses_rpc);
+    Ok((compiled, Flaws { broken, unresolved, refuses_rpc, noted }))
 }
 
 fn texts(complaints: &[Complaint]) -> Vec<String> {

@@ -2,6 +2,8 @@
 //!
 //! Every type with members is a component, so that types may contain themselves.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value as Json, json};
 use xsd::datatype::{Builtin, SimpleType};
 use xsd::walk::facets;
@@ -15,6 +17,9 @@ use crate::typed::model::{
 pub(super) struct Schemas<'a> {
     api: &'a Api,
     titles: Titles,
+    /// Types of which some element may be nil, and those of bodies with headers, both with the types that replace them.
+    nillable: HashSet<usize>,
+    with_headers: HashSet<usize>,
     /// Types that have a name but no schema yet.
     open: Vec<usize>,
     made: Map<String, Json>,
@@ -23,7 +28,19 @@ pub(super) struct Schemas<'a> {
 impl<'a> Schemas<'a> {
     pub(super) fn new(api: &'a Api) -> Schemas<'a> {
         let titles = Titles::default();
-        let mut schemas = Schemas { api, titles, open: Vec::new(), made: Map::new() };
+        let nillable = api.elements.iter().filter(|element| element.nillable);
+        let nillable = replacing(api, nillable.map(|element| element.type_at));
+        let messages = api.operations.iter().flat_map(|operation| {
+            std::iter::once(&operation.input).chain(operation.output.as_ref())
+        });
+        let bodies = messages.filter(|message| !message.headers.is_empty());
+        // Harmless: a message without a body has no type.
+        let bodies = bodies.filter_map(|message| message.body.as_ref());
+        // Harmless: each body has its element.
+        let bodies = bodies.filter_map(|root| Some(api.elements.get(root.element)?.type_at));
+        let with_headers = replacing(api, bodies);
+        let (open, made) = (Vec::new(), Map::new());
+        let mut schemas = Schemas { api, titles, nillable, with_headers, open, made };
         schemas.titles.taken.insert("Problem".to_owned(), 1);
         schemas
     }
@@ -36,11 +53,18 @@ impl<'a> Schemas<'a> {
             else {
                 continue;
             };
-            let schema = self.object(of);
+            let schema = self.object(at, of);
             self.made.insert(title, schema);
         }
         self.made.sort_keys();
         self.made
+    }
+
+    /// True if an element's value is a text, a number or a truth.
+    pub(super) fn is_text(&self, element: usize) -> bool {
+        let of =
+            self.api.elements.get(element).and_then(|element| self.api.types.get(element.type_at));
+        of.is_some_and(|of| matches!(of.content, Content::Text(_)))
     }
 
     pub(super) fn local(&self, element: usize) -> Option<String> {
@@ -130,7 +154,7 @@ impl<'a> Schemas<'a> {
         json!({ "$ref": format!("#/components/schemas/{title}") })
     }
 
-    fn object(&mut self, of: &'a Type) -> Json {
+    fn object(&mut self, at: usize, of: &'a Type) -> Json {
         let mut properties = Map::new();
         let mut required: Vec<Json> = Vec::new();
         let mut rules: Vec<Json> = Vec::new();
@@ -162,8 +186,12 @@ impl<'a> Schemas<'a> {
                 needs(children, &children.model, &mut required, &mut rules);
             }
         }
-        properties.insert("$headers".to_owned(), json!({ "type": "object" }));
-        properties.insert("$nil".to_owned(), json!({ "type": "boolean" }));
+        if self.with_headers.contains(&at) {
+            properties.insert("$headers".to_owned(), json!({ "type": "object" }));
+        }
+        if self.nillable.contains(&at) {
+            properties.insert("$nil".to_owned(), json!({ "type": "boolean" }));
+        }
         let mut schema = Map::new();
         schema.insert("type".to_owned(), "object".into());
         schema.insert("properties".to_owned(), Json::Object(properties));
@@ -242,6 +270,17 @@ impl<'a> Schemas<'a> {
     }
 }
 
+/// Types with those that may be used in their place.
+fn replacing(api: &Api, types: impl Iterator<Item = usize>) -> HashSet<usize> {
+    let mut all: HashSet<usize> = HashSet::new();
+    for at in types {
+        all.insert(at);
+        let replacements = api.types.get(at).map_or(&[][..], |of| &of.replacements);
+        all.extend(replacements.iter().map(|one| one.type_at));
+    }
+    all
+}
+
 /// Collects the requirements: required members, and one member of each choice.
 fn needs(children: &Children, slot: &Slot, required: &mut Vec<Json>, rules: &mut Vec<Json>) {
     match slot {
@@ -281,7 +320,7 @@ fn component(title: &str) -> String {
     if title.is_empty() { "Type".to_owned() } else { title }
 }
 
-fn scalar_schema(scalar: &Scalar) -> Json {
+pub(super) fn scalar_schema(scalar: &Scalar) -> Json {
     let mut schema = match &scalar.kind {
         ScalarKind::Boolean => json!({ "type": "boolean" }),
         ScalarKind::Number { whole: true } => json!({ "type": "integer" }),
@@ -368,9 +407,32 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     {
         keys.insert("enum".to_owned(), values.clone().into());
     }
+    if let ScalarKind::Text = scalar.kind {
+        let patterns: Option<Vec<String>> =
+            facets.patterns.iter().map(|one| pattern(one)).collect();
+        match patterns.unwrap_or_default().as_slice() {
+            [] => {}
+            [one] => drop(keys.insert("pattern".to_owned(), one.as_str().into())),
+            all => {
+                let all: Vec<Json> = all.iter().map(|one| json!({ "pattern": one })).collect();
+                keys.insert("allOf".to_owned(), all.into());
+            }
+        }
+    }
     if let (ScalarKind::Text, Some(what)) = (&scalar.kind, words(scalar.simple.builtin())) {
         keys.insert("description".to_owned(), what.into());
     }
+}
+
+/// A regular expression of XML Schema as one of JSON Schema, if both mean the same by it.
+fn pattern(written: &str) -> Option<String> {
+    // Several patterns of one step are shown so, and these have other meanings in JSON Schema, or none.
+    const OTHERS: [&str; 9] = [" | ", "\\i", "\\c", "\\I", "\\C", "-[", "\\p{Is", "\\P{Is", "$"];
+    let is_anchor =
+        |at: usize| at == 0 || !written.get(..at).is_some_and(|before| before.ends_with('['));
+    let has_anchor = written.match_indices('^').any(|(at, _)| is_anchor(at));
+    let is_same = !has_anchor && !OTHERS.iter().any(|other| written.contains(other));
+    is_same.then(|| format!("^(?:{written})$"))
 }
 
 /// Returns whether the length facets of a type count characters of its text.

@@ -70,13 +70,15 @@ impl<'a> Reader<'a> {
         let ReadInstructions { of, label, nil, plain } =
             self.instructed(element, declared, start)?;
         let top = self.is_top();
-        let bare = plain == 0 && label.is_none();
+        // Beside headers there is always an object, so that replies of an operation have one form.
+        let beside = top && self.has_headers();
+        let bare = plain == 0 && label.is_none() && !beside;
         match &of.content {
             _ if nil && bare => {
                 self.out.push_str("null");
                 self.open(element, FrameKind::Empty, wrap, start)
             }
-            Content::Text(scalar) if label.is_none() => {
+            Content::Text(scalar) if label.is_none() && !beside => {
                 if plain > 0 {
                     return mismatch(format!("<{}> has attributes", element.local));
                 }
@@ -152,6 +154,11 @@ impl<'a> Reader<'a> {
     /// Returns whether this is the body's own element, which also gets the headers.
     fn is_top(&self) -> bool {
         self.frames.is_empty() && !self.in_header && self.fault.is_none()
+    }
+
+    /// The description has headers for the message.
+    fn has_headers(&self) -> bool {
+        self.message.is_some_and(|message| !message.headers.is_empty())
     }
 
     fn told_headers(&mut self, top: bool) -> bool {

@@ -6,7 +6,7 @@ use xsd::datatype::{Builtin, Names, NoNames, SharedBudget};
 
 use super::messages::missing;
 use super::{Open, Writer};
-use crate::typed::mismatch::{Done, Mismatch};
+use crate::typed::mismatch::{Done, Mismatch, Mistakes};
 use crate::typed::model::{Attribute, Element, Scalar, ScalarKind, ValueConstraint};
 use crate::typed::scalar::{decimal, expected, push_text};
 use ::json::Kind;
@@ -133,19 +133,23 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn attributes(&mut self, open: &Open<'a>) -> Done {
+        let mut mistakes = Mistakes::default();
         for (index, attribute) in open.of.attributes.iter().enumerate() {
-            match self.slot(open.base + index) {
-                0 if attribute.required => return Err(missing(&attribute.key)),
-                0 => {}
+            let written = match self.slot(open.base + index) {
+                0 if attribute.required => Err(missing(&attribute.key)),
+                0 => Ok(()),
                 value => self
                     .attribute(attribute, value)
-                    .map_err(|mismatch| mismatch.within(&attribute.key))?,
+                    .map_err(|mismatch| mismatch.within(&attribute.key)),
+            };
+            if !mistakes.note(written) {
+                return mistakes.done();
             }
         }
-        match open.of.any_attribute {
-            true => self.others(open),
-            false => Ok(()),
+        if open.of.any_attribute {
+            mistakes.note(self.others(open));
         }
+        mistakes.done()
     }
 
     fn attribute(&mut self, attribute: &Attribute, value: usize) -> Done {

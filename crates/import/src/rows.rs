@@ -1,0 +1,135 @@
+//! The tables of imports of OpenAPI documents and of WSDL: a row for each operation and for each part that is left out or done
+//! otherwise, with its place.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use xml::{Here, QName, Sink, Start};
+
+use crate::documents::JsonLocation;
+use crate::files::{normal, path_of};
+use crate::model::Model;
+use crate::note::Note;
+use crate::wsdl::WsdlImport;
+use crate::{ArtifactPosition, Outcome, Row, Table};
+use crate::{GeneratedApi, files};
+
+/// The rows of an OpenAPI document that was read from a file. `more` are about the document as a whole.
+pub fn of_openapi(file: &Path, model: &Model, made: &GeneratedApi, more: &[Note]) -> Table {
+    let mut places = JsonPlaces { document: file, texts: HashMap::new() };
+    let mut table = Table::default();
+    for path in &model.paths {
+        for operation in &path.operations {
+            let what = format!("{} {}", operation.method, path.template);
+            let place = places.of(&operation.spot);
+            table.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
+        }
+    }
+    for note in made.notes.iter().chain(more) {
+        table.rows.push(Row {
+            outcome: note.outcome,
+            what: note.what.clone(),
+            place: places.of(&note.spot),
+            note: note.note.clone(),
+        });
+    }
+    table
+}
+
+/// Places in the files of a document.
+struct JsonPlaces<'d> {
+    /// As the user named it.
+    document: &'d Path,
+    texts: HashMap<String, String>,
+}
+
+impl JsonPlaces<'_> {
+    fn of(&mut self, spot: &JsonLocation) -> ArtifactPosition {
+        let path = path_of(spot.uri());
+        let read = || config::read_text(&path, files::FILE_BYTES_MAX).unwrap_or_default();
+        // Harmless: the file was read before, and without it the place is its beginning.
+        let text = self.texts.entry(spot.uri().to_owned()).or_insert_with(read);
+        let (line, column) = config::place_of(text, spot.pointer());
+        // Harmless: a path that cannot be made absolute is shown as it is.
+        let is_document = std::path::absolute(self.document).is_ok_and(|own| normal(&own) == path);
+        let here = std::env::current_dir().unwrap_or_default();
+        let shown = match is_document {
+            true => self.document,
+            false => path.strip_prefix(here).unwrap_or(&path),
+        };
+        ArtifactPosition { file: shown.display().to_string(), line, column }
+    }
+}
+
+/// The rows of a description: each operation that is offered, with what its round trip showed, and what is not offered.
+pub fn of_wsdl(file: &Path, import: &WsdlImport) -> Table {
+    let mut named = NamedPlaces::default();
+    for (location, bytes) in &import.documents {
+        named.file.clone_from(location);
+        // Harmless: the document was read before, as far as it could be.
+        let _read = xml::parse(bytes, &xml::Options::default(), &mut named);
+    }
+    let whole = ArtifactPosition { file: file.display().to_string(), line: 1, column: 1 };
+    let place = |kind: &'static str, name: &str| {
+        let known = named.places.get(&(kind, name.to_owned()));
+        known.cloned().unwrap_or_else(|| whole.clone())
+    };
+    let mut table = Table::default();
+    let mut add = |outcome, kind, name: &str, note: String| {
+        let what = format!("{kind} {name}");
+        table.rows.push(Row { outcome, what, place: place(kind, name), note });
+    };
+    for proof in &import.proofs {
+        let faults: Vec<&str> =
+            proof.unproved.iter().chain(&proof.failures).map(String::as_str).collect();
+        let outcome = match faults.is_empty() {
+            true => Outcome::Converted,
+            false => Outcome::Approximated,
+        };
+        add(outcome, "operation", &proof.operation, faults.join("; "));
+    }
+    for (name, why) in &import.left_out {
+        add(Outcome::Refused, "operation", name, format!("is not offered: {why}"));
+    }
+    for name in &import.other_services {
+        let note = format!("is not offered here; import it with --service {name}");
+        add(Outcome::Refused, "service", name, note);
+    }
+    table.rows.sort_by(|one, other| one.place.cmp(&other.place));
+    table
+}
+
+/// Where the operations and services of descriptions are.
+#[derive(Default)]
+struct NamedPlaces {
+    file: String,
+    places: HashMap<(&'static str, String), ArtifactPosition>,
+}
+
+impl Sink for NamedPlaces {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        let is_wsdl = [::wsdl::WSDL11, ::wsdl::WSDL20].contains(&start.name.namespace.uri);
+        let kind = match start.name.local {
+            "operation" if is_wsdl => "operation",
+            "service" if is_wsdl => "service",
+            _ => return Ok(()),
+        };
+        if let Some(name) = start.attributes.get("", "name") {
+            let at = here.position();
+            let (line, column) = (at.line, at.column);
+            let place = ArtifactPosition { file: self.file.clone(), line, column };
+            self.places.entry((kind, name.value.to_string())).or_insert(place);
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, _: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Inclusions of XOP (XML-binary Optimized Packaging 1.0): elements that stand for an attachment.
+
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use xml::{Doctype, Here, Options, QName, Sink, Start};
+
+use super::IncludeError;
+use crate::multipart::Part;
+
+/// The namespace of XOP.
+const XOP: &str = "http://www.w3.org/2004/08/xop/include";
+
+/// Puts attachments where a root includes them; also says whether each of them is included.
+pub(super) fn included(
+    root: &Bytes,
+    whole: &[u8],
+    parts: &[&Part],
+    bytes_max: usize,
+) -> Result<(Bytes, bool), IncludeError> {
+    let malformed = |what: &str| IncludeError::Malformed(what.to_owned());
+    let text = std::str::from_utf8(root)
+        .map_err(|_| malformed("the root part of a message of XOP is not in UTF-8"))?;
+    let mut finder = Finder { text, open: None, found: Vec::new() };
+    let options = Options { doctype: Doctype::Refuse, ..Options::default() };
+    if xml::parse(root, &options, &mut finder).is_err() {
+        // Harmless: whoever reads the root tells what is wrong with it.
+        return Ok((root.clone(), true));
+    }
+    let mut used = vec![false; parts.len()];
+    let mut out = Vec::with_capacity(whole.len().min(bytes_max));
+    let mut from = 0;
+    for Inclusion { range, href } in finder.found {
+        let id = href.strip_prefix("cid:").ok_or_else(|| malformed("an inclusion is no `cid:`"))?;
+        let id = kit::percent::decoded(id.as_bytes(), false);
+        let named = |part: &&Part| {
+            part.line(whole, "content-id").is_some_and(|own| unbracketed(&own) == &*id)
+        };
+        let at = parts.iter().position(named);
+        let at = at.ok_or_else(|| malformed("an inclusion names a part that is not there"))?;
+        let part = parts.get(at).ok_or_else(|| malformed("there is no such part"))?;
+        let content = part.content(whole).map_err(malformed)?;
+        let before = root.get(from..range.start).unwrap_or_default();
+        if out.len() + before.len() + content.len() / 3 * 4 + 4 > bytes_max {
+            return Err(IncludeError::TooLarge);
+        }
+        out.extend_from_slice(before);
+        out.extend_from_slice(STANDARD.encode(&content).as_bytes());
+        from = range.end;
+        if let Some(used) = used.get_mut(at) {
+            *used = true;
+        }
+    }
+    let all = used.iter().all(|used| *used);
+    if from == 0 {
+        return Ok((root.clone(), all));
+    }
+    out.extend_from_slice(root.get(from..).unwrap_or_default());
+    match out.len() > bytes_max {
+        true => Err(IncludeError::TooLarge),
+        false => Ok((out.into(), all)),
+    }
+}
+
+fn unbracketed(id: &[u8]) -> &[u8] {
+    id.strip_prefix(b"<").and_then(|id| id.strip_suffix(b">")).unwrap_or(id)
+}
+
+struct Inclusion {
+    range: Range<usize>,
+    href: String,
+}
+
+struct Finder<'t> {
+    text: &'t str,
+    /// The inclusion that has begun: where, what it names, and the elements open inside.
+    open: Option<(usize, String, usize)>,
+    found: Vec<Inclusion>,
+}
+
+impl Finder<'_> {
+    /// The end of the tag that begins at an offset.
+    fn tag_end(&self, at: usize) -> usize {
+        let mut quote = None;
+        for (index, byte) in self.text.as_bytes().iter().enumerate().skip(at) {
+            match (quote, byte) {
+                (None, b'"' | b'\'') => quote = Some(*byte),
+                (None, b'>') => return index + 1,
+                (Some(open), byte) if open == *byte => quote = None,
+                _ => {}
+            }
+        }
+        self.text.len()
+    }
+}
+
+impl Sink for Finder<'_> {
+    type Error = xml::Error;
+
+    fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        if let Some((_, _, inside)) = &mut self.open {
+            *inside += 1;
+            return Ok(());
+        }
+        if (start.name.namespace.uri, start.name.local) == (XOP, "Include") {
+            let at = usize::try_from(here.offset()).unwrap_or(usize::MAX);
+            let href = start.attributes.get("", "href").map(|href| href.value.trim().to_owned());
+            // Harmless: no part has an empty name.
+            let href = href.unwrap_or_default();
+            match start.empty {
+                true => {
+                    let range = at..self.tag_end(at);
+                    self.found.push(Inclusion { range, href });
+                    // Its end comes as an event too.
+                    self.open = Some((usize::MAX, String::new(), 0));
+                }
+                false => self.open = Some((at, href, 0)),
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, _: &str, _: bool, _: Here<'_>) -> Result<(), xml::Error> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: QName<'_>, here: Here<'_>) -> Result<(), xml::Error> {
+        match &mut self.open {
+            None => {}
+            Some((_, _, inside)) if *inside > 0 => *inside -= 1,
+            Some(_) => {
+                if let Some((at, href, _)) = self.open.take()
+                    && at != usize::MAX
+                {
+                    let end = usize::try_from(here.offset()).unwrap_or(usize::MAX);
+                    self.found.push(Inclusion { range: at..self.tag_end(end), href });
+                }
+            }
+        }
+        Ok(())
+    }
+}

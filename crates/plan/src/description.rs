@@ -1,0 +1,147 @@
+//! A description of a service as its clients get it: with the address by which they came, and with all that it imports below that address.
+
+use fault::{Fault, Kind};
+use message::{Body, Reply, Request, RequestHead};
+use policy::{Answer, Answerer, Exchange, Explanation};
+use serde_json::{Value, json};
+
+/// The documents of a description.
+pub struct PublishedDescription {
+    /// Descriptions: the first for `?wsdl`, and each by its index for `?wsdl=N`.
+    pub descriptions: Vec<PublishedDocument>,
+    /// Schemas, from 1 on for `?xsd=N`.
+    pub schemas: Vec<PublishedDocument>,
+}
+
+/// A document in parts, between which stand URLs.
+pub type PublishedDocument = Vec<Part>;
+
+/// A part of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Text(Box<str>),
+    /// The address of the service.
+    Address,
+    /// The URL of another description, by its index.
+    Description(usize),
+    /// The URL of a schema, by its index.
+    Schema(usize),
+}
+
+impl Answerer for PublishedDescription {
+    fn answer<'a>(&'a self, ex: &'a mut Exchange, request: &'a mut Request) -> Answer<'a> {
+        Answer::Ready(self.reply(ex, &request.head))
+    }
+
+    fn explained(&self, _parameters: &[&str]) -> Explanation {
+        let (descriptions, schemas) = (self.descriptions.len(), self.schemas.len());
+        Explanation {
+            what: "the description of the service".to_owned(),
+            how: vec![format!("{descriptions} descriptions, {schemas} schemas")],
+        }
+    }
+
+    fn view(&self) -> Value {
+        let (descriptions, schemas) = (self.descriptions.len(), self.schemas.len());
+        json!({ "description": { "descriptions": descriptions, "schemas": schemas } })
+    }
+}
+
+impl PublishedDescription {
+    fn reply(&self, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
+        let document = self.named(head.query().unwrap_or_default()).ok_or_else(|| {
+            let detail = "The description has no such document.";
+            Fault::with_detail(Kind::PathUnknown, "no such document of a description", detail)
+        })?;
+        let body = match head.method() {
+            b"HEAD" => Body::Empty,
+            _ => Body::whole(filled(document, &address(ex, head)).into()),
+        };
+        let mut reply = Reply::new(200, body);
+        reply.head.headers.add_known("Content-Type", b"text/xml; charset=utf-8");
+        Ok(reply)
+    }
+
+    /// The document that a query asks for.
+    fn named(&self, query: &[u8]) -> Option<&PublishedDocument> {
+        query.split(|byte| *byte == b'&').find_map(|pair| {
+            let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
+                Some(at) => (pair.get(..at)?, pair.get(at + 1..)?),
+                None => (pair, &b""[..]),
+            };
+            let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
+            // Harmless: what is no number names no document.
+            let number = || std::str::from_utf8(value).ok()?.parse::<usize>().ok();
+            match value.is_empty() {
+                true if is(b"wsdl") => self.descriptions.first(),
+                false if is(b"wsdl") => self.descriptions.get(number()?),
+                false if is(b"xsd") => self.schemas.get(number()?.checked_sub(1)?),
+                true | false => None,
+            }
+        })
+    }
+}
+
+/// The address by which the client came, as it stands in an attribute.
+fn address(ex: &Exchange, head: &RequestHead) -> String {
+    let (scheme, host) = ex.public_origin(head);
+    // Harmless: a request with other bytes there was refused.
+    let (host, path) = (String::from_utf8_lossy(host), String::from_utf8_lossy(head.path()));
+    let address = format!("{scheme}://{host}{path}");
+    let mut out = String::with_capacity(address.len());
+    for c in address.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn filled(document: &PublishedDocument, address: &str) -> String {
+    let mut out = String::new();
+    for part in document {
+        match part {
+            Part::Text(text) => out.push_str(text),
+            Part::Address => out.push_str(address),
+            Part::Description(at) => out.push_str(&format!("{address}?wsdl={at}")),
+            Part::Schema(at) => out.push_str(&format!("{address}?xsd={}", at + 1)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_a_document() {
+        let text = |text: &str| vec![Part::Text(text.into())];
+        let published = PublishedDescription {
+            descriptions: vec![text("main"), text("second")],
+            schemas: vec![text("schema")],
+        };
+        for (query, found) in [
+            ("wsdl", Some("main")),
+            ("WSDL=", Some("main")),
+            ("wsdl=0", Some("main")),
+            ("a=b&wsdl=1", Some("second")),
+            ("wsdl=2", None),
+            ("wsdl=x", None),
+            ("xsd=1", Some("schema")),
+            ("xsd=0", None),
+            ("xsd", None),
+            ("xsd=2", None),
+            ("", None),
+        ] {
+            let named = published.named(query.as_bytes());
+            assert_eq!(named.map(|document| filled(document, "")).as_deref(), found, "{query}");
+        }
+        let links = [Part::Address, Part::Description(1), Part::Schema(0)].to_vec();
+        assert_eq!(filled(&links, "http://a/b"), "http://a/bhttp://a/b?wsdl=1http://a/b?xsd=1");
+    }
+}

@@ -1,0 +1,300 @@
+//! Messages with attachments, for the policies that look into XML: a step sees the root part, as if that were the whole message.
+//!
+//! Owns what becomes of the message around it: attachments go on as they came, byte by byte.
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use mediation::attachments::{IncludeError, Root};
+use mediation::{Rejection, charset};
+use message::{GatheredBody, Headers, ReplyHead, RequestHead, Trailers};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces, Onward};
+
+use crate::reply_coding::Codings;
+use crate::xml_fault;
+
+/// What a step does with a root part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RootUse {
+    /// It only reads the part, with the attachments where the part includes them.
+    Validates,
+    /// It reads the part as it is, and may replace it.
+    Edits,
+}
+
+/// How a step stands to messages with attachments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RootedStep {
+    pub(crate) root: RootUse,
+    /// The step, in faults.
+    pub(crate) step: &'static str,
+    pub(crate) verbose: bool,
+    pub(crate) codings: Codings,
+}
+
+/// The head of a message, whichever side it is of.
+pub(crate) trait Head {
+    fn headers(&mut self) -> &mut Headers;
+    fn told(&self, name: &str) -> Option<&[u8]>;
+
+    /// Takes the content coding off.
+    fn open(
+        &mut self,
+        of: RootedStep,
+        ex: &mut Exchange,
+        body: &mut GatheredBody,
+    ) -> Result<(), Fault>;
+
+    /// Puts it on again.
+    fn close(
+        &mut self,
+        of: RootedStep,
+        ex: &mut Exchange,
+        body: &mut GatheredBody,
+    ) -> Result<(), Fault>;
+
+    fn refused(&self, of: RootedStep, why: &str) -> Fault;
+    fn too_large(&self) -> Kind;
+}
+
+impl Head for RequestHead {
+    fn headers(&mut self) -> &mut Headers {
+        &mut self.headers
+    }
+
+    fn told(&self, name: &str) -> Option<&[u8]> {
+        self.headers.get(name)
+    }
+
+    fn open(&mut self, _: RootedStep, _: &mut Exchange, _: &mut GatheredBody) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn close(
+        &mut self,
+        _: RootedStep,
+        _: &mut Exchange,
+        _: &mut GatheredBody,
+    ) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn refused(&self, of: RootedStep, why: &str) -> Fault {
+        xml_fault::refused_request(of.step, Rejection::client(why), of.verbose)
+    }
+
+    fn too_large(&self) -> Kind {
+        Kind::BodyTooLarge
+    }
+}
+
+impl Head for ReplyHead {
+    fn headers(&mut self) -> &mut Headers {
+        &mut self.headers
+    }
+
+    fn told(&self, name: &str) -> Option<&[u8]> {
+        self.headers.get(name)
+    }
+
+    fn open(
+        &mut self,
+        of: RootedStep,
+        ex: &mut Exchange,
+        body: &mut GatheredBody,
+    ) -> Result<(), Fault> {
+        let status = self.status;
+        let taken = of.codings.take_off(ex, self, body);
+        taken.map_err(|refused| refused.fault(of.verbose, status))
+    }
+
+    fn close(
+        &mut self,
+        of: RootedStep,
+        ex: &mut Exchange,
+        body: &mut GatheredBody,
+    ) -> Result<(), Fault> {
+        of.codings.put_on(ex, self, body)
+    }
+
+    fn refused(&self, of: RootedStep, why: &str) -> Fault {
+        xml_fault::refused_reply(of.step, Rejection::server(why), of.verbose, self.status)
+    }
+
+    fn too_large(&self) -> Kind {
+        Kind::ReplyTooLarge
+    }
+}
+
+/// A step that sees the root part of a message with attachments.
+pub(crate) struct Rooted<H> {
+    pub(crate) inner: Box<dyn OnBuffered<H>>,
+    pub(crate) of: RootedStep,
+}
+
+/// A message while the step looks at its root.
+struct Around {
+    content_type: Vec<u8>,
+    /// The content type that the step sees.
+    described: Vec<u8>,
+    whole: Bytes,
+    root: Root,
+    /// What the step gets.
+    shown: Bytes,
+    trailers: Trailers,
+    coding: Option<&'static str>,
+}
+
+impl<H: Head> Rooted<H> {
+    /// None: the message has no attachments.
+    fn opened(
+        &self,
+        ex: &mut Exchange,
+        head: &mut H,
+        body: &mut GatheredBody,
+    ) -> Result<Option<(Around, GatheredBody)>, Fault> {
+        let content_type = head.told("content-type").filter(|written| Root::is_in(written));
+        let Some(content_type) = content_type.map(<[u8]>::to_vec) else { return Ok(None) };
+        if body.bytes.is_empty() || ex.fault.is_some() {
+            return Ok(None);
+        }
+        head.open(self.of, ex, body)?;
+        let coding = ex.notes.as_mut().and_then(|notes| notes.coding.take());
+        let read = Root::of(&content_type, &body.bytes);
+        let read = read.map_err(|why| head.refused(self.of, &format!("The message: {why}")))?;
+        let Some(root) = read else { return Ok(None) };
+        let shown = match self.of.root {
+            RootUse::Edits => root.bytes.clone(),
+            RootUse::Validates => {
+                let bytes_max = self.of.codings.bytes_max;
+                match root.with_included(&body.bytes, bytes_max) {
+                    Ok((shown, _)) => shown,
+                    Err(IncludeError::Malformed(why)) => {
+                        return Err(head.refused(self.of, &format!("The message: {why}")));
+                    }
+                    Err(IncludeError::TooLarge) => {
+                        let cause = format!("with its attachments it is over {bytes_max} bytes");
+                        return Err(Fault::new(head.too_large(), cause));
+                    }
+                }
+            }
+        };
+        let described = root.described(&content_type);
+        let headers = head.headers();
+        headers.remove("content-type");
+        headers.add_known("Content-Type", &described);
+        let gathered = GatheredBody::new(shown.clone(), Trailers::new());
+        let trailers = std::mem::take(&mut body.trailers);
+        let whole = body.bytes.clone();
+        let around = Around { content_type, described, whole, root, shown, trailers, coding };
+        Ok(Some((around, gathered)))
+    }
+
+    /// Puts the message together again.
+    fn closed(
+        &self,
+        ex: &mut Exchange,
+        head: &mut H,
+        body: &mut GatheredBody,
+        around: Around,
+        made: GatheredBody,
+    ) -> Result<(), Fault> {
+        let now = head.told("content-type").unwrap_or_default().to_vec();
+        let headers = head.headers();
+        headers.remove("content-type");
+        headers.add_known("Content-Type", &around.content_type);
+        let is_same =
+            made.bytes.as_ptr() == around.shown.as_ptr() && made.bytes.len() == around.shown.len();
+        let whole = match self.of.root {
+            RootUse::Validates => around.whole,
+            RootUse::Edits if is_same => around.whole,
+            RootUse::Edits => {
+                let of_kind = |written: &[u8]| message::media_type(written).to_ascii_lowercase();
+                let content_type = match of_kind(&now) == of_kind(&around.described) {
+                    // Of the kind that it was, but perhaps in another charset.
+                    true => charset::recoded(
+                        &around.root.content_type,
+                        // Harmless: a name that is no text is not one that the step gave.
+                        charset::charset(&now)
+                            .and_then(|name| std::str::from_utf8(name).ok())
+                            .unwrap_or("utf-8"),
+                    ),
+                    // Harmless: what the step gave is a text.
+                    false => Some(String::from_utf8_lossy(&now).into_owned()),
+                };
+                let root = &around.root;
+                let whole = root.exchanged(&around.whole, &made.bytes, content_type.as_deref());
+                whole.ok_or_else(|| {
+                    head.refused(self.of, "the boundary of the message stands in its new root part")
+                })?
+            }
+        };
+        *body = GatheredBody::new(whole, around.trailers);
+        if let Some(coding) = around.coding {
+            ex.notes().coding = Some(coding);
+        }
+        head.close(self.of, ex, body)
+    }
+}
+
+impl<H: Head> OnBuffered<H> for Rooted<H> {
+    fn wants(&self, ex: &mut Exchange, head: &mut H) -> Result<bool, Fault> {
+        self.inner.wants(ex, head)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.inner.bytes_max()
+    }
+
+    fn on_pieces(&self, ex: &mut Exchange, head: &H) -> Option<Box<dyn OnPieces<H>>> {
+        // The root is known once all is there.
+        match head.told("content-type").is_some_and(Root::is_in) {
+            true => None,
+            false => self.inner.on_pieces(ex, head),
+        }
+    }
+
+    fn on_buffered<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut H,
+        body: &'a mut GatheredBody,
+    ) -> Decision<'a> {
+        let (around, mut shown) = match self.opened(ex, head, body) {
+            Ok(Some(opened)) => opened,
+            Ok(None) => return self.inner.on_buffered(ex, head, body),
+            Err(fault) => return Decision::Ready(Err(fault)),
+        };
+        let flow = match self.inner.on_buffered(&mut *ex, &mut *head, &mut shown) {
+            Decision::Ready(flow) => Some(flow),
+            // Nothing has happened yet: it is asked again below.
+            Decision::Waits(_) => None,
+        };
+        if let Some(flow) = flow {
+            return Decision::Ready(self.ended(ex, head, body, around, shown, flow));
+        }
+        Decision::Waits(Box::pin(async move {
+            let flow = match self.inner.on_buffered(&mut *ex, &mut *head, &mut shown) {
+                Decision::Ready(flow) => flow,
+                Decision::Waits(waits) => waits.await,
+            };
+            self.ended(ex, head, body, around, shown, flow)
+        }))
+    }
+}
+
+impl<H: Head> Rooted<H> {
+    fn ended(
+        &self,
+        ex: &mut Exchange,
+        head: &mut H,
+        body: &mut GatheredBody,
+        around: Around,
+        shown: GatheredBody,
+        flow: Flow,
+    ) -> Flow {
+        match flow? {
+            Onward::Next => self.closed(ex, head, body, around, shown).map(|()| Onward::Next),
+            turned @ Onward::Turn(_) => Ok(turned),
+        }
+    }
+}

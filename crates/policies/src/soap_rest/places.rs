@@ -1,0 +1,78 @@
+//! Paths of operations, and the parameters in them and in the query.
+
+use fault::{Fault, Kind};
+use wsdl::typed::{Parameter, request_of};
+
+use super::OperationPath;
+
+/// A parameter of an operation that is called without a body.
+#[derive(Debug, Clone)]
+pub struct RequestParameter {
+    pub name: Box<str>,
+    /// The segment of the path that it is; none for one of the query.
+    pub segment: Option<usize>,
+    pub parameter: Parameter,
+}
+
+/// A segment of a path with parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathSegment {
+    Literal(Box<str>),
+    Parameter,
+}
+
+impl OperationPath {
+    /// True if the operation is at a path, from its slash on.
+    pub(super) fn is_at(&self, path: &[u8]) -> bool {
+        let Some(segments) = &self.segments else { return self.path.as_bytes() == path };
+        let mut own = segments.iter();
+        let mut parts = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/');
+        let fits = parts.by_ref().all(|part| match own.next() {
+            Some(PathSegment::Literal(literal)) => literal.as_bytes() == part,
+            Some(PathSegment::Parameter) => !part.is_empty(),
+            None => false,
+        });
+        fits && own.next().is_none()
+    }
+
+    /// The JSON of a request without a body; none if the operation takes one.
+    pub(super) fn json(&self, path: &[u8], query: &[u8]) -> Result<Option<String>, Fault> {
+        let Some(parameters) = &self.parameters else { return Ok(None) };
+        let mut texts: Vec<Vec<String>> = vec![Vec::new(); parameters.len()];
+        let parts: Vec<&[u8]> =
+            path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/').collect();
+        // Harmless: there is a list for each parameter.
+        for (parameter, texts) in parameters.iter().zip(&mut texts) {
+            let part = parameter.segment.and_then(|at| parts.get(at));
+            if let Some(part) = part {
+                texts.push(decoded(part, false, &parameter.name)?);
+            }
+        }
+        for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+            let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+            let (name, value) = pair.split_at_checked(at).unwrap_or((pair, b""));
+            let name = decoded(name, true, "a name")?;
+            let found =
+                parameters.iter().position(|known| known.segment.is_none() && *known.name == *name);
+            let Some((at, found)) = found.and_then(|at| Some((at, parameters.get(at)?))) else {
+                return Err(wrong(format!("/{name}: the operation has no such parameter")));
+            };
+            let Some(texts) = texts.get_mut(at) else { continue };
+            if !texts.is_empty() && !found.parameter.is_many() {
+                return Err(wrong(format!("/{name}: the parameter is there twice")));
+            }
+            texts.push(decoded(value.get(1..).unwrap_or_default(), true, &name)?);
+        }
+        let given = parameters.iter().zip(texts).filter(|(_, texts)| !texts.is_empty());
+        Ok(Some(request_of(given.map(|(parameter, texts)| (&parameter.parameter, texts)))))
+    }
+}
+
+fn decoded(text: &[u8], is_query: bool, name: &str) -> Result<String, Fault> {
+    let decoded = kit::percent::decoded(text, is_query).into_owned();
+    String::from_utf8(decoded).map_err(|_| wrong(format!("/{name}: it is not UTF-8")))
+}
+
+fn wrong(text: String) -> Fault {
+    Fault::new(Kind::RequestInvalid, text.as_str()).with_errors(vec![text.into()])
+}
