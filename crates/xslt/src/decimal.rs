@@ -44,11 +44,8 @@ pub(crate) enum Rounding {
 /// Rounds to so many digits behind the point, by the steps of libxslt.
 fn halves_up(number: f64, digits: usize) -> f64 {
     let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
-    let raised = number + 0.5 / scale;
-    let rounded = raised - raised % (1.0 / scale);
-    let whole = rounded.floor();
-    let all = whole + (scale * (rounded - whole) + 0.5).floor() / scale;
-    if all.is_finite() { all } else { number }
+    let rounded = (scale * number + 0.5).floor() / scale;
+    if rounded.is_finite() { rounded } else { number }
 }
 
 /// Further digits than a double can have are zeros. The limit keeps long patterns from taking memory.
