@@ -72,10 +72,11 @@ pub fn import(
 ) -> Result<KongImport, Vec<String>> {
     let mut mistakes = Mistakes::default();
     let mut variables = Variables { known: environment, stand_ins: HashMap::new() };
-    let read =
-        sources.iter().map(|source| mistakes.read(&source.name, &source.text, &mut variables));
-    // What cannot be read is a mistake already.
-    let files: Vec<tree::Item> = read.collect::<Vec<_>>().into_iter().flatten().collect();
+    let mut files = Vec::new();
+    for source in sources {
+        // What cannot be read is a mistake already.
+        files.extend(mistakes.read(&source.name, &source.text, &mut variables));
+    }
     let all = entities::merge(&files, &options.select_tags, &mut mistakes);
     let mut converter = Converter::new(&all, &mut mistakes);
     converter.all(options);

@@ -35,7 +35,7 @@ pub(super) struct Token {
     /// The secret, if the algorithm has one, or else the public key.
     pub(super) secret: Option<String>,
     pub(super) public_key: Option<String>,
-    pub(super) holder: Json,
+    pub(super) holder: Map<String, Json>,
 }
 
 impl CredentialKind {
@@ -191,7 +191,7 @@ impl Converter<'_> {
         &mut self,
         item: &Item,
         subject: &str,
-        holder: Json,
+        holder: Map<String, Json>,
         verdict: &mut Verdict,
         people: &mut People,
     ) {
@@ -214,7 +214,7 @@ impl Converter<'_> {
                 self.mistakes.add(item.at, format!("`{algorithm}` needs `rsa_public_key`"));
                 return;
             }
-            _ => {}
+            (Some(_), _) | (None, Some(_)) => {}
         }
         let name = self.out.fresh("issuer", &format!("jwt-{subject}"));
         let [key, algorithm, subject] = [key, algorithm, subject].map(str::to_owned);
@@ -222,10 +222,11 @@ impl Converter<'_> {
     }
 
     /// What is known of a consumer besides its name.
-    fn holder(&self, consumer: usize) -> Json {
+    fn holder(&self, consumer: usize) -> Map<String, Json> {
         let mut known = Map::new();
         let groups = self.all.credentials.iter().filter(|other| other.consumer == consumer);
         let groups = groups.filter(|other| other.kind == CredentialKind::Acl);
+        // Harmless: a group without its name is a mistake, or its row is refused.
         let groups: Vec<&str> = groups.filter_map(|acl| acl.item.text("group")).collect();
         if !groups.is_empty() {
             known.insert("groups".to_owned(), json!(groups));
@@ -235,7 +236,7 @@ impl Converter<'_> {
         if let Some(id) = custom_id {
             known.insert("attributes".to_owned(), json!({ "custom_id": id }));
         }
-        Json::Object(known)
+        known
     }
 }
 
@@ -248,13 +249,13 @@ fn free(entries: &Map<String, Json>, wanted: &str) -> String {
 }
 
 /// An entry of a map of secrets.
-fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Json) -> Json {
+fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Map<String, Json>) -> Json {
     let mut entry = Map::new();
     entry.insert(key.to_owned(), json!(secret));
     if name != subject {
         entry.insert("subject".to_owned(), json!(subject));
     }
-    entry.extend(holder.as_object().cloned().unwrap_or_default());
+    entry.extend(holder.clone());
     match entry.len() == 1 && key != "sha1" {
         true => json!(secret),
         false => Json::Object(entry),
@@ -280,7 +281,7 @@ impl Token {
         issuer.insert("leeway".to_owned(), json!("0s"));
         issuer.insert("expiry_required".to_owned(), json!(expiry));
         issuer.insert("subject".to_owned(), json!(self.subject));
-        issuer.extend(self.holder.as_object().cloned().unwrap_or_default());
+        issuer.extend(self.holder.clone());
         Json::Object(issuer)
     }
 }

@@ -64,8 +64,9 @@ impl<'a> Converter<'a> {
                 "licenses" => "a licence of Kong has no use here",
                 _ => "entities of this kind are not known here",
             });
-            let name = ["name", "id"].iter().find_map(|key| item.text(key)).unwrap_or_default();
-            self.row(format!("{kind} {name}").trim_end(), item, verdict);
+            let name = ["name", "id"].iter().find_map(|key| item.text(key));
+            let what = name.map_or_else(|| kind.clone(), |name| format!("{kind} {name}"));
+            self.row(&what, item, verdict);
         }
         for vault in &all.vaults {
             let mut verdict = self.checked(&vault.item, fields::VAULT);

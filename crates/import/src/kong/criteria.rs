@@ -6,7 +6,7 @@ use super::entities::Entity;
 use super::fields::Verdict;
 use super::order::{Atom, HostWant, KongRank, PathWant};
 use super::routes::is_begin;
-use super::tree::{Item, Mistakes};
+use super::tree::{Item, Mistakes, Value};
 
 /// What a request has to have.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Criteria {
             criteria.hosts.push(HostWant::Any);
             return criteria;
         }
-        for method in item.get("methods").map(Item::items).unwrap_or_default() {
+        for method in item.list("methods") {
             match method.scalar() {
                 Some(name) if !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase()) => {
                     criteria.methods.push(name.to_owned());
@@ -59,6 +59,12 @@ impl Criteria {
         criteria.read_hosts(item, mistakes, verdict);
         criteria.read_paths(route, mistakes, verdict);
         criteria.read_headers(item, mistakes);
+        for key in ["sources", "destinations"] {
+            let written = item.get(key).filter(|list| !matches!(list.value, Value::List(_)));
+            if let Some(other) = written {
+                mistakes.add(other.at, format!("`{key}` must be a list"));
+            }
+        }
         for key in ["snis", "sources", "destinations"] {
             if item.get(key).is_some_and(|list| !list.items().is_empty()) {
                 verdict
@@ -74,7 +80,7 @@ impl Criteria {
         let known =
             ["http", "https", "grpc", "grpcs", "tcp", "tls", "udp", "tls_passthrough", "ws", "wss"];
         self.protocols = item.texts("protocols").iter().map(|text| (*text).to_owned()).collect();
-        for protocol in item.get("protocols").map(Item::items).unwrap_or_default() {
+        for protocol in item.list("protocols") {
             if !protocol.scalar().is_some_and(|text| known.contains(&text)) {
                 mistakes
                     .add(protocol.at, format!("a protocol must be one of {}", known.join(", ")));
@@ -84,10 +90,8 @@ impl Criteria {
             self.protocols = vec!["http".to_owned(), "https".to_owned()];
         }
         for protocol in &mut self.protocols {
-            match protocol.as_str() {
-                "ws" => *protocol = "http".to_owned(),
-                "wss" => *protocol = "https".to_owned(),
-                _ => {}
+            if let Some(plain) = protocol.strip_prefix("ws") {
+                *protocol = format!("http{plain}");
             }
         }
         if self
@@ -101,7 +105,7 @@ impl Criteria {
     }
 
     fn read_hosts(&mut self, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdict) {
-        for host in item.get("hosts").map(Item::items).unwrap_or_default() {
+        for host in item.list("hosts") {
             let Some(text) = host.scalar() else { continue };
             let name = text.to_ascii_lowercase();
             let odd = |c: char| c.is_whitespace() || c == '/';
@@ -134,7 +138,7 @@ impl Criteria {
     }
 
     fn read_paths(&mut self, route: &Entity, mistakes: &mut Mistakes, verdict: &mut Verdict) {
-        for path in route.item.get("paths").map(Item::items).unwrap_or_default() {
+        for path in route.item.list("paths") {
             let Some(text) = path.scalar() else { continue };
             let marked = text.strip_prefix('~');
             let regex = match marked {
@@ -164,12 +168,8 @@ impl Criteria {
                 Ok(_) => self.paths.push(PathWant::Regex(regex)),
                 Err(error) => {
                     let why = error.to_string();
-                    let why = why
-                        .lines()
-                        .last()
-                        .unwrap_or_default()
-                        .trim_start_matches("error: ")
-                        .to_owned();
+                    let last = why.lines().last().unwrap_or(&why);
+                    let why = last.trim_start_matches("error: ");
                     verdict.refuse(format!("the expression `{text}` has no counterpart: {why}"));
                     // All that may match it is closed.
                     self.is_closed = true;
@@ -184,15 +184,20 @@ impl Criteria {
     }
 
     fn read_headers(&mut self, item: &Item, mistakes: &mut Mistakes) {
-        for (name, values) in item.get("headers").map(Item::entries).unwrap_or_default() {
-            let list: Vec<String> = match values.scalar() {
-                Some(one) => vec![one.to_owned()],
-                None => values.items().iter().filter_map(Item::scalar).map(str::to_owned).collect(),
-            };
+        for (name, values) in item.map("headers") {
+            let mut list: Vec<String> = values.scalar().map(str::to_owned).into_iter().collect();
+            for value in values.items() {
+                match value.scalar() {
+                    Some(text) => list.push(text.to_owned()),
+                    None => mistakes.add(value.at, "a value of a header must be a text"),
+                }
+            }
             if list.is_empty() {
                 mistakes.add(values.at, "a header needs a list of values");
             } else if name.eq_ignore_ascii_case("host") {
                 mistakes.add(values.at, "a condition on the Host stands in `hosts`");
+            } else if self.headers.iter().any(|(known, _)| name.eq_ignore_ascii_case(known)) {
+                mistakes.add(values.at, format!("the header `{name}` is here twice"));
             } else {
                 self.headers.push((name.to_ascii_lowercase(), list));
             }
@@ -233,17 +238,12 @@ impl Criteria {
                     regex_priority: if is_regex { self.regex_priority } else { 0 },
                     length,
                 };
-                let value = |values: &Vec<String>| values.first().cloned().unwrap_or_default();
                 atoms.push(Atom {
                     route,
                     host: host.clone(),
                     path: path.clone(),
                     methods: self.methods.clone(),
-                    headers: self
-                        .headers
-                        .iter()
-                        .map(|(name, values)| (name.clone(), value(values)))
-                        .collect(),
+                    headers: self.headers.clone(),
                     listener: self.listener,
                     kong,
                     created_at: self.created_at,
@@ -273,7 +273,14 @@ impl Criteria {
 
     fn json(&self, hosts: &[&HostWant], paths: &[&PathWant], methods: &[String]) -> Json {
         let mut found = Map::new();
-        let paths: Vec<Json> = paths.iter().filter_map(|path| path_json(path)).collect();
+        let paths: Vec<Json> = paths
+            .iter()
+            .filter_map(|path| match path {
+                PathWant::Any => None,
+                PathWant::Prefix(prefix) => Some(json!({ "prefix": prefix })),
+                PathWant::Regex(regex) => Some(json!({ "regex_prefix": regex })),
+            })
+            .collect();
         match paths.as_slice() {
             [] => {}
             [one] => drop(found.insert("path".to_owned(), one.clone())),
@@ -312,14 +319,6 @@ impl Criteria {
             found.insert("path".to_owned(), json!("/**"));
         }
         Json::Object(found)
-    }
-}
-
-fn path_json(path: &PathWant) -> Option<Json> {
-    match path {
-        PathWant::Any => None,
-        PathWant::Prefix(prefix) => Some(json!({ "prefix": prefix })),
-        PathWant::Regex(regex) => Some(json!({ "regex_prefix": regex })),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::fields::{self, Verdict};
 use super::tree::{Item, Mistakes, Place, Value};
 
 /// What the files have.
@@ -13,7 +14,7 @@ pub(super) struct Entities {
     pub(super) targets: Vec<Entity>,
     pub(super) consumers: Vec<Entity>,
     pub(super) groups: Vec<Entity>,
-    pub(super) plugins: Vec<Plugin>,
+    pub(super) plugins: Vec<PluginInstance>,
     pub(super) credentials: Vec<Credential>,
     pub(super) certificates: Vec<Entity>,
     pub(super) snis: Vec<Entity>,
@@ -38,7 +39,7 @@ pub(super) struct Entity {
 
 /// A plugin and where it applies.
 #[derive(Debug)]
-pub(super) struct Plugin {
+pub(super) struct PluginInstance {
     pub(super) item: Item,
     pub(super) name: String,
     pub(super) config: Item,
@@ -118,22 +119,24 @@ pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) 
                 _ => mistakes.add(item.at, "`_format_version` must be 1.1, 2.1 or 3.0"),
             },
         }
-        let info = root.get("_info");
+        let mut tags = Vec::new();
+        if let Some(info) = root.get("_info") {
+            let mut verdict = Verdict::default();
+            fields::check_config(info, fields::INFO, mistakes, &mut verdict);
+            verdict.notes.into_iter().for_each(|note| mistakes.add(info.at, note));
+            if !info.is_map() {
+                mistakes.add(info.at, "`_info` must be a map");
+            }
+            tags = info.texts("select_tags").into_iter().map(str::to_owned).collect();
+        }
         let file = File {
             root,
             is_old: found.is_some_and(|found| !found.starts_with('3')),
             is_hashed: !root.is_true("_transform", true),
             wanted,
-            tags: info
-                .map(|info| info.texts("select_tags"))
-                .unwrap_or_default()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            tags,
         };
-        for (name, config) in root.get("_plugin_configs").into_iter().flat_map(Item::entries) {
-            all.plugin_configs.insert(name.clone(), config.clone());
-        }
+        all.shared_configs(root, mistakes);
         all.take(&file, &mut references, mistakes);
     }
     references.resolve(&mut all, mistakes);
@@ -170,6 +173,23 @@ impl Entities {
         }
     }
 
+    /// The configurations that plugins share.
+    fn shared_configs(&mut self, root: &Item, mistakes: &mut Mistakes) {
+        if let Some(shared) = root.get("_plugin_configs")
+            && !shared.is_map()
+        {
+            mistakes.add(shared.at, "`_plugin_configs` must be a map");
+        }
+        for (name, config) in root.map("_plugin_configs") {
+            if !config.is_map() {
+                mistakes.add(config.at, "a configuration of plugins must be a map");
+            }
+            if self.plugin_configs.insert(name.clone(), config.clone()).is_some() {
+                mistakes.add(config.at, format!("`{name}` is here twice in `_plugin_configs`"));
+            }
+        }
+    }
+
     fn one(
         &mut self,
         kind: &str,
@@ -180,7 +200,7 @@ impl Entities {
     ) {
         match kind {
             "services" => self.service(item, file, references, mistakes),
-            "routes" => self.route(item, None, file, references),
+            "routes" => self.route(item, None, file, references, mistakes),
             "upstreams" => {
                 let entity = file.entity(item, "upstream", "name");
                 self.upstreams.push(entity);
@@ -209,7 +229,8 @@ impl Entities {
                 self.certificates.push(file.entity(item, "certificate", "id"));
                 let parent = self.certificates.len() - 1;
                 for sni in nested(item, "snis", mistakes) {
-                    let name = sni.scalar().or_else(|| sni.text("name")).unwrap_or_default();
+                    // An sni without a name is a mistake that the listeners tell.
+                    let name = sni.scalar().or_else(|| sni.text("name")).unwrap_or("");
                     let (item, name) = (sni.clone(), name.to_owned());
                     self.snis.push(Entity {
                         item,
@@ -246,7 +267,7 @@ impl Entities {
         self.services.push(file.entity(item, "service", "name"));
         let service = self.services.len() - 1;
         for route in nested(item, "routes", mistakes) {
-            self.route(route, Some(service), file, references);
+            self.route(route, Some(service), file, references, mistakes);
         }
         for plugin in nested(item, "plugins", mistakes) {
             let scope = Scope { service: Some(service), ..Scope::default() };
@@ -260,6 +281,7 @@ impl Entities {
         parent: Option<usize>,
         file: &File<'_>,
         references: &mut References,
+        mistakes: &mut Mistakes,
     ) {
         let mut entity = file.entity(item, "route", "name");
         entity.parent = parent;
@@ -268,8 +290,7 @@ impl Entities {
         }
         self.routes.push(entity);
         let route = Some(self.routes.len() - 1);
-        // What is no list is a mistake that the table of fields tells.
-        for plugin in item.get("plugins").map(Item::items).unwrap_or_default() {
+        for plugin in nested(item, "plugins", mistakes) {
             references.plugins.push((plugin.clone(), Scope { route, ..Scope::default() }));
         }
     }
@@ -305,7 +326,7 @@ impl File<'_> {
         if let Some(defaults) = info.and_then(|defaults| defaults.get(kind)) {
             item.complete(defaults);
         }
-        let name = item.text(named).or_else(|| item.text("id")).unwrap_or_default().to_owned();
+        let name = item.text(named).or_else(|| item.text("id")).unwrap_or("").to_owned();
         Entity { item, name, parent: None, is_old: self.is_old }
     }
 
@@ -345,7 +366,8 @@ impl Index {
             let names =
                 [Some(entity.name.as_str()), entity.item.text("id"), entity.item.text("name")];
             // Harmless: an entity has as many names as it has.
-            for name in names.into_iter().flatten() {
+            let names = names.into_iter().flatten();
+            for name in names.filter(|name| !name.is_empty()) {
                 index.entry(name.to_owned()).or_insert(at);
             }
         }
@@ -434,7 +456,7 @@ fn plugin(
     scope: Scope,
     configs: &HashMap<String, Item>,
     mistakes: &mut Mistakes,
-) -> Option<Plugin> {
+) -> Option<PluginInstance> {
     let Some(name) = item.text("name").map(str::to_owned) else {
         mistakes.add(item.at, "a plugin without `name`");
         return None;
@@ -447,7 +469,7 @@ fn plugin(
             None => mistakes.add(shared.at, "`_config` names nothing in `_plugin_configs`"),
         }
     }
-    Some(Plugin { item, name, config, scope })
+    Some(PluginInstance { item, name, config, scope })
 }
 
 /// Tells of entities of one kind that have the same text in a field.

@@ -88,6 +88,23 @@ const COMMON: &[Field] = &[
     silent("ws_id", Text),
 ];
 
+/// What `_info` of a file has.
+pub(super) const INFO: &[Field] = &[
+    used("select_tags", Texts),
+    used("defaults.service", Map),
+    used("defaults.route", Map),
+    used("defaults.upstream", Map),
+    used("defaults.target", Map),
+    used("defaults.consumer", Map),
+    used("defaults.consumer_group", Map),
+    used("defaults.certificate", Map),
+    used("defaults.sni", Map),
+    used("defaults.ca_certificate", Map),
+    used("defaults.vault", Map),
+    silent("default_lookup_tags", Any),
+    silent("consumer_group_policy_overrides", Switch),
+];
+
 pub(super) const SERVICE: &[Field] = &[
     used("name", Text),
     used("url", Text),

@@ -17,14 +17,17 @@ pub(super) struct Atom {
     pub(super) host: HostWant,
     pub(super) path: PathWant,
     pub(super) methods: Vec<String>,
-    /// Names with one value that fits each.
-    pub(super) headers: Vec<(String, String)>,
+    /// Names with the values that fit each.
+    pub(super) headers: HeaderWants,
     /// The only listener, if there is one.
     pub(super) listener: Option<&'static str>,
     pub(super) kong: KongRank,
     /// When the route was made, if the file says so.
     pub(super) created_at: Option<u64>,
 }
+
+/// Names of headers with their accepted values.
+pub(super) type HeaderWants = Vec<(String, Vec<String>)>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum HostWant {
@@ -65,7 +68,7 @@ pub(super) struct Pair {
 }
 
 /// The conditions that two equal routes have in common: host, path and headers.
-type Shape = (HostWant, PathWant, Vec<(String, String)>);
+type Shape = (HostWant, PathWant, HeaderWants);
 
 /// The pairs that are told; more would be read by nobody.
 pub(super) const PAIRS_MAX: usize = 1_000;
@@ -76,7 +79,10 @@ pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool>
     let mut left = vec![true; atoms.len()];
     let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
     for (at, atom) in atoms.iter().enumerate() {
-        let key = (atom.host.clone(), atom.path.clone(), atom.headers.clone());
+        let mut headers = atom.headers.clone();
+        headers.iter_mut().for_each(|(_, values)| values.sort());
+        headers.sort();
+        let key = (atom.host.clone(), atom.path.clone(), headers);
         groups.entry(key).or_default().push(at);
     }
     let mut groups: Vec<Vec<usize>> =
@@ -95,12 +101,11 @@ pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool>
                 _ => false,
             };
             let taken: Vec<usize> = before.iter().filter(meets).copied().collect();
-            let mut methods = atoms.get(at).map(|atom| atom.methods.clone()).unwrap_or_default();
+            let Some(atom) = atoms.get(at) else { continue };
+            let mut methods = atom.methods.clone();
             let had = methods.len();
-            for other in &taken {
-                let other =
-                    atoms.get(*other).map(|other| other.methods.clone()).unwrap_or_default();
-                methods.retain(|method| !other.contains(method));
+            for other in taken.iter().flat_map(|other| atoms.get(*other)) {
+                methods.retain(|method| !other.methods.contains(method));
             }
             let is_gone = !taken.is_empty() && methods.is_empty();
             if let (true, Some(left)) = (is_gone, left.get_mut(at)) {
@@ -119,7 +124,7 @@ pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool>
 fn by_kong(a: Option<&Atom>, b: Option<&Atom>, places: &[Place]) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else { return Ordering::Equal };
     let age = |atom: &Atom| atom.created_at.unwrap_or(u64::MAX);
-    let place = |atom: &Atom| places.get(atom.route).copied().unwrap_or_default();
+    let place = |atom: &Atom| places.get(atom.route).copied();
     b.kong.cmp(&a.kong).then(age(a).cmp(&age(b))).then(place(a).cmp(&place(b)))
 }
 
@@ -242,7 +247,10 @@ fn example(winner: &Atom, loser: &Atom) -> Option<String> {
         _ => "http",
     };
     let headers = winner.headers.iter().chain(&loser.headers);
-    let headers: Vec<String> = headers.map(|(name, value)| format!("{name}: {value}")).collect();
+    let one = |(name, values): &(String, Vec<String>)| {
+        format!("{name}: {}", values.first().map_or("", String::as_str))
+    };
+    let headers: Vec<String> = headers.map(one).collect();
     let with = match headers.is_empty() {
         true => String::new(),
         false => format!(" with {}", headers.join(", ")),
@@ -291,10 +299,9 @@ impl<'a> Candidates<'a> {
         if let PathWant::Prefix(text) = &atom.path {
             for (end, _) in text.char_indices().skip(1).chain([(text.len(), ' ')]) {
                 let shorter = text.get(..end).and_then(|shorter| self.prefixes.get(shorter));
-                for other in shorter.into_iter().flatten() {
-                    if end < text.len() || *other > at {
-                        see(*other);
-                    }
+                let is_later = |other: &&usize| end < text.len() || **other > at;
+                if let Some(shorter) = shorter {
+                    shorter.iter().filter(is_later).for_each(|other| see(*other));
                 }
             }
             self.others.iter().for_each(|other| see(*other));

@@ -93,7 +93,7 @@ impl Search<'_> {
     fn text(&self, end: Pair) -> Option<String> {
         let mut bytes = Vec::new();
         let mut at = end;
-        while let Some((before, byte)) = self.from.get(&at).copied().flatten() {
+        while let Some(Some((before, byte))) = self.from.get(&at).copied() {
             bytes.extend(byte);
             at = before;
         }
@@ -126,6 +126,7 @@ fn ranges(state: &State) -> Vec<(u8, u8, StateID)> {
             sparse.transitions.iter().map(|trans| (trans.start, trans.end, trans.next)).collect()
         }
         State::Dense(dense) => {
+            // Harmless: a dense state has one transition for each byte.
             let all = dense.transitions.iter().zip(0_u8..=255);
             all.filter(|(next, _)| **next != StateID::ZERO)
                 .map(|(next, byte)| (byte, byte, *next))

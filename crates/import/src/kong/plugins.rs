@@ -12,13 +12,13 @@ use serde_json::{Map, Value as Json, json};
 
 use super::consumers::People;
 use super::converter::Converter;
-use super::entities::{Plugin, Scope};
+use super::entities::{PluginInstance, Scope};
 use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
 
 /// What is made of a plugin.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Made {
+pub(super) struct RouteEffect {
     pub(super) priority: i32,
     /// In the order in which they run.
     pub(super) policies: Vec<Json>,
@@ -55,7 +55,7 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    fn of(plugins: &[Plugin]) -> Scopes {
+    fn of(plugins: &[PluginInstance]) -> Scopes {
         let mut scopes = Scopes::default();
         for (at, plugin) in plugins.iter().enumerate() {
             match plugin.scope {
@@ -75,11 +75,11 @@ impl Scopes {
     /// The plugins that run on a route: of each name the one with the narrowest scope.
     pub(super) fn on(
         &self,
-        plugins: &[Plugin],
+        plugins: &[PluginInstance],
         route: usize,
         service: Option<usize>,
     ) -> Vec<usize> {
-        let own = self.routes.get(&route).into_iter().flatten();
+        let own = self.routes.get(&route).map_or(&[][..], Vec::as_slice).iter();
         // One for a route and a service runs only if the route is the service's.
         let fits = |at: &&usize| match plugins.get(**at).map(|plugin| plugin.scope) {
             Some(Scope { service: Some(wanted), .. }) => service == Some(wanted),
@@ -90,8 +90,8 @@ impl Scopes {
         let own: Vec<&usize> = own.filter(fits).collect();
         let narrow =
             own.iter().copied().filter(both).chain(own.iter().copied().filter(|at| !both(at)));
-        let of_service =
-            service.and_then(|service| self.services.get(&service)).into_iter().flatten();
+        let of_service = service.and_then(|service| self.services.get(&service));
+        let of_service = of_service.map_or(&[][..], Vec::as_slice);
         let mut names = HashSet::new();
         let all = narrow.chain(of_service).chain(&self.everywhere);
         let enabled =
@@ -107,7 +107,7 @@ impl Converter<'_> {
     /// Consumers whom a plugin guards that has no counterpart.
     pub(super) fn blocked(&self) -> HashSet<usize> {
         let all = self.all;
-        let guards = |plugin: &&Plugin| {
+        let guards = |plugin: &&PluginInstance| {
             let row = plugin_fields::row(&plugin.name);
             let ends = plugin.name == "request-termination";
             plugin.item.is_true("enabled", true) && (ends || row.is_none_or(|row| row.guards))
@@ -116,7 +116,7 @@ impl Converter<'_> {
     }
 
     /// Converts all plugins.
-    pub(super) fn plugins(&mut self, people: &People) -> (Scopes, Vec<Made>) {
+    pub(super) fn plugins(&mut self, people: &People) -> (Scopes, Vec<RouteEffect>) {
         let all = self.all;
         let scopes = Scopes::of(&all.plugins);
         let mut uses: HashMap<usize, usize> = HashMap::new();
@@ -125,7 +125,7 @@ impl Converter<'_> {
                 *uses.entry(plugin).or_default() += 1;
             }
         }
-        let mut made: Vec<Made> = Vec::new();
+        let mut made: Vec<RouteEffect> = Vec::new();
         for (at, plugin) in all.plugins.iter().enumerate() {
             let mut one = self.plugin(plugin, people);
             let is_shared = uses.get(&at).is_some_and(|uses| *uses > 1);
@@ -146,9 +146,10 @@ impl Converter<'_> {
         (scopes, made)
     }
 
-    pub(super) fn plugin_told(&self, plugin: &Plugin) -> String {
+    pub(super) fn plugin_told(&self, plugin: &PluginInstance) -> String {
         let name = |list: &[super::entities::Entity], at: Option<usize>, kind: &str| {
-            at.and_then(|at| list.get(at)).map(|entity| format!(" of {kind} {}", entity.name))
+            let entity = at.and_then(|at| list.get(at));
+            entity.map(|entity| format!(" of {kind} {}", entity.name)).unwrap_or_default()
         };
         let Scope { service, route, consumer, group } = plugin.scope;
         let of = [
@@ -157,13 +158,14 @@ impl Converter<'_> {
             name(&self.all.consumers, consumer, "consumer"),
             name(&self.all.groups, group, "consumer group"),
         ];
-        format!("plugin {}{}", plugin.name, of.into_iter().flatten().collect::<String>())
+        format!("plugin {}{}", plugin.name, of.concat())
     }
 
-    fn plugin(&mut self, plugin: &Plugin, people: &People) -> Made {
+    fn plugin(&mut self, plugin: &PluginInstance, people: &People) -> RouteEffect {
         let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
         let row = plugin_fields::row(&plugin.name);
-        let mut made = Made { priority: row.map_or(0, |row| row.priority), ..Made::default() };
+        let mut made =
+            RouteEffect { priority: row.map_or(0, |row| row.priority), ..RouteEffect::default() };
         match row.map(|row| row.support) {
             None => verdict.refuse("this plugin is not known here"),
             Some(Support::Nothing(why)) => verdict.refuse(why),
@@ -181,10 +183,10 @@ impl Converter<'_> {
             }
         }
         if verdict.is_refused() {
-            made = Made {
+            made = RouteEffect {
                 priority: made.priority,
                 closes: row.is_none_or(|row| row.guards),
-                ..Made::default()
+                ..RouteEffect::default()
             };
         }
         if !plugin.item.is_true("enabled", true) {
@@ -196,9 +198,9 @@ impl Converter<'_> {
 
     fn convert(
         &mut self,
-        plugin: &Plugin,
+        plugin: &PluginInstance,
         people: &People,
-        made: &mut Made,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;

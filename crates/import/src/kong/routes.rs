@@ -9,7 +9,7 @@ use super::entities::Entity;
 use super::fields::{self, Verdict};
 use super::order::{self, Atom, HostWant, PathWant};
 use super::output::closed;
-use super::plugins::{Made, Scopes};
+use super::plugins::{RouteEffect, Scopes};
 use super::recheck::PolicyOrigin;
 use super::tree::Place;
 use super::upstreams::ServiceEnd;
@@ -29,7 +29,12 @@ struct Draft {
 }
 
 impl Converter<'_> {
-    pub(super) fn routes(&mut self, services: &[ServiceEnd], scopes: &Scopes, plugins: &[Made]) {
+    pub(super) fn routes(
+        &mut self,
+        services: &[ServiceEnd],
+        scopes: &Scopes,
+        plugins: &[RouteEffect],
+    ) {
         let all = self.all;
         self.look_for_twins();
         let mut drafts = Vec::new();
@@ -45,12 +50,14 @@ impl Converter<'_> {
         let places: Vec<Place> = all.routes.iter().map(|route| route.item.at).collect();
         let left = order::without_doubles(&mut atoms, &places);
         self.write_all(&mut drafts, &atoms, &left);
+        // Harmless: there is a draft for each route.
         for (route, draft) in all.routes.iter().zip(drafts) {
             match draft {
                 Some(draft) => self.row(&draft.what, &route.item, draft.verdict),
                 None => self.row(&told(route), &route.item, Verdict::default()),
             }
         }
+        // Harmless: there is a mark for each atom.
         let kept: Vec<Atom> =
             atoms.into_iter().zip(left).filter(|(_, left)| *left).map(|(atom, _)| atom).collect();
         self.say_pairs(&kept);
@@ -87,7 +94,7 @@ impl Converter<'_> {
         route: &Entity,
         service: Option<&ServiceEnd>,
         on: &[usize],
-        plugins: &[Made],
+        plugins: &[RouteEffect],
     ) -> Option<Draft> {
         let mut verdict = self.checked(&route.item, fields::ROUTE);
         let criteria = Criteria::read(route, self.mistakes, &mut verdict);
@@ -127,13 +134,14 @@ impl Converter<'_> {
         route: &Entity,
         service: Option<&ServiceEnd>,
         on: &[usize],
-        plugins: &[Made],
+        plugins: &[RouteEffect],
         draft: &mut Draft,
     ) {
         let mut ordered: Vec<usize> = on.to_vec();
         ordered
             .sort_by_key(|at| std::cmp::Reverse(plugins.get(*at).map_or(0, |made| made.priority)));
-        let made: Vec<(usize, &Made)> =
+        // Harmless: each plugin has its effect.
+        let made: Vec<(usize, &RouteEffect)> =
             ordered.iter().filter_map(|at| Some((*at, plugins.get(*at)?))).collect();
         self.policies_of(&made, draft);
         let answers = made.iter().any(|(_, made)| made.answers);
@@ -141,7 +149,7 @@ impl Converter<'_> {
         let triggered = triggered.and_then(|(_, made)| made.respond.clone());
         let mut whole = made.iter().filter(|(_, made)| !made.is_triggered);
         let respond = whole.find_map(|(_, made)| made.respond.clone());
-        let upstream = service.and_then(|service| service.upstream.clone());
+        let upstream = service.and_then(|service| Some((service, service.upstream.clone()?)));
         match (answers, respond, upstream) {
             (true, ..) => {}
             (false, Some(respond), _) => drop(draft.keys.insert("respond".to_owned(), respond)),
@@ -151,9 +159,8 @@ impl Converter<'_> {
                 }
                 draft.keys.insert("respond".to_owned(), closed());
             }
-            (false, None, Some(upstream)) => {
-                let service = service.cloned().unwrap_or_default();
-                self.forwarding(route, &service, draft);
+            (false, None, Some((service, upstream))) => {
+                self.forwarding(route, service, draft);
                 draft.keys.insert("upstream".to_owned(), json!(upstream));
                 draft.keys.extend(triggered.map(|respond| ("respond".to_owned(), respond)));
                 for (_, made) in &made {
@@ -168,7 +175,7 @@ impl Converter<'_> {
         }
     }
 
-    fn policies_of(&mut self, made: &[(usize, &Made)], draft: &mut Draft) {
+    fn policies_of(&mut self, made: &[(usize, &RouteEffect)], draft: &mut Draft) {
         let identified = made.iter().any(|(_, made)| {
             made.credential.is_some()
                 || made.set.as_deref().is_some_and(|set| self.is_credential(set))
@@ -213,9 +220,10 @@ impl Converter<'_> {
 
     fn is_credential(&self, set: &str) -> bool {
         let policies = self.out.policy_sets.get(set).and_then(Json::as_array);
-        policies.into_iter().flatten().any(|policy| {
+        let is_one = |policy: &Json| {
             ["api_key", "basic", "jwt", "hmac"].iter().any(|kind| policy.get(kind).is_some())
-        })
+        };
+        policies.is_some_and(|policies| policies.iter().any(is_one))
     }
 
     /// The path and the Host that the service sees.
@@ -277,7 +285,7 @@ impl Converter<'_> {
                 }
                 draft.upgrade = Some(upgrade);
             }
-            _ => {}
+            (true, _) | (false, false) => {}
         }
     }
 
@@ -285,6 +293,7 @@ impl Converter<'_> {
     fn write_all(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], left: &[bool]) {
         for (at, draft) in drafts.iter_mut().enumerate() {
             let Some(draft) = draft else { continue };
+            // Harmless: there is a mark for each atom.
             let of_it = || atoms.iter().zip(left).filter(|(atom, _)| atom.route == at);
             let first = draft.criteria.methods.clone();
             let is_whole = of_it().all(|(atom, left)| *left && atom.methods == first);
@@ -348,11 +357,10 @@ impl Converter<'_> {
             verdict.nearly(format!("{} goes to {a} in Kong, here to {b}", pair.example));
             self.row(&format!("routes {a}, {b}"), &winner.item, verdict);
         }
-        if more > 0 {
-            let item = all.routes.first().map(|route| route.item.clone()).unwrap_or_default();
+        if let (true, Some(first)) = (more > 0, all.routes.first()) {
             let mut verdict = Verdict::default();
             verdict.nearly(format!("{more} more pairs of routes have another winner here"));
-            self.row("routes", &item, verdict);
+            self.row("routes", &first.item, verdict);
         }
     }
 }

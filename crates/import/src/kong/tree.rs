@@ -1,7 +1,6 @@
 //! The text of Kong's files as a tree in which each value has its place, and the mistakes that are found in it.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use config::node::{Node, Value as Read};
@@ -69,6 +68,7 @@ impl Mistakes {
 
     /// The place as it is told.
     pub(super) fn told(&self, at: Place) -> ArtifactPosition {
+        // Harmless: `read` adds the name of a file before it makes places in it.
         let file = self.names.get(at.file as usize).cloned().unwrap_or_default();
         ArtifactPosition { file, line: at.line, column: at.column }
     }
@@ -120,7 +120,9 @@ impl Mistakes {
                     let value = variables.known.get(&name).cloned();
                     let value = value.unwrap_or_else(|| "stand-in".to_owned());
                     variables.stand_ins.insert(name.clone(), value);
-                    let _written = write!(out, "{OPEN}{name}{CLOSE}");
+                    out.push(OPEN);
+                    out.push_str(&name);
+                    out.push(CLOSE);
                 }
                 Err(why) => self.add(at, why),
             }
@@ -252,8 +254,28 @@ impl Item {
         }
     }
 
+    /// The elements of the list of a key; none if the key is absent.
+    pub(super) fn list(&self, key: &str) -> &[Item] {
+        self.get(key).map_or(&[], Item::items)
+    }
+
+    /// The entries of the map of a key; none if the key is absent.
+    pub(super) fn map(&self, key: &str) -> &[(String, Item)] {
+        self.get(key).map_or(&[], Item::entries)
+    }
+
     pub(super) fn is_null(&self) -> bool {
         matches!(self.value, Value::Null)
+    }
+
+    /// True if nothing is said: `null`, an empty list, or a map of nothing else.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.value {
+            Value::Null => true,
+            Value::Text(_) => false,
+            Value::List(items) => items.is_empty(),
+            Value::Map(entries) => entries.iter().all(|(_, item)| item.is_empty()),
+        }
     }
 
     pub(super) fn is_map(&self) -> bool {

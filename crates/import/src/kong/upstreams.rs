@@ -73,7 +73,7 @@ impl Converter<'_> {
 
     fn target(&mut self, target: &Entity, pools: &mut [Pool]) {
         let verdict = self.checked(&target.item, fields::TARGET);
-        let written = target.item.text("target").unwrap_or_default();
+        let written = target.item.text("target").unwrap_or("");
         let at = target.item.get("target").map_or(target.item.at, |item| item.at);
         let weight = target.item.whole("weight", 100);
         if weight > 65_535 {
@@ -260,6 +260,7 @@ impl Converter<'_> {
             });
             match known.collect::<Option<Vec<_>>>() {
                 Some(known) => {
+                    // Harmless: one without `cert` is a mistake that the listeners tell.
                     let texts = known.iter().filter_map(|entity| entity.item.text("cert"));
                     let pem =
                         texts.map(|text| format!("{}\n", text.trim_end())).collect::<String>();

@@ -1,7 +1,8 @@
 //! `tidegate import kong`.
 
 use std::collections::HashMap;
-use std::io::Read as _;
+use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,9 +27,10 @@ pub(super) fn import(
 ) -> anyhow::Result<ExitCode> {
     let mut sources = Vec::new();
     for path in paths {
-        match path.as_os_str() == "-" {
-            true => sources.push(standard_input()?),
-            false => read(path, path, 0, &mut sources)?,
+        if path.as_os_str() == "-" {
+            sources.push(standard_input(std::io::stdin())?);
+        } else {
+            read(path, path, 0, &mut sources)?;
         }
     }
     if sources.is_empty() {
@@ -63,12 +65,13 @@ pub(super) fn import(
     finish(checked, &imported.table, into)
 }
 
-fn standard_input() -> anyhow::Result<Source> {
+fn standard_input(input: impl Read) -> anyhow::Result<Source> {
     let mut text = String::new();
-    std::io::stdin()
-        .take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .context("cannot read standard input")?;
+    let read = input.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    read.context("cannot read standard input")?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(anyhow!("standard input has more than {FILE_BYTES_MAX} bytes"));
+    }
     Ok(Source { name: "-".to_owned(), text })
 }
 
@@ -82,14 +85,13 @@ fn read(path: &Path, shown: &Path, depth: usize, sources: &mut Vec<Source>) -> a
     }
     let failed = || format!("cannot read `{}`", shown.display());
     let entries = std::fs::read_dir(path).with_context(failed)?;
-    let mut entries: Vec<PathBuf> = entries
-        .map(|entry| entry.map(|entry| entry.path()))
+    let mut entries: Vec<(OsString, PathBuf)> = entries
+        .map(|entry| entry.map(|entry| (entry.file_name(), entry.path())))
         .collect::<Result<_, _>>()
         .with_context(failed)?;
     entries.sort();
-    for entry in entries {
-        let name =
-            entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    for (name, entry) in entries {
+        let name = name.to_string_lossy();
         let is_file = [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
         let is_wanted = entry.is_dir() || is_file;
         if name.starts_with('.') || !is_wanted {
@@ -98,7 +100,20 @@ fn read(path: &Path, shown: &Path, depth: usize, sources: &mut Vec<Source>) -> a
         if depth >= DEPTH_MAX || sources.len() >= FILES_MAX {
             return Err(anyhow!("there are too many files or folders in `{}`", shown.display()));
         }
-        read(&entry, &shown.join(&name), depth + 1, sources)?;
+        read(&entry, &shown.join(name.as_ref()), depth + 1, sources)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_input_is_read_as_a_whole_or_refused() {
+        let text = standard_input(&b"_format_version: '3.0'"[..]).unwrap().text;
+        assert_eq!(text, "_format_version: '3.0'");
+        let error = standard_input(std::io::repeat(b'#')).unwrap_err();
+        assert_eq!(error.to_string(), "standard input has more than 67108864 bytes");
+    }
 }

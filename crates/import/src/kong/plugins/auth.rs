@@ -4,10 +4,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::consumers::People;
 use super::super::converter::Converter;
-use super::super::entities::Plugin;
+use super::super::entities::PluginInstance;
 use super::super::fields::Verdict;
 use super::super::tree::Item;
-use super::{Made, OneCredential};
+use super::{OneCredential, RouteEffect};
 
 const ANONYMOUS: &str =
     "wrong credentials are refused here, and the anonymous consumer has neither headers nor groups";
@@ -28,7 +28,7 @@ impl Converter<'_> {
             self.mistakes.add(at, format!("there is no consumer `{name}`"));
         }
         verdict.nearly(ANONYMOUS);
-        let ends = |plugin: &Plugin| {
+        let ends = |plugin: &PluginInstance| {
             plugin.name == "request-termination"
                 && plugin.scope.consumer == known
                 && plugin.item.is_true("enabled", true)
@@ -42,9 +42,9 @@ impl Converter<'_> {
 
     pub(super) fn key_auth(
         &mut self,
-        plugin: &Plugin,
+        plugin: &PluginInstance,
         people: &People,
-        made: &mut Made,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
@@ -72,9 +72,9 @@ impl Converter<'_> {
 
     pub(super) fn basic_auth(
         &mut self,
-        plugin: &Plugin,
+        plugin: &PluginInstance,
         people: &People,
-        made: &mut Made,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
@@ -90,9 +90,9 @@ impl Converter<'_> {
 
     pub(super) fn jwt(
         &mut self,
-        plugin: &Plugin,
+        plugin: &PluginInstance,
         people: &People,
-        made: &mut Made,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
@@ -144,7 +144,7 @@ impl Converter<'_> {
         made.policies = identity(people, verdict);
     }
 
-    pub(super) fn acl(&mut self, config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    pub(super) fn acl(&mut self, config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
         let (allow, deny) = lists(config);
         if allow.is_empty() == deny.is_empty() {
             self.mistakes.add(config.at, "an acl needs one of `allow` and `deny`");
@@ -167,7 +167,7 @@ impl Converter<'_> {
         }
     }
 
-    pub(super) fn ip_restriction(&mut self, config: &Item, made: &mut Made) {
+    pub(super) fn ip_restriction(&mut self, config: &Item, made: &mut RouteEffect) {
         let (allow, deny) = lists(config);
         if allow.is_empty() && deny.is_empty() {
             self.mistakes.add(config.at, "an ip-restriction needs `allow` or `deny`");

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
-use super::super::entities::Plugin;
+use super::super::entities::PluginInstance;
 use super::super::fields::Verdict;
 use super::super::tree::Item;
-use super::Made;
+use super::RouteEffect;
 
 /// The windows of `rate-limiting`, with their seconds.
 const WINDOWS: [(&str, u64); 6] = [
@@ -21,7 +21,7 @@ const WINDOWS: [(&str, u64); 6] = [
 /// The most windows of one limit.
 const WINDOWS_MAX: usize = 4;
 
-pub(super) fn size(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+pub(super) fn size(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let unit = match config.text("size_unit").unwrap_or("megabytes") {
         "bytes" => 1,
         "kilobytes" => 1 << 10,
@@ -39,7 +39,12 @@ pub(super) fn size(config: &Item, made: &mut Made, verdict: &mut Verdict) {
 }
 
 impl Converter<'_> {
-    pub(super) fn oas_validation(&mut self, config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    pub(super) fn oas_validation(
+        &mut self,
+        config: &Item,
+        made: &mut RouteEffect,
+        verdict: &mut Verdict,
+    ) {
         let Some(text) = config.text("api_spec") else {
             self.mistakes.add(config.at, "an oas-validation without `api_spec`");
             return;
@@ -68,8 +73,8 @@ impl Converter<'_> {
 
     pub(super) fn rate_limiting(
         &mut self,
-        plugin: &Plugin,
-        made: &mut Made,
+        plugin: &PluginInstance,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
@@ -91,40 +96,25 @@ impl Converter<'_> {
             );
         }
         let by = by(config, "limit_by", verdict);
-        let policy = config.text("policy").unwrap_or("local");
         let mut keys = self.limit(plugin, &windows, by, verdict);
         keys.insert("algorithm".to_owned(), json!("fixed"));
-        match policy {
-            "redis" => self.redis(config, &mut keys, verdict),
-            "cluster" => {
-                verdict.nearly("each gateway counts for itself; Kong counts in its database")
-            }
-            _ => {}
-        }
+        self.counted(config, config.text("policy"), &mut keys, verdict);
         made.policies.push(json!({ "rate_limit": keys }));
     }
 
     pub(super) fn rate_limiting_advanced(
         &mut self,
-        plugin: &Plugin,
-        made: &mut Made,
+        plugin: &PluginInstance,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
-        let numbers = |key: &str| -> Vec<u64> {
-            // Harmless: a text that is no number makes the lists differ, which is a mistake.
-            config
-                .texts(key)
-                .iter()
-                .filter_map(|text| text.parse().ok())
-                .filter(|n| *n > 0)
-                .collect()
-        };
-        let (limits, sizes) = (numbers("limit"), numbers("window_size"));
+        let (limits, sizes) = (self.numbers(config, "limit"), self.numbers(config, "window_size"));
         if limits.is_empty() || limits.len() != sizes.len() {
             self.mistakes
                 .add(config.at, "`limit` and `window_size` must be lists of as many numbers");
         }
+        // Harmless: lists of different lengths are a mistake.
         let windows: Vec<(u64, u64)> = limits.into_iter().zip(sizes).collect();
         let by = by(config, "identifier", verdict);
         let mut keys = self.limit(plugin, &windows, by, verdict);
@@ -133,20 +123,41 @@ impl Converter<'_> {
         if let Some(name) = config.text("namespace") {
             keys.insert("name".to_owned(), json!(name));
         }
-        match config.text("strategy").unwrap_or("local") {
-            "redis" => self.redis(config, &mut keys, verdict),
-            "cluster" => {
-                verdict.nearly("each gateway counts for itself; Kong counts in its database")
-            }
-            _ => {}
-        }
+        self.counted(config, config.text("strategy"), &mut keys, verdict);
         made.policies.push(json!({ "rate_limit": keys }));
+    }
+
+    /// The whole numbers above 0 of a list.
+    fn numbers(&mut self, config: &Item, key: &str) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        for item in config.list(key) {
+            match item.scalar().map(str::parse) {
+                Some(Ok(number)) if number > 0 => numbers.push(number),
+                _ => self.mistakes.add(item.at, format!("`{key}` must have numbers above 0")),
+            }
+        }
+        numbers
+    }
+
+    /// Where counts are kept.
+    fn counted(
+        &mut self,
+        config: &Item,
+        strategy: Option<&str>,
+        keys: &mut Map<String, Json>,
+        verdict: &mut Verdict,
+    ) {
+        if strategy == Some("redis") {
+            self.redis(config, keys, verdict);
+        } else if strategy == Some("cluster") {
+            verdict.nearly("each gateway counts for itself; Kong counts in its database");
+        }
     }
 
     /// What both plugins have.
     fn limit(
         &mut self,
-        plugin: &Plugin,
+        plugin: &PluginInstance,
         windows: &[(u64, u64)],
         by: Json,
         verdict: &mut Verdict,
@@ -206,10 +217,7 @@ impl Converter<'_> {
             "keepalive_backlog",
         ];
         for (name, value) in redis.entries() {
-            if !known.contains(&name.as_str())
-                && !value.is_null()
-                && !value.items().is_empty() | value.scalar().is_some()
-            {
+            if !known.contains(&name.as_str()) && !value.is_empty() {
                 verdict.refuse(format!("`redis.{name}` has no counterpart"));
             }
         }
@@ -248,11 +256,16 @@ impl Converter<'_> {
 fn by(config: &Item, key: &str, verdict: &mut Verdict) -> Json {
     match config.text(key).unwrap_or("consumer") {
         "ip" => json!("client"),
-        "header" => json!(format!("header:{}", config.text("header_name").unwrap_or_default())),
+        "header" => {
+            let name = config.text("header_name").unwrap_or("");
+            if name.is_empty() {
+                verdict.refuse("a limit by header needs `header_name`");
+            }
+            json!(format!("header:{name}"))
+        }
         "service" => json!("cel:'service'"),
         "path" => {
-            let path =
-                serde_json::to_string(config.text("path").unwrap_or("/")).unwrap_or_default();
+            let path = json!(config.text("path").unwrap_or("/"));
             json!(format!("cel:request.path == {path} ? 'path' : ''"))
         }
         "credential" => {

@@ -6,7 +6,7 @@ use super::super::converter::Converter;
 use super::super::fields::Verdict;
 use super::super::output::literal;
 use super::super::tree::Item;
-use super::Made;
+use super::RouteEffect;
 
 /// The methods that Kong's `cors` allows by itself.
 const METHODS: [&str; 9] =
@@ -15,7 +15,7 @@ const METHODS: [&str; 9] =
 /// What a browser does without `Access-Control-Max-Age` (the Fetch standard, 4.9).
 const MAX_AGE: &str = "5s";
 
-pub(super) fn cors(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let mut keys = Map::new();
     let origins = config.texts("origins");
     let is_plain = |origin: &str| {
@@ -51,7 +51,7 @@ pub(super) fn cors(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     made.policies.push(json!({ "cors": keys }));
 }
 
-pub(super) fn correlation(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+pub(super) fn correlation(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let header = config.text("header_name").unwrap_or("Kong-Request-ID");
     let generator = config.text("generator").unwrap_or("uuid#counter");
     if generator != "uuid" {
@@ -66,7 +66,7 @@ pub(super) fn correlation(config: &Item, made: &mut Made, verdict: &mut Verdict)
     made.policies.push(json!({ "headers": keys }));
 }
 
-pub(super) fn cache(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let mut keys = Map::new();
     keys.insert("ttl".to_owned(), json!(format!("{}s", config.whole("cache_ttl", 300))));
     let statuses = config.texts("response_code");
@@ -100,7 +100,7 @@ pub(super) fn cache(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     made.policies.push(json!({ "cache": keys }));
 }
 
-pub(super) fn grpc_web(config: &Item, made: &mut Made) {
+pub(super) fn grpc_web(config: &Item, made: &mut RouteEffect) {
     let origin = config.text("allow_origin_header").unwrap_or("*");
     let expose = ["grpc-status", "grpc-message"];
     made.policies.push(json!({ "cors": { "origins": [origin], "expose": expose } }));
@@ -108,7 +108,12 @@ pub(super) fn grpc_web(config: &Item, made: &mut Made) {
 }
 
 impl Converter<'_> {
-    pub(super) fn redirect(&mut self, config: &Item, made: &mut Made, verdict: &mut Verdict) {
+    pub(super) fn redirect(
+        &mut self,
+        config: &Item,
+        made: &mut RouteEffect,
+        verdict: &mut Verdict,
+    ) {
         let Some(to) = config.text("location") else {
             self.mistakes.add(config.at, "a redirect without `location`");
             return;
@@ -124,7 +129,7 @@ impl Converter<'_> {
         made.answers = true;
     }
 
-    pub(super) fn termination(&mut self, config: &Item, made: &mut Made) {
+    pub(super) fn termination(&mut self, config: &Item, made: &mut RouteEffect) {
         let status = config.whole("status_code", 503);
         if !(100..=599).contains(&status) {
             self.mistakes.add(config.at, "`status_code` must be 100 to 599");

@@ -4,8 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
 use super::super::fields::Verdict;
-use super::super::tree::Item;
-use super::Made;
+use super::super::tree::{Item, Value};
+use super::RouteEffect;
 
 /// The side of a plugin.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Converter<'_> {
         &mut self,
         config: &Item,
         side: Side,
-        made: &mut Made,
+        made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
         let before = self.stylesheet(config, "xsltTransformBefore", side, verdict);
@@ -97,12 +97,15 @@ impl Converter<'_> {
         keys.insert("stylesheet".to_owned(), json!(file));
         let engine = if config.text("xsltLibrary") == Some("saxon") { "saxon" } else { "native" };
         keys.insert("engine".to_owned(), json!(engine));
-        if let Some(parameters) = config.get("xsltParams") {
-            let texts = parameters.entries().iter();
-            // Harmless: a parameter without a text has none.
-            let texts =
-                texts.filter_map(|(name, text)| Some((name.clone(), json!(text.scalar()?))));
-            keys.insert("parameters".to_owned(), Json::Object(texts.collect()));
+        let mut parameters = Map::new();
+        for (name, item) in config.map("xsltParams") {
+            match item.scalar() {
+                Some(text) => drop(parameters.insert(name.clone(), json!(text))),
+                None => self.mistakes.add(item.at, format!("`{name}` must be a text")),
+            }
+        }
+        if config.get("xsltParams").is_some() {
+            keys.insert("parameters".to_owned(), Json::Object(parameters));
         }
         if !config.is_true("xsltRemoveEmptyNameSpace", true) {
             keys.insert("strip_empty_namespaces".to_owned(), json!(false));
@@ -152,8 +155,11 @@ impl Converter<'_> {
             ("xsdSoapSchemaInclude", "xsd"),
             ("xsdSoap12SchemaInclude", "xsd"),
         ] {
-            for (location, text) in config.get(key).map(Item::entries).unwrap_or_default() {
-                let Some(text) = text.scalar().map(str::to_owned) else { continue };
+            for (location, item) in config.map(key) {
+                let Some(text) = item.scalar().map(str::to_owned) else {
+                    self.mistakes.add(item.at, format!("`{location}` must be a text"));
+                    continue;
+                };
                 if let Definition::At(file) = self.definition(config, &text, ending) {
                     imports.insert(location.clone(), json!(file));
                 }
@@ -204,7 +210,12 @@ impl Converter<'_> {
     }
 
     fn by_xpath(&mut self, config: &Item, verdict: &mut Verdict) -> Option<Json> {
-        let targets = config.get("RouteXPathTargets").map(Item::items).unwrap_or_default();
+        let targets = config.list("RouteXPathTargets");
+        if let Some(other) = config.get("RouteXPathTargets")
+            && !matches!(other.value, Value::List(_))
+        {
+            self.mistakes.add(other.at, "`RouteXPathTargets` must be a list of targets");
+        }
         if targets.is_empty() {
             return None;
         }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::fields::Verdict;
 use super::super::output::literal;
 use super::super::tree::Item;
-use super::Made;
+use super::RouteEffect;
 
 /// What one action does to one part of a message, as Kong writes it.
 struct Edits<'i> {
@@ -15,7 +15,7 @@ struct Edits<'i> {
 
 impl<'i> Edits<'i> {
     fn list(&self, action: &str) -> Vec<&'i str> {
-        self.config.get(action).map(|action| action.texts(self.part)).unwrap_or_default()
+        self.config.get(action).map_or_else(Vec::new, |action| action.texts(self.part))
     }
 
     /// Names with what stands behind their colon.
@@ -31,7 +31,7 @@ impl<'i> Edits<'i> {
     }
 }
 
-pub(super) fn request(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let edits = Edits { config, part: "headers" };
     let mut sides = Map::new();
     if let Some(edits) = headers(&edits, true, verdict) {
@@ -45,7 +45,7 @@ pub(super) fn request(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     }
     let body = Edits { config, part: "body" };
     if !body.is_empty() {
-        if let Some(json) = json_edits(&body, &[], verdict) {
+        if let Some(json) = json_edits(&body, None, verdict) {
             parts.insert("json".to_owned(), json);
         }
         verdict.nearly("bodies of forms are not changed");
@@ -61,7 +61,7 @@ pub(super) fn request(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     }
 }
 
-pub(super) fn response(config: &Item, made: &mut Made, verdict: &mut Verdict) {
+pub(super) fn response(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let edits = Edits { config, part: "headers" };
     if let Some(edits) = headers(&edits, false, verdict) {
         made.policies.push(json!({ "headers": { "response": edits } }));
@@ -69,9 +69,7 @@ pub(super) fn response(config: &Item, made: &mut Made, verdict: &mut Verdict) {
     let body = Edits { config, part: "json" };
     if !body.is_empty() {
         let types = Edits { config, part: "json_types" };
-        let types: Vec<&str> =
-            ["replace", "add", "append"].iter().flat_map(|action| types.list(action)).collect();
-        if let Some(json) = json_edits(&body, &types, verdict) {
+        if let Some(json) = json_edits(&body, Some(&types), verdict) {
             made.policies.push(json!({ "transform": { "response": { "json": json } } }));
         }
     }
@@ -145,7 +143,9 @@ fn query(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
 }
 
 /// Changes of JSON: what Kong adds only where it is not there, and replaces only where it is, has no counterpart.
-fn json_edits(edits: &Edits<'_>, types: &[&str], verdict: &mut Verdict) -> Option<Json> {
+///
+/// `types` has the types of values by their places in the list of the same action.
+fn json_edits(edits: &Edits<'_>, types: Option<&Edits<'_>>, verdict: &mut Verdict) -> Option<Json> {
     let mut out = Map::new();
     let mut set = Map::new();
     if !edits.list("replace").is_empty() || !edits.list("add").is_empty() {
@@ -154,15 +154,15 @@ fn json_edits(edits: &Edits<'_>, types: &[&str], verdict: &mut Verdict) -> Optio
     if !edits.list("append").is_empty() {
         verdict.refuse("values are not appended to arrays here");
     }
-    let pairs = edits.pairs("replace").into_iter().chain(edits.pairs("add"));
-    for (at, (name, text)) in pairs.enumerate() {
-        let text = value(text, verdict);
-        let typed = match types.get(at).copied() {
-            Some("number") => text.parse::<f64>().map(|n| json!(n)).unwrap_or(json!(text)),
-            Some("boolean") => json!(text == "true"),
-            Some(_) | None => json!(text),
-        };
-        set.insert(name.to_owned(), typed);
+    for action in ["replace", "add"] {
+        let types = types.map_or_else(Vec::new, |types| types.list(action));
+        for (at, (name, text)) in edits.pairs(action).into_iter().enumerate() {
+            let text = value(text, verdict);
+            let value = typed(&text, types.get(at).copied(), verdict);
+            if set.insert(name.to_owned(), value.clone()).is_some_and(|other| other != value) {
+                verdict.refuse(format!("two values of `{name}` have no counterpart"));
+            }
+        }
     }
     let rename: Map<String, Json> =
         edits.pairs("rename").into_iter().map(|(old, new)| (old.to_owned(), json!(new))).collect();
@@ -176,4 +176,23 @@ fn json_edits(edits: &Edits<'_>, types: &[&str], verdict: &mut Verdict) -> Optio
         out.insert("set".to_owned(), Json::Object(set));
     }
     (!out.is_empty()).then_some(Json::Object(out))
+}
+
+/// A value of JSON with a type of Kong's; a string if there is none.
+fn typed(text: &str, kind: Option<&str>, verdict: &mut Verdict) -> Json {
+    match kind {
+        Some("number") => match text.parse::<serde_json::Number>() {
+            Ok(number) => Json::Number(number),
+            Err(_) => {
+                verdict.refuse(format!("`{text}` must be a number for its type in `json_types`"));
+                json!(text)
+            }
+        },
+        Some("boolean") => json!(text == "true"),
+        Some("string") | None => json!(text),
+        Some(other) => {
+            verdict.refuse(format!("the type `{other}` of JSON has no counterpart"));
+            json!(text)
+        }
+    }
 }

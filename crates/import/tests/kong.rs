@@ -1,0 +1,114 @@
+//! What an operator wrote in files of Kong's and would be lost: each is a mistake with its place, or a refused row.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::HashMap;
+
+use import::kong::{KongImport, Options, Source, import};
+
+fn imported(text: &str) -> Result<KongImport, Vec<String>> {
+    let options = Options {
+        select_tags: Vec::new(),
+        listen: "127.0.0.1:0".to_owned(),
+        listen_tls: "127.0.0.1:0".to_owned(),
+    };
+    let source = Source { name: "kong.yaml".to_owned(), text: text.to_owned() };
+    import(&[source], &options, HashMap::new())
+}
+
+#[test]
+fn values_of_another_shape_are_mistakes() {
+    let text = r#"_format_version: "3.0"
+_info: { select_tags: { a: b }, defaults: { services: { retries: 3 } } }
+_plugin_configs: { c: text }
+services:
+  - name: a
+    url: http://h
+    routes:
+      - { name: r, paths: [/r], headers: { x: [a, { b: c }] } }
+      - { name: s, paths: [/s], headers: { x: [a], X: [b] } }
+      - { name: t, paths: [/t], sources: { ip: 10.0.0.1 } }
+      - { name: u, paths: [/u], plugins: { name: key-auth } }
+plugins:
+  - { name: rate-limiting-advanced, config: { limit: [5, 0], window_size: [x, 60] } }
+  - name: soap-xml-request-handling
+    config:
+      xsdApiSchemaInclude: { a.xsd: [b] }
+      xsltTransformBefore: /a.xsl
+      xsltParams: { p: [1] }
+      RouteXPathTargets: { URL: "http://h" }
+"#;
+    let mistakes = imported(text).unwrap_err();
+    for line in [
+        "kong.yaml:2:23: `select_tags` must be a list of texts",
+        "kong.yaml:2:8: the field `defaults.services` is not known here",
+        "kong.yaml:3:23: a configuration of plugins must be a map",
+        "kong.yaml:8:51: a value of a header must be a text",
+        "kong.yaml:9:55: the header `X` is here twice",
+        "kong.yaml:10:42: `sources` must be a list",
+        "kong.yaml:11:42: `plugins` must be a list of entities",
+        "kong.yaml:13:58: `limit` must have numbers above 0",
+        "kong.yaml:13:76: `window_size` must have numbers above 0",
+        "kong.yaml:16:37: `a.xsd` must be a text",
+        "kong.yaml:18:24: `p` must be a text",
+        "kong.yaml:19:26: `RouteXPathTargets` must be a list of targets",
+    ] {
+        assert!(mistakes.iter().any(|mistake| mistake == line), "{line}: {mistakes:#?}");
+    }
+}
+
+#[test]
+fn routes_with_another_value_of_a_header_are_kept() {
+    let text = r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: http://127.0.0.1:1
+    routes:
+      - { name: one, paths: [/a], headers: { x: [a, b] } }
+      - { name: two, paths: [/a], headers: { x: [a, c] } }
+      - { name: three, paths: [/a], headers: { x: [b, a] } }
+"#;
+    let configuration = imported(text).unwrap().configuration;
+    for (condition, is_kept) in [("(?:a|b)", true), ("(?:a|c)", true), ("(?:b|a)", false)] {
+        assert_eq!(configuration.contains(condition), is_kept, "{condition}: {configuration}");
+    }
+}
+
+#[test]
+fn keys_of_redis_without_a_counterpart_are_refused() {
+    let text = r#"
+_format_version: "3.0"
+plugins:
+  - name: rate-limiting
+    config: { minute: 5, policy: redis, redis: { host: h, sentinel: { master: m }, cluster: { nodes: null } } }
+"#;
+    let table = imported(text).unwrap().table.to_string();
+    assert!(table.contains("`redis.sentinel` has no counterpart"), "{table}");
+    assert!(!table.contains("redis.cluster"), "{table}");
+}
+
+#[test]
+fn types_of_json_belong_to_the_values_of_their_action() {
+    let text = |types: &str| {
+        format!(
+            r#"
+_format_version: "3.0"
+services: [{{ name: a, url: "http://127.0.0.1:1", routes: [{{ name: r, paths: [/r] }}] }}]
+plugins:
+  - name: response-transformer
+    config:
+      replace: {{ json: ["one:1", "two:2"], json_types: [{types}] }}
+      add: {{ json: ["three:true"], json_types: [boolean] }}
+"#
+        )
+    };
+    let configuration = imported(&text("number")).unwrap().configuration;
+    for line in ["one: 1\n", "two: \"2\"\n", "three: true\n"] {
+        assert!(configuration.contains(line), "{line}: {configuration}");
+    }
+    let table = imported(&text("integer")).unwrap().table.to_string();
+    assert!(table.contains("the type `integer` of JSON has no counterpart"), "{table}");
+    let twice = text("number").replace("three:true", "one:true");
+    let table = imported(&twice).unwrap().table.to_string();
+    assert!(table.contains("two values of `one` have no counterpart"), "{table}");
+}
