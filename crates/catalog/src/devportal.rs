@@ -160,28 +160,7 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
             all.sort_by(|one, other| one.object.name.cmp(&other.object.name));
             list(asked, all.iter().map(|read| application_dto(catalog, &read.object)).collect())
         }
-        (&Method::POST, []) => {
-            let (name, plan, description, attributes) = wish(catalog, asked)?;
-            let now = crate::now();
-            let (id, owner, keys) = (secrets::uuid(), visitor.name, Vec::new());
-            let application = Application {
-                id: id.clone(),
-                name,
-                owner,
-                plan,
-                description,
-                attributes,
-                keys,
-                created: now,
-                updated: now,
-            };
-            let body = application_dto(catalog, &application);
-            let mut batch = Batch::default();
-            batch.add(application);
-            catalog.shelf.commit(batch).await.map_err(taken)?;
-            catalog.sync(&id)?;
-            created(&body)
-        }
+        (&Method::POST, []) => create(catalog, asked, visitor.name).await,
         (&Method::GET, [id]) => {
             let read = owned(catalog, &visitor, id)?;
             tagged(ok(&application_dto(catalog, &read.object)), read.version)
@@ -217,6 +196,30 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
         }
         _ => Err(Refusal::not_here()),
     }
+}
+
+/// Creates an application of this owner, without keys.
+async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
+    let (name, plan, description, attributes) = wish(catalog, asked)?;
+    let now = crate::now();
+    let id = secrets::uuid();
+    let application = Application {
+        id: id.clone(),
+        name,
+        owner,
+        plan,
+        description,
+        attributes,
+        keys: Vec::new(),
+        created: now,
+        updated: now,
+    };
+    let body = application_dto(catalog, &application);
+    let mut batch = Batch::default();
+    batch.add(application);
+    catalog.shelf.commit(batch).await.map_err(taken)?;
+    catalog.sync(&id)?;
+    created(&body)
 }
 
 /// Removes an application with its subscriptions; its tokens are refused from then on.

@@ -80,6 +80,7 @@ impl<'p> InService<'p> {
 
     /// True if the certificate that is shown at a place is valid now.
     pub(crate) fn is_valid_at(self, place: &str) -> bool {
+        // Harmless: without a plan in service nothing is shown yet.
         let shown = self.0.map(Plan::certificates).unwrap_or_default();
         let now = i64::try_from(kit::clock::wall().as_secs()).unwrap_or(i64::MAX);
         shown.iter().any(|shown| *shown.place == *place && shown.not_after >= now)

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::{Config, Decode as _, FilePath, Report, Secret, Spanned, WebUrl};
 use jose::{KeySet, Signer};
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Timeouts, UpstreamSettings};
-use plan::{Plan, RevokedTokens};
+use plan::{Fetch, Plan, RevokedTokens};
 use policies::jwt::backend::OwnKeys;
 use policies::jwt::{
     Introspection, Issuer, IssuerClient, Keys, KnownKeys, Location, PublishedKeys,
@@ -118,11 +119,7 @@ fn issuer(
         introspection.as_ref().map(|(_, settings)| settings),
     );
     let introspection = introspection.map(|(asked, settings)| {
-        let asked = &asked.value;
-        let secret = asked.client_secret.as_ref().map_or("", |secret| &secret.0);
-        let client = (!asked.client_id.is_empty()).then_some((asked.client_id.as_str(), secret));
-        let (path, outlet) = (asked.url.value.path.clone(), builder.own_outlet(settings));
-        Introspection::new(outlet, path, client, keys.timeout.0, asked.cache)
+        introspecting(&asked.value, builder.own_outlet(settings), keys.timeout.0)
     });
     Some(builder.kept_or(&key, || {
         Arc::new(Issuer {
@@ -147,6 +144,17 @@ fn issuer(
             tier_claim: keys.tier_claim.clone(),
         })
     }))
+}
+
+/// How opaque tokens are asked about.
+fn introspecting(
+    asked: &config::Introspection,
+    outlet: Arc<dyn Fetch>,
+    timeout: Duration,
+) -> Introspection {
+    let secret = asked.client_secret.as_ref().map_or("", |secret| &secret.0);
+    let client = (!asked.client_id.is_empty()).then_some((asked.client_id.as_str(), secret));
+    Introspection::new(outlet, asked.url.value.path.clone(), client, timeout, asked.cache)
 }
 
 /// The keys that are written; the outer nothing if they cannot be used.

@@ -51,7 +51,7 @@ use std::time::Duration;
 use config::{At, Config, LoadedConfig, LogFormat, LogTo, MemoryLimit, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
-use plan::{AccessLogSettings, FlowOutline, Plan};
+use plan::{AccessLogSettings, CatalogSettings, FlowOutline, Plan};
 
 use policy_builder::PolicyBuilder;
 
@@ -77,19 +77,16 @@ pub fn compile(
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
     let config = sets::expand(config, &mut report);
-    let config = catalog::with_issuers(config, &mut report);
-    let apis::ExpandedApis { config, open } = apis::expand(&config, &mut report);
+    let apis::ExpandedApis { config, open } =
+        apis::expand(&catalog::with_issuers(config, &mut report), &mut report);
     let config = &*config;
 
     let in_service = files::InService::of(previous);
     let listeners = listeners::compile(config, loaded.lacks("listen"), in_service, &mut report);
     let mut upstreams = upstreams::compile(config, in_service, &mut report);
     let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
-    builder.tokens = issuers::Tokens::new(previous);
     builder.store = store::StoreBuilder::new(loaded, config, previous, &mut report);
-    issuers::compile(config, &mut builder, telemetry, &mut report);
-    subscriptions::compile(config, &mut builder, &mut report);
-    let catalog = catalog::compile(config, previous, &mut builder, &mut report);
+    let catalog = clients(config, previous, &mut builder, telemetry, &mut report);
     let entrances = queues::entrances(config, &mut builder);
     let flows = flows::compile(config, &entrances, &mut builder, &mut report);
     let queues = queues::compile(config, &entrances, &flows, &mut builder, &mut report);
@@ -142,6 +139,20 @@ pub fn compile(
         alive: telemetry.reload().plan_alive(),
     };
     Ok(CompiledPlan { plan, warnings })
+}
+
+/// Compiles what says who clients are: issuers of tokens, applications with their subscriptions, and the catalog.
+fn clients(
+    config: &Config,
+    previous: Option<&Plan>,
+    builder: &mut PolicyBuilder<'_>,
+    telemetry: &Telemetry,
+    report: &mut Report,
+) -> Option<Arc<CatalogSettings>> {
+    builder.tokens = issuers::Tokens::new(previous);
+    issuers::compile(config, builder, telemetry, report);
+    subscriptions::compile(config, builder, report);
+    catalog::compile(config, previous, builder, report)
 }
 
 /// The flows by name, each with the labels of its steps.

@@ -33,7 +33,7 @@ pub(crate) fn compile(
         let Some(text) = text_of(&documents, &location, file, report) else { return None };
         let found = places(&text);
         for place in &found {
-            if let Found::Document(written, kind) = &place.found {
+            if let PlaceContent::Document(written, kind) = &place.found {
                 let meant = xsd::join(&location, written);
                 if documents.all.contains_key(&meant) {
                     order.add(&meant, *kind);
@@ -109,10 +109,10 @@ impl Order {
 /// A value in a document that depends on where the document is published.
 struct Place {
     range: Range<usize>,
-    found: Found,
+    found: PlaceContent,
 }
 
-enum Found {
+enum PlaceContent {
     Address,
     /// A location as it is written, and what is there.
     Document(String, Kind),
@@ -123,13 +123,15 @@ fn cut(location: &str, text: &str, places: &[Place], order: &Order) -> Published
     let mut from = 0;
     for place in places {
         let part = match &place.found {
-            Found::Address => Part::Address,
-            Found::Document(written, _) => match order.kinds.get(&xsd::join(location, written)) {
-                Some((Kind::Description, number)) => Part::Description(*number),
-                Some((Kind::Schema, number)) => Part::Schema(*number),
-                // It is at a URL, or nowhere.
-                None => continue,
-            },
+            PlaceContent::Address => Part::Address,
+            PlaceContent::Document(written, _) => {
+                match order.kinds.get(&xsd::join(location, written)) {
+                    Some((Kind::Description, number)) => Part::Description(*number),
+                    Some((Kind::Schema, number)) => Part::Schema(*number),
+                    // It is at a URL, or nowhere.
+                    None => continue,
+                }
+            }
         };
         let before = text.get(from..place.range.start).unwrap_or_default();
         document.push(Part::Text(before.into()));
@@ -155,7 +157,13 @@ struct Finder<'t> {
 }
 
 impl Finder<'_> {
-    fn add(&mut self, start: &Start<'_>, key: &str, at: usize, found: impl Fn(String) -> Found) {
+    fn add(
+        &mut self,
+        start: &Start<'_>,
+        key: &str,
+        at: usize,
+        found: impl Fn(String) -> PlaceContent,
+    ) {
         let Some(value) = start.attributes.get("", key) else { return };
         if let Some(range) = value_range(self.text, at, key) {
             let found = found(value.value.trim().to_owned());
@@ -174,19 +182,19 @@ impl Sink for Finder<'_> {
             (XSD, "import" | "include" | "redefine") => ("schemaLocation", Kind::Schema),
             (BINDING_11 | BINDING_12 | HTTP, "address") => {
                 if is_http(start, "location") {
-                    self.add(start, "location", at, |_| Found::Address);
+                    self.add(start, "location", at, |_| PlaceContent::Address);
                 }
                 return Ok(());
             }
             (WSDL20, "endpoint") => {
                 if is_http(start, "address") {
-                    self.add(start, "address", at, |_| Found::Address);
+                    self.add(start, "address", at, |_| PlaceContent::Address);
                 }
                 return Ok(());
             }
             _ => return Ok(()),
         };
-        self.add(start, kind.0, at, |written| Found::Document(written, kind.1));
+        self.add(start, kind.0, at, |written| PlaceContent::Document(written, kind.1));
         Ok(())
     }
 

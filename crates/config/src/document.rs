@@ -156,7 +156,12 @@ fn json_child(
     let is_object = match parent.kind {
         json::Kind::Object => true,
         json::Kind::Array => false,
-        _ => return None,
+        json::Kind::Null
+        | json::Kind::False
+        | json::Kind::True
+        | json::Kind::Number
+        | json::Kind::Plain
+        | json::Kind::Escaped => return None,
     };
     let mut at = value + 1;
     for index in 0..parent.count {

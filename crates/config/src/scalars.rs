@@ -144,7 +144,7 @@ mod tests {
         let told: Vec<_> = scalars(&text, 0)
             .unwrap()
             .into_iter()
-            .map(|one| (one.path.join("."), text[one.range].to_owned(), one.is_block))
+            .map(|one| (one.path.join("."), text.get(one.range).unwrap().to_owned(), one.is_block))
             .collect();
         let told: Vec<_> = told.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), *c)).collect();
         assert_eq!(

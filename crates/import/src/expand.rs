@@ -194,8 +194,7 @@ impl<'a> Expansion<'a> {
             }
             None => self.cut(&mut route),
         }
-        let name = format!("{} {} {}", self.options.name, operation.method, path.template);
-        let name = fitting(name);
+        let name = fitting(format!("{} {} {}", self.options.name, operation.method, path.template));
         let route = Json::Object(route);
         let made = GeneratedRoute {
             name,

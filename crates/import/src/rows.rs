@@ -46,12 +46,13 @@ struct JsonPlaces<'d> {
 impl JsonPlaces<'_> {
     fn of(&mut self, spot: &JsonLocation) -> ArtifactPosition {
         let path = path_of(spot.uri());
-        let read = || config::read_text(&path, files::FILE_BYTES_MAX).unwrap_or_default();
         // Harmless: the file was read before, and without it the place is its beginning.
+        let read = || config::read_text(&path, files::FILE_BYTES_MAX).unwrap_or_default();
         let text = self.texts.entry(spot.uri().to_owned()).or_insert_with(read);
         let (line, column) = config::place_of(text, spot.pointer());
         // Harmless: a path that cannot be made absolute is shown as it is.
         let is_document = std::path::absolute(self.document).is_ok_and(|own| normal(&own) == path);
+        // Harmless: without a current folder the path is shown as it is.
         let here = std::env::current_dir().unwrap_or_default();
         let shown = match is_document {
             true => self.document,
@@ -120,7 +121,7 @@ impl Sink for NamedPlaces {
             let at = here.position();
             let (line, column) = (at.line, at.column);
             let place = ArtifactPosition { file: self.file.clone(), line, column };
-            self.places.entry((kind, name.value.to_string())).or_insert(place);
+            self.places.entry((kind, name.value.to_owned())).or_insert(place);
         }
         Ok(())
     }

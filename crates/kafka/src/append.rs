@@ -171,10 +171,10 @@ impl Cluster {
         }
         // The next batch has to be written whether this one was or not.
         topic.appends.producer.set(None);
-        match error {
-            Error::Away(why) => Err(Error::Unknown(why)),
-            other => Err(other),
+        if let Error::Away(why) = error {
+            return Err(Error::Unknown(why));
         }
+        Err(error)
     }
 
     async fn try_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Failure> {

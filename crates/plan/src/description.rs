@@ -49,6 +49,7 @@ impl Answerer for PublishedDescription {
 
 impl PublishedDescription {
     fn reply(&self, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
+        // Harmless: without a query it is the description itself.
         let document = self.named(head.query().unwrap_or_default()).ok_or_else(|| {
             let detail = "The description has no such document.";
             Fault::with_detail(Kind::PathUnknown, "no such document of a description", detail)

@@ -33,6 +33,9 @@ pub(crate) struct RootedStep {
 
 /// The head of a message, whichever side it is of.
 pub(crate) trait Head {
+    /// The fault of a message that is too large.
+    const TOO_LARGE: Kind;
+
     fn headers(&mut self) -> &mut Headers;
     fn told(&self, name: &str) -> Option<&[u8]>;
 
@@ -53,10 +56,11 @@ pub(crate) trait Head {
     ) -> Result<(), Fault>;
 
     fn refused(&self, of: RootedStep, why: &str) -> Fault;
-    fn too_large(&self) -> Kind;
 }
 
 impl Head for RequestHead {
+    const TOO_LARGE: Kind = Kind::BodyTooLarge;
+
     fn headers(&mut self) -> &mut Headers {
         &mut self.headers
     }
@@ -81,13 +85,11 @@ impl Head for RequestHead {
     fn refused(&self, of: RootedStep, why: &str) -> Fault {
         xml_fault::refused_request(of.step, Rejection::client(why), of.verbose)
     }
-
-    fn too_large(&self) -> Kind {
-        Kind::BodyTooLarge
-    }
 }
 
 impl Head for ReplyHead {
+    const TOO_LARGE: Kind = Kind::ReplyTooLarge;
+
     fn headers(&mut self) -> &mut Headers {
         &mut self.headers
     }
@@ -118,10 +120,6 @@ impl Head for ReplyHead {
 
     fn refused(&self, of: RootedStep, why: &str) -> Fault {
         xml_fault::refused_reply(of.step, Rejection::server(why), of.verbose, self.status)
-    }
-
-    fn too_large(&self) -> Kind {
-        Kind::ReplyTooLarge
     }
 }
 
@@ -173,7 +171,7 @@ impl<H: Head> Rooted<H> {
                     }
                     Err(IncludeError::TooLarge) => {
                         let cause = format!("with its attachments it is over {bytes_max} bytes");
-                        return Err(Fault::new(head.too_large(), cause));
+                        return Err(Fault::new(H::TOO_LARGE, cause));
                     }
                 }
             }
@@ -198,6 +196,7 @@ impl<H: Head> Rooted<H> {
         around: Around,
         made: GatheredBody,
     ) -> Result<(), Fault> {
+        // Harmless: a message may have no type.
         let now = head.told("content-type").unwrap_or_default().to_vec();
         let headers = head.headers();
         headers.remove("content-type");

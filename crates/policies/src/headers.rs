@@ -79,7 +79,7 @@ impl Edits {
 
     fn values(&self) -> impl Iterator<Item = &Template> {
         let lists = [&self.replace, &self.set, &self.default, &self.add];
-        lists.into_iter().flatten().map(|(_, value)| value)
+        lists.into_iter().flat_map(|list| list.iter()).map(|(_, value)| value)
     }
 }
 

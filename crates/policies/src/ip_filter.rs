@@ -15,7 +15,7 @@ pub struct Networks {
     pub deny: Vec<IpNet>,
 }
 
-struct IpFilter {
+struct AddressCheck {
     networks: Networks,
     status: u16,
     message: Option<Box<str>>,
@@ -26,7 +26,7 @@ const CODE: u32 = 900_805;
 
 /// The policy for these networks, with the status and the text for those that are refused.
 pub fn policy(networks: Networks, status: u16, message: Option<&str>) -> Policy {
-    let filter = IpFilter { networks, status, message: message.map(Into::into) };
+    let filter = AddressCheck { networks, status, message: message.map(Into::into) };
     Policy { name: "ip_filter", request: Some(Step::Head(Box::new(filter))), response: None }
 }
 
@@ -37,7 +37,7 @@ impl Networks {
     }
 }
 
-impl OnHead<RequestHead> for IpFilter {
+impl OnHead<RequestHead> for AddressCheck {
     fn on_head(&self, ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
         // An IPv4 client of a socket for both is the same client.
         let client = ex.client.to_canonical();

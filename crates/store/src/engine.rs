@@ -355,12 +355,12 @@ impl Engine {
 
     /// The newest durable positions of logs that have got records since they were noted.
     fn newest_unnoted(&self) -> Vec<(Box<str>, u64)> {
-        let newest = |name: &Box<str>| {
+        let newest = |name: &str| {
             let written = self.logs.get(name)?;
-            Some((name.clone(), written.log.index().span().newest))
+            Some((name.into(), written.log.index().span().newest))
         };
         // Harmless: there is a log of each of these names.
-        self.unnoted.iter().filter_map(newest).collect()
+        self.unnoted.iter().filter_map(|name| newest(name)).collect()
     }
 
     /// Notes the newest positions before the store is closed. If that fails, fewer of them are known at the next start.

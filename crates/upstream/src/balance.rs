@@ -156,6 +156,7 @@ fn parameter(head: &RequestHead, name: &str) -> Option<Vec<u8>> {
     let pairs = head.query()?.split(|byte| *byte == b'&');
     pairs.map(|pair| pair.split(|byte| *byte == b'=')).find_map(|mut pair| {
         let is_it = *percent::decoded(pair.next()?, true) == *name.as_bytes();
+        // Harmless: a parameter without a value is empty.
         is_it.then(|| percent::decoded(pair.next().unwrap_or_default(), true).into_owned())
     })
 }

@@ -72,6 +72,7 @@ fn add<'d>(
 }
 
 fn document(target: &str, elements: &BTreeMap<String, Variants<'_>>) -> String {
+    // Harmless: these are lists of lists.
     let payloads = elements.values().flatten().flatten().map(|part| &part.payload);
     let mut prefixes: BTreeMap<&str, String> = BTreeMap::new();
     for payload in payloads {

@@ -31,7 +31,7 @@ pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
         true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => digits.to_owned(),
     };
-    if size > 1e9 || size < 1e-5 {
+    if !(1e-5..=1e9).contains(&size) {
         let written = format!("{value:.14e}");
         let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
         let (sign, exponent) = match exponent.strip_prefix('-') {

@@ -65,8 +65,11 @@ fn clash(one: &Json, other: &Json) -> bool {
     one == other || one.iter().any(|method| other.contains(method))
 }
 
+/// What a route asks of its clients: scopes, one of several credentials, perhaps none, and the tier.
+type Credentials<'m> = (&'m [String], bool, bool, &'m Option<NotedTier>);
+
 /// Everything of a route except its operations of the document.
-fn general(made: &GeneratedRoute) -> (Json, bool, (&[String], bool, bool, &Option<NotedTier>)) {
+fn general(made: &GeneratedRoute) -> (Json, bool, Credentials<'_>) {
     let mut route = made.route.clone();
     let shape = shape(&route);
     if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {

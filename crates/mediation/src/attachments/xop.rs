@@ -89,6 +89,7 @@ impl Finder<'_> {
                 (None, b'"' | b'\'') => quote = Some(*byte),
                 (None, b'>') => return index + 1,
                 (Some(open), byte) if open == *byte => quote = None,
+                // Harmless: any other byte is part of the tag.
                 _ => {}
             }
         }

@@ -26,8 +26,10 @@ pub(super) fn tell(headers: &mut Headers) {
 /// A target with those parameters of its query that have these names, in the order of their text.
 pub(super) fn target_with(target: &[u8], names: &[String]) -> Vec<u8> {
     let mut parts = target.splitn(2, |byte| *byte == b'?');
+    // Harmless: splitting gives a first part, and there may be no query.
     let (path, query) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let is_named = |pair: &&[u8]| {
+        // Harmless: splitting gives a first part.
         let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
         let name = percent::decoded(name, true);
         names.iter().any(|wanted| *name == *wanted.as_bytes())

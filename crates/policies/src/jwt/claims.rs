@@ -109,11 +109,7 @@ fn check_all(
         Keys::Own(_) => Permitted::of(claims)?,
         Keys::Nowhere | Keys::Fixed(_) | Keys::Published(_) => None,
     };
-    let subscribed = settings.subscription.as_ref().map(|api| tier(claims, api)).transpose()?;
-    let tier = subscribed.and_then(|tier| tier).or_else(|| {
-        let claim = issuer.tier_claim.as_deref()?;
-        value_at(claims, claim)?.as_str().map(Box::from)
-    });
+    let tier = tier_of(claims, issuer, settings)?;
     let (subject, groups, attributes) = match &issuer.client {
         Some(client) => {
             let attributes = client.attributes.iter();
@@ -138,6 +134,19 @@ fn check_all(
         lacks,
         permitted,
     })
+}
+
+/// The tier of the subscription, or else the one that a claim names.
+fn tier_of(
+    claims: &Members<'_>,
+    issuer: &Issuer,
+    settings: &JwtSettings,
+) -> Result<Option<Box<str>>, Refusal> {
+    let subscribed = settings.subscription.as_ref().map(|api| tier(claims, api)).transpose()?;
+    Ok(subscribed.and_then(|tier| tier).or_else(|| {
+        let claim = issuer.tier_claim.as_deref()?;
+        value_at(claims, claim)?.as_str().map(Box::from)
+    }))
 }
 
 /// A time as RFC 7519 writes it: seconds, which may have a fraction.

@@ -61,6 +61,7 @@ pub(crate) fn find<'h>(settings: &'h JwtSettings, head: &'h RequestHead) -> Toke
 /// The values of the cookies of a name.
 fn cookies<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u8]> {
     let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+    // Harmless: cookies of other names are left.
     pairs.filter_map(move |pair| {
         let value = pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
         // A value may stand in quotes (RFC 6265, 4.1.1).

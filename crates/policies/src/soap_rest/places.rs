@@ -63,6 +63,7 @@ impl OperationPath {
             }
             texts.push(decoded(value.get(1..).unwrap_or_default(), true, &name)?);
         }
+        // Harmless: there are texts for each parameter.
         let given = parameters.iter().zip(texts).filter(|(_, texts)| !texts.is_empty());
         Ok(Some(request_of(given.map(|(parameter, texts)| (&parameter.parameter, texts)))))
     }

@@ -57,6 +57,7 @@ impl Translate {
             return Ok(());
         }
         self.take_apart(head, body)?;
+        // Harmless: a reply may have no type.
         let content_type = head.headers.get("content-type");
         let (status, id) = (head.status, ex.id.as_str());
         let made =
@@ -77,6 +78,7 @@ impl Translate {
 
     /// Takes the root of a message with attachments, with those in the places where it includes them.
     fn take_apart(&self, head: &mut ReplyHead, body: &mut GatheredBody) -> Result<(), Fault> {
+        // Harmless: a reply may have no type.
         let content_type = head.headers.get("content-type").unwrap_or_default().to_vec();
         let wrong = |why: &str| Fault::new(Kind::ReplyInvalid, format!("the reply: {why}"));
         let Some(root) = Root::of(&content_type, &body.bytes).map_err(wrong)? else {

@@ -46,6 +46,7 @@ impl Translate {
             };
         }
         let place = self.place(path, head.method())?;
+        // Harmless: a request may have no query.
         match place.json(path, head.query().unwrap_or_default())? {
             Some(_) if !body.bytes.is_empty() => return Err(no_body()),
             Some(json) => *body = GatheredBody::new(json.into(), Trailers::new()),

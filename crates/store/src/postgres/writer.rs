@@ -253,6 +253,7 @@ impl Writer {
                 // Harmless: it is asked again until the deadline.
                 statements::is_committed(link, &node, self.batch).await.ok()
             };
+            // Harmless: it is asked again until the deadline.
             if let Ok(Some(committed)) = tokio::time::timeout(left(deadline), asked).await {
                 // News of it may have been for others only.
                 self.shared.watches.wake_all();

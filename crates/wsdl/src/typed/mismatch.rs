@@ -49,8 +49,8 @@ impl Mismatch {
 
     /// Adds what is wrong beside it. False once enough is told: then nothing else is looked at.
     #[cold]
-    fn add(&mut self, other: Box<Mismatch>) -> bool {
-        let Mismatch { path, what, too_large, more } = *other;
+    fn add(&mut self, other: Mismatch) -> bool {
+        let Mismatch { path, what, too_large, more } = other;
         self.too_large |= too_large;
         self.more.push(Mismatch { path, what, too_large, more: Vec::new() });
         self.more.extend(more);
@@ -88,7 +88,7 @@ impl Mistakes {
     pub(super) fn note(&mut self, done: Done) -> bool {
         let Err(wrong) = done else { return true };
         match &mut self.0 {
-            Some(known) => known.add(wrong),
+            Some(known) => known.add(*wrong),
             None => {
                 let goes_on = !wrong.too_large;
                 self.0 = Some(wrong);

@@ -180,8 +180,19 @@ impl<'m> Compiler<'m> {
             let called = match error.kind {
                 Kind::UnknownVariable(_) => CalledFunction::Missing(self.missing(wrong())),
                 Kind::UndeclaredPrefix(_) => return Err(wrong()),
-                _ if !e.forwards() => return Err(wrong()),
-                _ => CalledFunction::Broken,
+                Kind::Syntax(_)
+                | Kind::UnknownFunction(_)
+                | Kind::Arity { .. }
+                | Kind::Type(_)
+                | Kind::Regex(_)
+                | Kind::Limit { .. }
+                | Kind::Host(_)
+                | _ => {
+                    if !e.forwards() {
+                        return Err(wrong());
+                    }
+                    CalledFunction::Broken
+                }
             };
             let broken = FailedExpression { notes: &self.notes, module: e.module(), called };
             Expr::compile("broken()", &broken).map_err(|error| {

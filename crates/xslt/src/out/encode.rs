@@ -27,6 +27,7 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char>
             let mut encoder = known.new_encoder();
             // Harmless: a text this long is over every bound of results.
             let room = encoder.max_buffer_length_from_utf8_without_replacement(text.len());
+            // Harmless: it grows.
             let mut out = Vec::with_capacity(room.unwrap_or_default());
             let (result, _) =
                 encoder.encode_from_utf8_to_vec_without_replacement(&text, &mut out, true);
@@ -53,7 +54,8 @@ mod tests {
     #[test]
     fn encodings() {
         let cyrillic = Encoding::Other(encoding_rs::WINDOWS_1251);
-        let cases: [(Encoding, &str, Result<&[u8], char>); 8] = [
+        type Encoded<'e> = Result<&'e [u8], char>;
+        let cases: [(Encoding, &str, Encoded<'_>); 8] = [
             (cyrillic, "\u{434}a", Ok(b"\xe4a")),
             (cyrillic, "a\u{e9}", Err('\u{e9}')),
             (Encoding::Utf8, "aé", Ok(b"a\xc3\xa9")),

@@ -236,6 +236,7 @@ fn described(
     });
     let tried: Vec<SchemaResult> = tried.collect();
     let mut noted = Vec::new();
+    // Harmless: what failed is reported by itself.
     for text in tried.iter().flatten().flat_map(|schema| texts(schema.noted())) {
         if !noted.contains(&text) {
             noted.push(text);

@@ -65,6 +65,7 @@ pub(super) fn places(
     }
     // Those with more fixed segments are meant before others.
     let fixed = |place: &OperationPath| {
+        // Harmless: a place without a path has no segments.
         let segments = place.segments.as_deref().unwrap_or_default();
         segments.iter().filter(|one| matches!(one, PathSegment::Literal(_))).count()
     };
@@ -179,6 +180,7 @@ fn parameters(
             all.push(RequestParameter { name: name.into(), segment, parameter });
         }
     }
+    // Harmless: a literal segment has no name.
     for name in segments.iter().filter_map(|one| name_of(one)) {
         if !all.iter().any(|known| *known.name == *name) {
             let known: Vec<&str> = all.iter().map(|known| &*known.name).collect();

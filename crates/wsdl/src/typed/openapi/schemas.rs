@@ -410,6 +410,7 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     if let ScalarKind::Text = scalar.kind {
         let patterns: Option<Vec<String>> =
             facets.patterns.iter().map(|one| pattern(one)).collect();
+        // Harmless: a pattern that JSON Schema cannot say is left to the validation.
         match patterns.unwrap_or_default().as_slice() {
             [] => {}
             [one] => drop(keys.insert("pattern".to_owned(), one.as_str().into())),
