@@ -647,7 +647,7 @@ fn applications_of_the_configuration_get_tokens_and_the_interface_is_described()
         for (method, operation) in
             methods.as_object().unwrap().iter().filter(|(method, _)| *method == "get")
         {
-            let target = path.replace("{level}", "subscription").replace('{', "").replace('}', "");
+            let target = path.replace("{level}", "subscription").replace(['{', '}'], "");
             let reply = send(&gateway, &method.to_uppercase(), &target, "", "");
             let asks = operation.get("security").is_some();
             assert!(

@@ -58,7 +58,7 @@ fn a_prefix_is_a_text_and_the_longest_wins() {
 #[test]
 fn what_follows_a_prefix_is_sent_on() {
     let origin = Origin::echo();
-    let gateway = Gateway::start(&format!(
+    let gateway = Gateway::start(format!(
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}
 upstreams: {{ echo: {{ targets: ["{}"] }} }}

@@ -121,7 +121,7 @@ fn a_stylesheet_changes_the_root_alone() {
 
 #[test]
 fn a_root_chooses_the_upstream() {
-    let other = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother".to_owned());
+    let other = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother");
     let origin = echoing();
     let text = yaml(
         &origin,

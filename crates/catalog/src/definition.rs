@@ -23,7 +23,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OP
 /// Fills in what the reference fills in, and says everything that is wrong.
 pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> {
     let mut wrong = Vec::new();
-    let text = |key: &str| crate::objects::text(&dto, key).to_owned();
+    let text = |key: &str| crate::objects::text(dto, key).to_owned();
     let (name, version) = (text("name"), text("version"));
     if !is_name(&name) {
         wrong.push(format!(
@@ -42,7 +42,7 @@ pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> 
     let is_path = whole.split('/').skip(1).all(|part| {
         !part.is_empty()
             && part.chars().all(|c| is_plain(c) || c == '~')
-            && part.trim_matches('.') != ""
+            && !part.trim_matches('.').is_empty()
     });
     if text("context").is_empty() || !is_path || whole.len() > CONTEXT_CHARS_MAX {
         wrong.push("context is a path of letters, digits, dots, dashes and underscores".to_owned());

@@ -325,11 +325,9 @@ fn bundle_name(api: &Api) -> String {
 
 /// What a client is told of a configuration that is refused.
 fn refusal(failure: Failure) -> Refusal {
-    match failure {
-        Failure::Complaints(report) => {
-            let errors: Vec<String> = report.errors().map(|wrong| wrong.what.clone()).collect();
-            Refusal::bad(errors.join("; ")).with_errors(errors)
-        }
-        failure => Refusal::internal(&failure.to_string()),
-    }
+    let Failure::Complaints(report) = failure else {
+        return Refusal::internal(&failure.to_string());
+    };
+    let errors: Vec<String> = report.errors().map(|wrong| wrong.what.clone()).collect();
+    Refusal::bad(errors.join("; ")).with_errors(errors)
 }

@@ -54,12 +54,15 @@ pub(crate) enum WriteError {
     Away(String),
 }
 
+/// An object of any kind.
+type AnyObject = Arc<dyn Any + Send + Sync>;
+
 /// Changes that are made all or none.
 #[derive(Default)]
 pub(crate) struct Batch {
     changes: Vec<Change>,
     /// What is done to memory once they are durable; by the place of the change.
-    effects: Vec<(usize, &'static str, String, Option<Arc<dyn Any + Send + Sync>>)>,
+    effects: Vec<(usize, &'static str, String, Option<AnyObject>)>,
 }
 
 impl Batch {
@@ -216,8 +219,8 @@ fn typed<T: Object>(known: &Known) -> Option<Read<T>> {
 }
 
 fn away(error: Error) -> WriteError {
-    match error {
-        Error::Conflict { .. } => WriteError::Conflict,
-        error => WriteError::Away(error.to_string()),
+    if matches!(error, Error::Conflict { .. }) {
+        return WriteError::Conflict;
     }
+    WriteError::Away(error.to_string())
 }

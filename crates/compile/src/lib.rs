@@ -76,9 +76,8 @@ pub fn compile(
 ) -> Result<CompiledPlan, Report> {
     let mut report = loaded.report.clone();
     let Some(config) = &loaded.config else { return Err(report) };
-    let config = sets::expand(config, &mut report);
-    let apis::ExpandedApis { config, open } =
-        apis::expand(&catalog::with_issuers(config, &mut report), &mut report);
+    let config = catalog::with_issuers(sets::expand(config, &mut report), &mut report);
+    let apis::ExpandedApis { config, open } = apis::expand(&config, &mut report);
     let config = &*config;
 
     let in_service = files::InService::of(previous);

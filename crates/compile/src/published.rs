@@ -30,7 +30,7 @@ pub(crate) fn compile(
     order.add(&documents.location, Kind::Description);
     while let Some((location, _)) = order.all.get(next).cloned() {
         next += 1;
-        let Some(text) = text_of(&documents, &location, file, report) else { return None };
+        let text = text_of(&documents, &location, file, report)?;
         let found = places(&text);
         for place in &found {
             if let PlaceContent::Document(written, kind) = &place.found {

@@ -116,13 +116,10 @@ fn offers(config: &Config) -> HashMap<&str, &SubscriptionCheck> {
     let routes = config.routes.iter();
     let checks = routes.flat_map(|(name, route)| {
         // Harmless: no other policy offers anything.
-        route.value.policies.iter().filter_map(|policy| match &policy.value {
-            Policy::SubscriptionCheck(keys) => {
-                let api = keys.api.as_ref().map_or(&name.value, |api| &api.value);
-                Some((api.as_str(), keys))
-            }
-            #[allow(clippy::wildcard_enum_match_arm, reason = "no other policy offers anything")]
-            _ => None,
+        route.value.policies.iter().filter_map(|policy| {
+            let Policy::SubscriptionCheck(keys) = &policy.value else { return None };
+            let api = keys.api.as_ref().map_or(&name.value, |api| &api.value);
+            Some((api.as_str(), keys))
         })
     });
     checks.collect()
