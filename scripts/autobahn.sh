@@ -95,7 +95,7 @@ port() {
   cat "$folder/log" >&2 && fail "the gateway did not start"
 }
 
-# Reads a report: how many cases there are, and those that are not as they should be. With a schema a message that is no JSON is closed
+# Reads a report: how many cases there are, and those that are not as they should be. With a schema a message that is not JSON is closed
 # with 1007, and a binary one with 1003, which the suite does not know of.
 judge() {
   python3 - "$1" "$2" <<'PY'

@@ -36,7 +36,7 @@ for file in usr/bin/tidegate usr/lib/systemd/system/tidegate.service etc/tidegat
   usr/share/fish/vendor_completions.d/tidegate.fish; do
   there "$file"
 done
-grep -qx /etc/tidegate/tidegate.yaml "$root/var/lib/dpkg/info/tidegate.conffiles" || fail "the configuration is no conffile"
+grep -qx /etc/tidegate/tidegate.yaml "$root/var/lib/dpkg/info/tidegate.conffiles" || fail "the configuration is not a conffile"
 
 # An operator's change: free ports, and an answer of its own.
 configuration=$root/etc/tidegate/tidegate.yaml

@@ -179,9 +179,10 @@ fn dynamic_endpoints_are_those_of_the_document() {
     for list in [true, false] {
         let (origin, other) = (Origin::saying("origin"), Origin::saying("other"));
         let interceptor = service(&json!({ "dynamicEndpoint": { "endpointName": "second" } }));
-        let endpoints = match list {
-            true => "[{ first: { urls: [\"ORIGIN\"] } }, { second: { urls: [\"OTHER/below\"] } }]",
-            false => "{ first: { urls: [\"ORIGIN\"] }, second: { urls: [\"OTHER/below\"] } }",
+        let endpoints = if list {
+            "[{ first: { urls: [\"ORIGIN\"] } }, { second: { urls: [\"OTHER/below\"] } }]"
+        } else {
+            "{ first: { urls: [\"ORIGIN\"] }, second: { urls: [\"OTHER/below\"] } }"
         };
         let document = format!(
             "openapi: 3.0.1\ninfo: {{ title: t, version: v }}\nx-wso2-basePath: /v1\nx-wso2-production-endpoints: \"#/x-wso2-endpoints/first\"\nx-wso2-endpoints: {endpoints}\npaths:\n  /a:\n    get: {{ responses: {{}} }}\n    post: {{ x-wso2-request-interceptor: {{ serviceURL: \"{}\" }}, responses: {{}} }}\n",

@@ -472,9 +472,10 @@ fn replies_of_one_place_are_not_given_for_another() {
     // It sends those with this line elsewhere.
     let service = Origin::start(|peer| {
         while let Some(request) = peer.request() {
-            let answer = match request.text().contains("\"x-go\"") {
-                true => "{\"dynamicEndpoint\":{\"endpointName\":\"other\"}}",
-                false => "{\"pathToRewrite\":\"/r\"}",
+            let answer = if request.text().contains("\"x-go\"") {
+                "{\"dynamicEndpoint\":{\"endpointName\":\"other\"}}"
+            } else {
+                "{\"pathToRewrite\":\"/r\"}"
             };
             let length = answer.len();
             peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}"));
@@ -576,11 +577,12 @@ fn a_request_that_goes_elsewhere_asks_what_its_client_asked() {
         Origin::start(move |peer| {
             while let Some(request) = peer.request() {
                 let is_known = request.get("if-none-match") == Some("\"v1\"");
-                match is_known {
-                    true => peer.try_send(format!("HTTP/1.1 304 Not Modified\r\n{KEPT}\r\n")),
-                    false => peer.try_send(format!(
+                if is_known {
+                    peer.try_send(format!("HTTP/1.1 304 Not Modified\r\n{KEPT}\r\n"))
+                } else {
+                    peer.try_send(format!(
                         "HTTP/1.1 200 OK\r\n{KEPT}Content-Length: 5\r\n\r\n{body}"
-                    )),
+                    ))
                 };
             }
         })

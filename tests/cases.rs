@@ -282,8 +282,8 @@ fn what_cannot_be_run_is_exit_code_2() {
             "there is no upstream `stok`; did you mean `stock`?",
         ),
         ("  a: { request: { path: a }, reply: {} }", &[], "`a` is not a path to request"),
-        ("  a: { request: { path: /a }, reply: { xml: <a> } }", &[], "this is no XML"),
-        ("  a: { request: { path: /a }, reply: { json: '{' } }", &[], "this is no JSON"),
+        ("  a: { request: { path: /a }, reply: { xml: <a> } }", &[], "this is not XML"),
+        ("  a: { request: { path: /a }, reply: { json: '{' } }", &[], "this is not JSON"),
         (
             "  a: { request: { path: /a }, reply: { xml: <a/>, json: 1 } }",
             &[],

@@ -143,13 +143,14 @@ fn imported(expression: &str, is_condition: bool) -> (String, Gateway) {
     let escaped = expression.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     let branch =
         |word: &str| format!("<header name=\"X-R\" scope=\"transport\" value=\"{word}\"/>");
-    let step = match is_condition {
-        true => format!(
+    let step = if is_condition {
+        format!(
             "<filter xpath=\"{escaped}\"><then>{}</then><else>{}</else></filter>",
             branch("then"),
             branch("else")
-        ),
-        false => format!("<header name=\"X-R\" scope=\"transport\" expression=\"{escaped}\"/>"),
+        )
+    } else {
+        format!("<header name=\"X-R\" scope=\"transport\" expression=\"{escaped}\"/>")
     };
     let api = format!(
         "<api xmlns=\"http://ws.apache.org/ns/synapse\" name=\"A\" context=\"/a\"><resource methods=\"POST\" uri-template=\"/b\"><inSequence><variable name=\"x\" type=\"STRING\" value=\"5\"/>{step}<respond/></inSequence></resource></api>"

@@ -257,7 +257,7 @@ fn a_folder_goes_as_an_archive() {
     let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a.yaml", "b.yaml", "x/a.xsl"]);
     assert!(!files[0].1.contains("-secret"));
-    // The same again is no change.
+    // The same again is not a change.
     assert_eq!(
         json(&ask(&gateway, "PUT /config", &format!("{ANN}{AS_ZIP}"), &got.body))["changed"],
         true

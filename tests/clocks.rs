@@ -299,12 +299,11 @@ fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
         crate::harness::Wire::connect(admin).ask(request).status() == 202
     };
     // It is asked for a run that no time is about.
-    let (mine, left) = match owner(&third) {
-        true => (third, other),
-        false => {
-            assert!(owner(&other));
-            (other, third)
-        }
+    let (mine, left) = if owner(&third) {
+        (third, other)
+    } else {
+        assert!(owner(&other));
+        (other, third)
     };
     origin.wait_for_requests(2);
     mine.signal(rustix::process::Signal::KILL);

@@ -61,10 +61,7 @@ fn a_client_that_goes_gives_its_place_back() {
         });
         wire.read_exact(5);
         assert_eq!(gateway.wire().ask(REQUEST).status(), 503);
-        match reset {
-            true => wire.reset(),
-            false => drop(wire),
-        }
+        if reset { wire.reset() } else { drop(wire) }
     }
     gate.open();
     until("a place is free", || gateway.wire().ask(REQUEST).status() == 200);

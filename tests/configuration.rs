@@ -651,7 +651,7 @@ fn issue_19_the_key_on_may_have_been_taken_for_a_truth() {
             assert!(told.contains(line), "{line:?} should be in {told}");
         }
     }
-    // If `on` is no key, `true` is none either; and one key is written once.
+    // If `on` is not a key, `true` is none either; and one key is written once.
     complains(
         "listen: { public: { address: \"127.0.0.1:0\", true: 1 } }\nupstreams:\n  \
          a: { targets: [\"http://127.0.0.1:1\"], retry: { on: [reset], when: [reset], true: [reset] } }\n",

@@ -25,9 +25,10 @@ fn origin(name: &'static str) -> (Origin, u16) {
 /// 500 to a health check of a name that begins with `sick`.
 fn answer(peer: &mut Peer, name: &str) {
     while let Some(request) = peer.request() {
-        let status = match request.target() == "/health" && name.starts_with("sick") {
-            true => "500 Oops",
-            false => "200 OK",
+        let status = if request.target() == "/health" && name.starts_with("sick") {
+            "500 Oops"
+        } else {
+            "200 OK"
         };
         let host = request.get("host").unwrap_or_default();
         let body = format!("{name} {host}");
@@ -244,7 +245,7 @@ fn an_outage_of_dns_changes_nothing() {
     for why in ["does not answer", "SERVFAIL", "cannot be read", "NXDOMAIN", "no such records"] {
         assert!(log.contains(why), "{why}: {log}");
     }
-    // RFC 2782: a host of `.` is no host.
+    // RFC 2782: a host of `.` is not a host.
     server.srv(SERVICE, 1, &[(0, 0, 0, ".")]);
     until("the service is not available", || shares(&gateway, 1) == of([("503", 1)]));
     let reply = gateway.wire().get("/");

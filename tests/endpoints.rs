@@ -211,12 +211,12 @@ fn a_pinned_target_that_is_not_ready_is_replaced() {
 #[test]
 fn mistakes_are_complained_about() {
     for (upstream, complaint) in [
-        ("sticky: { cookie: \"\" }", "is no name of a cookie"),
+        ("sticky: { cookie: \"\" }", "is not a cookie name"),
         ("sticky: { cookie: srv, secret: \"\" }", "an empty secret"),
         ("sticky: {}", "the key `cookie` is missing"),
         ("suspend: { on: [] }", "nothing suspends a target"),
         ("suspend: { on: [timeouts] }", "did you mean `timeout`?"),
-        ("suspend: { on: [404] }", "the status `404` is no failure of the service"),
+        ("suspend: { on: [404] }", "the status `404` is not a failure of the service"),
         ("suspend: { factor: 0.9 }", "expected a number from 1 to 100"),
         ("suspend: { after: 0 }", "expected a whole number from 1 to 1000"),
         ("suspend: { initial: 2m }", "the first suspension is longer than the longest"),

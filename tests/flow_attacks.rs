@@ -275,7 +275,7 @@ fn parts_are_bounded() {
     }
 }
 
-/// Null, nothing and an empty text have no parts; another text is no list of them.
+/// Null, nothing and an empty text have no parts; another text is not a list of them.
 #[test]
 fn what_is_no_list_has_no_parts() {
     let origin = Origin::echo();

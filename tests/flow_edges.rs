@@ -1,4 +1,4 @@
-//! What flows do where their rules end: names that two flows share, places that are no part of a message, lines in the log.
+//! What flows do where their rules end: names that two flows share, places that are not part of a message, lines in the log.
 
 use crate::harness::{Gateway, Message, Origin, tidegate, until};
 
@@ -137,9 +137,9 @@ fn a_variable_that_was_enriched_keeps_its_kind() {
 #[test]
 fn a_target_outside_the_body_is_a_complaint() {
     for (keys, said) in [
-        ("{ source: a, target: $headers.x-a }", "`$headers` is no part of the body"),
-        ("{ source: a, target: $query.q }", "`$query` is no part of the body"),
-        ("{ source: a, target: $request.body }", "`$request` is no part of the body"),
+        ("{ source: a, target: $headers.x-a }", "`$headers` is not part of the body"),
+        ("{ source: a, target: $query.q }", "`$query` is not part of the body"),
+        ("{ source: a, target: $request.body }", "`$request` is not part of the body"),
         ("{ source: a, target: $r.body }", "`$r` holds a reply, which stays as it is"),
         ("{ source: a, target: $none/b }", "there is no `$none"),
     ] {
@@ -149,7 +149,7 @@ fn a_target_outside_the_body_is_a_complaint() {
         let (refused, told) = check(&flows);
         assert!(refused && told.contains(said), "{keys}: {told}");
     }
-    // A computed text is no place either.
+    // A computed text is not a place either.
     let flows = format!(
         "main: [{{ enrich: {{ source: x, target: {{ xpath: 'string(//b)' }} }} }}]\n{OTHER}"
     );
@@ -241,7 +241,7 @@ fn a_payload_of_a_file_has_the_type_of_the_file() {
     assert!(said.contains("write `postgres://HOST:PORT/DATABASE`, with "), "{said}");
     let step = "{ payload: { text: a, content_type: no type } }";
     let (refused, said) = check(&format!("main: [{step}]\n{OTHER}"));
-    assert!(refused && said.contains("`no type` is no content type"), "{said}");
+    assert!(refused && said.contains("`no type` is not a content type"), "{said}");
 }
 
 /// Where there is nothing to split, a SOAP message stays one.

@@ -70,9 +70,10 @@ fn say(cases: &[(&str, &str, &str, &str)]) {
 
 /// One template after a `set`, for the reader's sake.
 fn text_of(expression: &str) -> String {
-    let quoted = match expression.starts_with('{') {
-        true => expression.to_owned(),
-        false => format!("\"{expression}\""),
+    let quoted = if expression.starts_with('{') {
+        expression.to_owned()
+    } else {
+        format!("\"{expression}\"")
     };
     format!("[{{ set: {{ v: {quoted} }} }}, {{ respond: {{ text: '{{{{ $v }}}}' }} }}]")
 }

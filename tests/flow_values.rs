@@ -184,7 +184,7 @@ fn all_lines_of_a_header_and_all_parameters_of_a_name_count() {
     };
     let told = ask("q=x&p=1&q=%C3%A9");
     assert_eq!(told.text(), "[1, 2, 3][a=1; b=2][a, b\nc][1, 2, 3][x, é][é][]1, 2, 3x, é1, 2, 3");
-    assert_eq!(ask("q=%FF").status(), 400, "it is no text");
+    assert_eq!(ask("q=%FF").status(), 400, "it is not text");
     let gateway = Gateway::start(yaml(
         &origin,
         "[{ respond: { headers: { x-b: '{{ $headers.set-cookie }}' } } }]",
@@ -227,7 +227,7 @@ fn texts_of_encodings_that_are_not_known_are_refused() {
     }
 }
 
-/// What no step looks into passes as it is, whatever its charset; and so does what is no text at all.
+/// What no step looks into passes as it is, whatever its charset; and so does what is not text at all.
 #[test]
 fn bytes_that_nobody_reads_pass() {
     let origin = Origin::echo();

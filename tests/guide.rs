@@ -111,7 +111,7 @@ fn configuration(block: &Block, schema: &Value) -> (String, bool) {
             if lacks("targets") { "    targets: [\"https://guide.example\"]\n" } else { "" };
         return (format!("upstreams:\n  guide:\n{targets}{}", indented(text, 4)), false);
     }
-    panic!("{}: {keys:?} are no keys of one section", block.place);
+    panic!("{}: {keys:?} are not keys of one section", block.place);
 }
 
 /// The program's complaints, without warnings.

@@ -284,10 +284,10 @@ fn a_store_of_limits_that_was_wrong_once_locks_nobody_out() {
     for wrong in ["18446744073709551615", "3600000000"] {
         let is_wrong = Arc::new(AtomicBool::new(true));
         let lies = is_wrong.clone();
-        let server = counting(move || match lies.load(Ordering::SeqCst) {
-            true => wrong.to_owned(),
-            false => "0".to_owned(),
-        });
+        let server =
+            counting(
+                move || if lies.load(Ordering::SeqCst) { wrong.to_owned() } else { "0".to_owned() },
+            );
         let route = "policies: [{ rate_limit: { requests: 1000, per: 1s, burst: 5, by: route, shared: ours } }]";
         let more = format!("stores: {{ ours: {{ redis: \"redis://{}\" }} }}", server.address());
         let gateway = Plain { route, more: &more, ..Plain::default() }.start(&origin);

@@ -205,15 +205,16 @@ impl Choosy {
                 peer.greet(&[]);
             }
             loop {
-                let target = match is_http2 {
-                    true => peer.whole_stream().map(|(stream, request)| {
+                let target = if is_http2 {
+                    peer.whole_stream().map(|(stream, request)| {
                         peer.try_send(reply(stream, "HTTP/2"));
                         request.target().to_owned()
-                    }),
-                    false => peer.request().map(|request| {
+                    })
+                } else {
+                    peer.request().map(|request| {
                         peer.try_send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nHTTP/1");
                         request.target().to_owned()
-                    }),
+                    })
                 };
                 if target.is_none_or(|target| target == "/last") {
                     return;

@@ -126,9 +126,10 @@ fn echo(peer: &mut Peer) {
 /// A text as a client sends it, with the mask 0, and as a server does.
 fn text(of_client: bool, text: &str) -> Vec<u8> {
     let len = u8::try_from(text.len()).unwrap();
-    match of_client {
-        true => [&[0x81, 0x80 | len, 0, 0, 0, 0][..], text.as_bytes()].concat(),
-        false => [&[0x81, len][..], text.as_bytes()].concat(),
+    if of_client {
+        [&[0x81, 0x80 | len, 0, 0, 0, 0][..], text.as_bytes()].concat()
+    } else {
+        [&[0x81, len][..], text.as_bytes()].concat()
     }
 }
 

@@ -417,7 +417,7 @@ fn a_web_socket_gives_each_event_as_a_message() {
         let message: Value = serde_json::from_slice(&frame(&mut json).1).unwrap();
         assert_eq!(message[key], json!(value));
     }
-    // A goodbye is answered, and bytes that are no frame end it.
+    // A goodbye is answered, and bytes that are not a frame end it.
     json.send(b"\x88\x82\0\0\0\0\x03\xe8");
     assert_eq!(frame(&mut json), (0x88, b"\x03\xe8".to_vec()));
     assert!(json.is_closed());

@@ -159,16 +159,15 @@ fn messages_are_routed_by_what_they_say() {
     ] {
         let path = format!("/services/ContentBasedRouting{path}Proxy");
         let reply = post(&gateway, &path, lines, &body);
-        match passes {
-            true => assert_eq!((reply.status(), reply.text()), (200, body), "{path}"),
-            false => {
-                assert_eq!(reply.status(), 500, "{path}");
-                assert!(
-                    reply.text().contains("<faultcode>soap:Client</faultcode>"),
-                    "{}",
-                    reply.text()
-                );
-            }
+        if passes {
+            assert_eq!((reply.status(), reply.text()), (200, body), "{path}")
+        } else {
+            assert_eq!(reply.status(), 500, "{path}");
+            assert!(
+                reply.text().contains("<faultcode>soap:Client</faultcode>"),
+                "{}",
+                reply.text()
+            );
         }
     }
     assert_eq!(origin.requests().len(), 3);

@@ -160,9 +160,10 @@ fn what_was_said_of_a_replaced_body_is_dropped() {
         let origin = Origin::answering(format!(
             "HTTP/1.1 200 OK\r\n{LINES}ETag: \"a\"\r\nAccept-Ranges: bytes\r\nContent-Length: 2\r\n\r\nok"
         ));
-        let answer = match body {
-            true => json!({ "body": encoded("new"), "headersToAdd": { "X-B": "2" } }),
-            false => json!({ "headersToAdd": { "X-B": "2" } }),
+        let answer = if body {
+            json!({ "body": encoded("new"), "headersToAdd": { "X-B": "2" } })
+        } else {
+            json!({ "headersToAdd": { "X-B": "2" } })
         };
         let service = saying(&answer);
         assert_eq!(
@@ -505,9 +506,10 @@ fn tls_of_the_service_is_checked_and_shown_who_we_are() {
         );
         let yaml = Plain { route: &route, ..Plain::default() }.yaml(&origin);
         let reply = post(&Gateway::start_beside(yaml, &files), "", "hello");
-        match works {
-            true => assert_eq!(reply.text(), "ok", "{tls}"),
-            false => assert_failed(&reply, "103500"),
+        if works {
+            assert_eq!(reply.text(), "ok", "{tls}")
+        } else {
+            assert_failed(&reply, "103500")
         }
     }
 }

@@ -219,10 +219,7 @@ fn tokens_of_another_kind_are_refused() {
         let token = token(typ, claims);
         for (gateway, passes) in [(&plain, passes), (&wide, passes_wide)] {
             let reply = ask(gateway, &token);
-            match passes {
-                true => assert_eq!(reply.status(), 200, "{what}"),
-                false => refused(&reply, &what),
-            }
+            if passes { assert_eq!(reply.status(), 200, "{what}") } else { refused(&reply, &what) }
         }
     }
     plain.wait_for_output("has a type (`typ`)");

@@ -109,7 +109,7 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     assert!(idp.requests().len() < 10, "{} readings", idp.requests().len());
     gateway.wait_for_log("the issuer's keys cannot be read");
-    // Others are served meanwhile, and a text that is no token is refused at once.
+    // Others are served meanwhile, and a text that is not a token is refused at once.
     let began = Instant::now();
     assert_eq!(ask(&gateway, "garbage").status(), 401);
     assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
@@ -148,10 +148,11 @@ fn an_issuer_that_cannot_be_asked_is_told_apart_and_asked_again() {
     let is_up = up.clone();
     let idp = Origin::start(move |peer| {
         while peer.request().is_some() {
-            let body = match is_up.load(Ordering::SeqCst) {
-                true => json!({ "active": true, "sub": "ann" }).to_string(),
+            let body = if is_up.load(Ordering::SeqCst) {
+                json!({ "active": true, "sub": "ann" }).to_string()
+            } else {
                 // It hangs up without a word.
-                false => return,
+                return;
             };
             peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
         }

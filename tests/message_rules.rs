@@ -350,7 +350,7 @@ fn a_head_in_single_bytes_is_a_head() {
     assert_eq!(wire.read_reply().status(), 400);
 }
 
-/// Issue 18.18: a text that is no version is a bad request, with an answer; one that may be a version some day is not supported.
+/// Issue 18.18: a text that is not a version is a bad request, with an answer; one that may be a version some day is not supported.
 #[test]
 fn what_is_no_version_is_a_bad_request() {
     let origin = Origin::saying("ok");

@@ -128,7 +128,7 @@ fn requests_that_do_not_are_refused_with_the_pointer() {
         ("POST /add/int", JSON, r#"{"intA":1,"intB":0}"#, "/intB: "),
         ("POST /add/int", JSON, r#"{"intA":1,"intB":2,"id":1}"#, "/id: "),
         ("POST /add/int", JSON, "[]", "/: "),
-        ("POST /add/int", JSON, "{", "/: the body is no JSON"),
+        ("POST /add/int", JSON, "{", "/: the body is not JSON"),
         ("POST /add/int", JSON, "", "/: a body is required"),
         ("POST /add/other", JSON, good, "path parameter `kind`: "),
         ("POST /add/int?limit=0", JSON, good, "query parameter `limit`: "),
@@ -560,7 +560,7 @@ fn bodies_of_replies_are_read_and_their_values_never_told() {
         (r#"{"sum": "s3cret"}"#, "/sum: "),
         (r#"{}"#, "/: "),
         (r#"{"sum": 1, "secret": "s3cret"}"#, "/secret: "),
-        ("s3cret", "/: the body is no JSON"),
+        ("s3cret", "/: the body is not JSON"),
     ] {
         let origin = Origin::answering(format!(
             "HTTP/1.1 200 OK\r\nX-Count: 1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -657,7 +657,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
 fn mistakes_in_documents_are_said() {
     let origin = Origin::saying("");
     for (document, what) in [
-        ("openapi: 3.0.3\npaths: { /a: { get: { responses: { x: {} } } } }", "`x` is no status"),
+        ("openapi: 3.0.3\npaths: { /a: { get: { responses: { x: {} } } } }", "`x` is not a status"),
         ("openapi: 4.0.0", "no version of OpenAPI that can be read"),
         ("a: [", "cannot read"),
         (

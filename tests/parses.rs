@@ -110,7 +110,7 @@ fn policies_that_read_the_same_bytes_share_what_was_read() {
         (&[READS, TRANSLATES], json, (1.0, 0.0)),
         (&[EDITS_NOTHING, READS, TRANSLATES], json, (1.0, 0.0)),
         (&[READS_REPLIES, EDITS_NO_REPLY], json, (1.0, 0.0)),
-        // A body that is no JSON for one policy is none for the other.
+        // A body that is not JSON for one policy is none for the other.
         (&[READS, EDITS], xml, (0.0, 0.0)),
         (&[FINDS], xml, (0.0, 1.0)),
         (&[FINDS, FINDS], xml, (0.0, 1.0)),

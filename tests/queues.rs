@@ -378,7 +378,7 @@ fn a_dead_message_is_shown_with_its_failures_and_without_its_secrets() {
     assert!(!shown.to_string().contains("geheim"), "{shown}");
     assert_eq!(gateway.admin_get("/queues/work/dead/999").status(), 404);
 
-    // What is no text is Base64, and no more than 64 KiB of it.
+    // What is not text is Base64, and no more than 64 KiB of it.
     let large = "\u{fffd}".repeat(30_000).replace('\u{fffd}', "x\0");
     put(&gateway, "/c", &large);
     until("it is dead", || dead(&gateway).len() == 3);

@@ -71,7 +71,7 @@ fn mistakes_are_complaints() {
         tidegate(&["check", file.to_str().unwrap()])
     };
     for (keys, part) in [
-        ("status: 304, to: /", "304 is no status of a redirect"),
+        ("status: 304, to: /", "304 is not a redirect status"),
         ("to: here", "`here` is neither a URL nor a path"),
         ("to: //other.test", "is neither a URL nor a path"),
         ("to: \"{path}\"", "is neither a URL nor a path"),

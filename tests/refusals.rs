@@ -1,4 +1,4 @@
-//! The gateway's own refusals: bytes that are no request, too much, too slow.
+//! The gateway's own refusals: bytes that are not a request, too much, too slow.
 
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
@@ -303,9 +303,10 @@ fn a_client_that_reads_slowly_is_not_left() {
         let files = [("a.pem", own.certificate.as_str()), ("a.key", &own.key)];
         let gateway = Gateway::start_beside(yaml, &files);
         let socket = narrow(gateway.address("public"));
-        let mut wire = match listener == timeout {
-            true => Wire::from(socket),
-            false => Wire::wrap_client(socket, "a.test", &authority.trust()).unwrap(),
+        let mut wire = if listener == timeout {
+            Wire::from(socket)
+        } else {
+            Wire::wrap_client(socket, "a.test", &authority.trust()).unwrap()
         };
         wire.send(asked);
         let begun = Instant::now();

@@ -122,7 +122,7 @@ fn whatever_a_configuration_is_made_of_is_watched() {
     until("the new file serves", || gateway.wire().get("/more").text() == "three");
     fs::remove_file(gateway.path("c.yaml")).unwrap();
     until("the removed one does not", || gateway.wire().get("/more").status() == 404);
-    // A file that is no configuration, such as a log, is no change of it.
+    // A file that is not a configuration, such as a log, is not a change of it.
     gateway.put("access.log", "a line\n");
     gateway.signal(Signal::HUP);
     gateway.wait_for_log("the configuration is unchanged");
@@ -524,7 +524,7 @@ fn a_certificate_is_swapped_without_a_restart() {
     assert_eq!(open.get("/version").status(), 200);
 }
 
-/// A certificate and its key copied one after the other are no error, if the second comes soon; two that never fit are.
+/// A certificate and its key copied one after the other are not an error, if the second comes soon; two that never fit are.
 #[test]
 fn a_renewed_certificate_waits_for_its_key() {
     let (old, new) = (Authority::new(), Authority::new());

@@ -126,8 +126,8 @@ fn keys_that_cannot_be_read_leave_the_last_good_ones() {
     let good = answer("200 OK", &jwks(&[&key]));
     let large = format!("{{\"keys\":[],\"a\":\"{}\"}}", "a".repeat(1 << 20));
     for (bad, said) in [
-        (answer("200 OK", "<html>"), "it is no key set"),
-        (answer("200 OK", ""), "it is no key set"),
+        (answer("200 OK", "<html>"), "it is not a key set"),
+        (answer("200 OK", ""), "it is not a key set"),
         (answer("200 OK", "{\"keys\":[]}"), "it has no key that verifies tokens"),
         (answer("200 OK", "{\"keys\":[{\"kty\":\"EC\"}]}"), "it has no key that verifies tokens"),
         (with("use", "enc"), "it has no key that verifies tokens"),

@@ -183,7 +183,7 @@ fn what_is_wrong_is_said_with_its_place() {
             "a: { every: 1s, flow: tick, message: { xml: \"<a/>\", text: b } }",
             "a message of two kinds",
         ),
-        ("a: { every: 1s, flow: tick, message: { xml: \"<a>\" } }", "this is no XML: 1:4"),
+        ("a: { every: 1s, flow: tick, message: { xml: \"<a>\" } }", "this is not XML: 1:4"),
         ("a: { every: 1s, flow: tick, often: true }", "unknown key `often`"),
     ] {
         let path = folder.path().join("a.yaml");

@@ -45,10 +45,7 @@ fn printed(command: [&str; 2], arguments: &dyn Fn(&str, &str) -> Vec<String>) ->
     [("1", command[0]), ("2", command[1])].map(|(version, command)| {
         let endpoint = format!("http://{}/soap{version}", gateway.address("public"));
         let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
-        let program = match command.contains('/') {
-            true => clients.join(command),
-            false => command.into(),
-        };
+        let program = if command.contains('/') { clients.join(command) } else { command.into() };
         let run = Command::new(&program)
             .args(arguments(&endpoint, version))
             .env("NODE_CLIENTS", &clients)
@@ -113,10 +110,7 @@ fn generated(program: &str, script: &str) -> String {
     let gateway = Gateway::start_folder(&files);
     let url = format!("http://{}/ws?wsdl", gateway.address("public"));
     let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
-    let program = match program.contains('/') {
-        true => clients.join(program),
-        false => program.into(),
-    };
+    let program = if program.contains('/') { clients.join(program) } else { program.into() };
     let run = Command::new(&program)
         .arg(root().join("tests/soap_clients").join(script))
         .arg(url)

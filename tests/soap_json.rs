@@ -260,7 +260,7 @@ fn operations_that_parameters_cannot_call_are_complaints() {
     let wsdl = orders();
     for (keys, said) in [
         ("Put: { method: GET }", "`Put` needs `order`, which no parameter can give"),
-        ("GetOrder: { method: GET, path: \"/o/{id}\" }", "`{id}` is no value of the request"),
+        ("GetOrder: { method: GET, path: \"/o/{id}\" }", "`{id}` is not a value of the request"),
         ("GetOrder: { method: GET, parameters: { x: /GetOrder/none } }", "there is no `none`"),
         (
             "GetOrder: { method: GET, parameters: { x: /GetOrder/range } }",

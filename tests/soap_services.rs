@@ -277,7 +277,7 @@ fn a_description_is_published_with_all_it_imports_where_the_client_came() {
     assert!(origin.requests().iter().any(|request| request.target() == "/ws?xsd=1"));
 }
 
-/// 3-soap 11: what is no SOAP passes with its status and its headers; a fault and a wrong message are still looked into.
+/// 3-soap 11: what is not SOAP passes with its status and its headers; a fault and a wrong message are still looked into.
 #[test]
 fn errors_of_an_upstream_pass_as_they_are() {
     let soap = "policies: [{ soap: { schema: rpc.wsdl, validate: [request, response], upstream_errors: pass } }]";

@@ -102,7 +102,7 @@ fn events_pass_as_they_come_and_whole() {
     assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 1\n\n"[..]));
     assert!(wire.is_silent_for(Duration::from_millis(50)), "half an event is held");
     gate.open();
-    // The upstream's own end is no business of the policy, and neither is what stands before it.
+    // The upstream's own end does not concern the policy, and neither is what stands before it.
     assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 2\n\nrest"[..]));
     assert_eq!(wire.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
     let line = access_line(&gateway, 1);

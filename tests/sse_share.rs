@@ -411,7 +411,7 @@ fn a_broken_upstream_ends_all_its_clients() {
     // An end within an event: what came of it is passed on, as without `share`.
     let mut both = clients(1);
     service.send(1, "data: ha");
-    assert!(both[0].is_silent_for(Duration::from_millis(20)), "it is no event yet");
+    assert!(both[0].is_silent_for(Duration::from_millis(20)), "it is not an event yet");
     service.end(1);
     for client in &mut both {
         assert_eq!(client.read_chunk().as_deref(), Some(&b"data: ha"[..]));
@@ -533,7 +533,7 @@ fn what_cannot_be_shared_is_refused() {
             "`interceptor` changes the request for each client",
         ),
         ("{ sse: { share: {} } }", "{ a: 1, b: 1 }", "a shared stream needs one upstream"),
-        ("{ sse: { share: { headers: [\"a b\"] } } }", "a", "`a b` is no name of a header"),
+        ("{ sse: { share: { headers: [\"a b\"] } } }", "a", "`a b` is not a header name"),
         ("{ sse: { share: { replay: 0 } } }", "a", "expected a whole number from 1 to 1000000"),
         ("{ sse: { share: { slow: wait } } }", "a", "write `drop` or `skip`"),
         (

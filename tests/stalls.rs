@@ -355,12 +355,11 @@ fn start(origin: &Origin, attacks: &[Attack], as_flow: bool) -> Gateway {
     );
     for (at, attack) in attacks.iter().enumerate() {
         let route = format!("  a{at}: {{ match: {{ path: \"/a{at}/**\" }}, strip_prefix: /a{at}, ");
-        let end = match as_flow {
-            true => format!("flow: f{at} }}\n"),
-            false => {
-                let keys = attack.keys.replace("aAT", &format!("a{at}"));
-                format!("policies: {keys}, upstream: origin }}\n")
-            }
+        let end = if as_flow {
+            format!("flow: f{at} }}\n")
+        } else {
+            let keys = attack.keys.replace("aAT", &format!("a{at}"));
+            format!("policies: {keys}, upstream: origin }}\n")
         };
         yaml.extend([route, end]);
     }

@@ -30,7 +30,11 @@ fn a_gateway_has_its_folder_for_itself_and_leaves_it_whole() {
     let (code, _, said) = run(&["store", "check"], &path);
     assert_eq!(code, Some(1));
     assert!(said.contains("another process has opened"), "{said}");
-    assert_eq!(metric(&gateway, "tidegate_config_generation"), Some(1.0), "its folder is no file");
+    assert_eq!(
+        metric(&gateway, "tidegate_config_generation"),
+        Some(1.0),
+        "its folder is not a file"
+    );
     drop(gateway);
     let (code, said, _) = run(&["store", "check"], &path);
     assert_eq!((code, said.lines().last()), (Some(0), Some("intact")), "{said}");
@@ -70,7 +74,7 @@ fn damage_and_a_folder_without_a_store_are_told() {
     assert!(said.contains("DAMAGED: log-0000000001.seg, bytes 0 to 4096"), "{said}");
     assert_eq!(std::fs::read(&segment).unwrap(), vec![7; 4096], "looking changes nothing");
     let (code, _, said) = run(&["store", "export"], folder.path());
-    assert_eq!(code, Some(1), "an export without what is damaged is no backup");
+    assert_eq!(code, Some(1), "an export without what is damaged is not a backup");
     assert!(said.contains("DAMAGED: log-0000000001.seg, bytes 0 to 4096"), "{said}");
 }
 

@@ -116,9 +116,12 @@ fn messages_of_queues_outlive_gateways_and_the_database_going_away() {
     let mut server = Postgres::start();
     let works = Arc::new(AtomicBool::new(false));
     let answers = works.clone();
-    let origin = queues::origin(move |_, _| match answers.load(Ordering::SeqCst) {
-        true => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-        false => "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
+    let origin = queues::origin(move |_, _| {
+        if answers.load(Ordering::SeqCst) {
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        } else {
+            "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"
+        }
     });
     let keys = ", retry: { attempts: 100, initial: 100ms, max: 200ms }";
     let url = server.url();

@@ -11,7 +11,7 @@ use crate::websocket::{Client, SWITCH, frame, read, service};
 const TEXT: u8 = 0x81;
 const PONG: u8 = 0x8a;
 
-/// A tunnel that is no WebSocket.
+/// A tunnel that is not a WebSocket.
 const ASK: &str = "GET /raw HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: raw\r\n";
 const SWITCHED: &str =
     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n";

@@ -191,7 +191,7 @@ fn a_half_closed_client_that_waits_for_long_gets_its_reply() {
     let mut wire = gateway.wire();
     wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     wire.shut();
-    // Two of them: the first one was no reset.
+    // Two of them: the first one was not a reset.
     for _ in 0..2 {
         assert_eq!(wire.read_reply().status(), 100);
     }

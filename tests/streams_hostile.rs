@@ -49,7 +49,7 @@ fn malformed_frames_of_every_kind_close_with_their_code() {
         ("a Close of one byte", of(FIN | CLOSE, &[3]), 1002),
         ("a code that is none", of(FIN | CLOSE, &999_u16.to_be_bytes()), 1002),
         ("a code that is never sent", of(FIN | CLOSE, &1006_u16.to_be_bytes()), 1002),
-        ("a reason that is no text", of(FIN | CLOSE, b"\x03\xe8\xff"), 1007),
+        ("a reason that is not text", of(FIN | CLOSE, b"\x03\xe8\xff"), 1007),
         ("a message within one", [of(TEXT, b"a"), of(FIN | TEXT, b"b")].concat(), 1002),
         ("a reserved opcode", of(FIN | 0xb, b""), 1002),
         ("a reserved bit", of(FIN | 0x40 | TEXT, b""), 1002),
@@ -222,7 +222,7 @@ fn upstreams_that_end_within_an_event() {
                 whole(h2.sender.clone().send_request(request).await.unwrap()).await
             });
             assert_eq!(reply.is_ok(), is_whole, "{route} {end:?}");
-            // A reply that came whole at once was no stream, and nothing was counted.
+            // A reply that came whole at once was not a stream, and nothing was counted.
             let open = "tidegate_streams_open{route=\"all\",kind=\"sse\"}";
             until("none is open", || metric(&gateway, open).is_none_or(|open| open == 0.0));
         }

@@ -370,7 +370,7 @@ fn requests_are_counted_by_route_and_status_class() {
             metric(&gateway, sample) == Some(value)
         });
     }
-    // The reply of an origin is no fault of the gateway's.
+    // The reply of an origin is not a fault of the gateway's.
     assert_eq!(
         metric(&gateway, "tidegate_faults_total{route=\"origin\",reason=\"upstream_reset\"}"),
         None
@@ -912,7 +912,7 @@ fn a_client_that_leaves_is_told_apart() {
     );
 }
 
-/// Whatever was waited for when the client went, or when a flow gave a call up, is no work of the gateway.
+/// Whatever was waited for when the client went, or when a flow gave a call up, is not a work of the gateway.
 #[test]
 fn waits_that_nobody_ends_are_told_apart() {
     const WAIT: Duration = Duration::from_millis(300);

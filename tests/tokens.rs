@@ -137,9 +137,10 @@ impl Key {
         let mut all = json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 600 });
         let all_claims = all.as_object_mut().unwrap();
         for (name, value) in claims.as_object().unwrap() {
-            match value.is_null() {
-                true => drop(all_claims.remove(name)),
-                false => drop(all_claims.insert(name.clone(), value.clone())),
+            if value.is_null() {
+                drop(all_claims.remove(name))
+            } else {
+                drop(all_claims.insert(name.clone(), value.clone()))
             }
         }
         self.sign(&json!({ "alg": self.algorithm(), "kid": self.id }).to_string(), &all.to_string())
@@ -152,13 +153,18 @@ impl Key {
         let bytes = signed.as_bytes();
         let signature = match &self.pair {
             Pair::Rsa(pair) => {
-                let kind: &'static dyn signature::RsaEncoding = match () {
-                    () if header.contains("RS384") => &signature::RSA_PKCS1_SHA384,
-                    () if header.contains("RS512") => &signature::RSA_PKCS1_SHA512,
-                    () if header.contains("PS256") => &signature::RSA_PSS_SHA256,
-                    () if header.contains("PS384") => &signature::RSA_PSS_SHA384,
-                    () if header.contains("PS512") => &signature::RSA_PSS_SHA512,
-                    () => &signature::RSA_PKCS1_SHA256,
+                let kind: &'static dyn signature::RsaEncoding = if header.contains("RS384") {
+                    &signature::RSA_PKCS1_SHA384
+                } else if header.contains("RS512") {
+                    &signature::RSA_PKCS1_SHA512
+                } else if header.contains("PS256") {
+                    &signature::RSA_PSS_SHA256
+                } else if header.contains("PS384") {
+                    &signature::RSA_PSS_SHA384
+                } else if header.contains("PS512") {
+                    &signature::RSA_PSS_SHA512
+                } else {
+                    &signature::RSA_PKCS1_SHA256
                 };
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(kind, &random, bytes, &mut signature).unwrap();

@@ -226,9 +226,9 @@ fn mistakes_in_edits_are_complaints() {
         tidegate(&["check", file.to_str().unwrap()])
     };
     for (edits, part) in [
-        ("json: { set: { \"a[0]\": 1 } }", "`a[0]` is no place in a document"),
-        ("json: { remove: [\"/a~2\"] }", "`/a~2` is no place in a document"),
-        ("json: { rename: { a: \"\" } }", "`` is no place in a document"),
+        ("json: { set: { \"a[0]\": 1 } }", "`a[0]` is not a place in a document"),
+        ("json: { remove: [\"/a~2\"] }", "`/a~2` is not a place in a document"),
+        ("json: { rename: { a: \"\" } }", "`` is not a place in a document"),
         ("json: { set: { /a: 1 }, remove: [/a/b] }", "this place is another edit's"),
         ("json: { rename: { /a: /b, /c: /b } }", "this place is another edit's"),
         ("json: { set: { /a: { b: \"{subjct}\" } } }", "did you mean `subject`?"),

@@ -540,12 +540,13 @@ fn switchable(name: &'static str) -> (Origin, Arc<AtomicBool>) {
     let switch = well.clone();
     let origin = Origin::start(move |peer| {
         while let Some(request) = peer.request() {
-            match request.target() == "/health" && !well.load(Ordering::SeqCst) {
-                true => peer.try_send(FAILED),
-                false => peer.try_send(format!(
+            if request.target() == "/health" && !well.load(Ordering::SeqCst) {
+                peer.try_send(FAILED)
+            } else {
+                peer.try_send(format!(
                     "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}",
                     name.len()
-                )),
+                ))
             };
         }
     });

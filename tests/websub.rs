@@ -542,9 +542,12 @@ fn slow_and_dead_callbacks_delay_nobody() {
 fn what_fails_for_the_last_time_is_dead_until_an_operator_sends_it_again() {
     let fails = Arc::new(Mutex::new(true));
     let says = fails.clone();
-    let origin = callback(move |_, _| match *says.lock().unwrap() {
-        true => "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(),
-        false => OK.to_owned(),
+    let origin = callback(move |_, _| {
+        if *says.lock().unwrap() {
+            "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned()
+        } else {
+            OK.to_owned()
+        }
     });
     let gateway = start(QUICK);
     subscribe(&gateway, &origin.url(), "");

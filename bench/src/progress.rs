@@ -62,10 +62,11 @@ impl Progress {
         }
         let what = if what.is_empty() { "done" } else { what };
         let line = format!("{name}: {what}");
-        match self.is_terminal {
-            true => self.bar.println(line),
+        if self.is_terminal {
+            self.bar.println(line)
+        } else {
             // Harmless: if standard error is closed, there is nobody to tell.
-            false => drop(writeln!(io::stderr(), "{line}")),
+            drop(writeln!(io::stderr(), "{line}"))
         }
     }
 

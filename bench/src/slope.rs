@@ -23,7 +23,7 @@ pub struct Slope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Steady,
-    /// It grows by more than is allowed, and that is no chance: two standard errors lie between.
+    /// It grows by more than is allowed, and that is not chance: two standard errors lie between.
     Grows,
     /// The error is larger than what is allowed, so the run was too short to tell.
     TooShort,

@@ -144,19 +144,22 @@ fn judged(input: &[u8]) -> Result<Option<usize>, String> {
         *seen.entry(name.iter().map(|b| if *b == b'_' { b'-' } else { *b }).collect()).or_default() += 1;
     }
     let of = |name: &str| seen.get(name.as_bytes()).copied().unwrap_or_default();
-    match () {
-        () if !head.path.of(input).starts_with(PREFIX) => Err("a path that no route takes".to_owned()),
-        () if of("content-length") + of("transfer-encoding") > 1 => Err("framed twice".to_owned()),
-        () if of("host") != 1 => Err("not for one host".to_owned()),
-        () if of("content-type") > 1 => Err("two types".to_owned()),
-        () if of("x-user") != 1 || of("x-forwarded-for") != 1 => Err("a line was added to".to_owned()),
-        () => {
+    if !head.path.of(input).starts_with(PREFIX) {
+Err("a path that no route takes".to_owned())
+} else if of("content-length") + of("transfer-encoding") > 1 {
+Err("framed twice".to_owned())
+} else if of("host") != 1 {
+Err("not for one host".to_owned())
+} else if of("content-type") > 1 {
+Err("two types".to_owned())
+} else if of("x-user") != 1 || of("x-forwarded-for") != 1 {
+Err("a line was added to".to_owned())
+} else {
             let mut decoder = Decoder::new(head.framing);
             let rest = input.get(head.head_len..).unwrap_or_default();
             let taken = decoder.decode(rest, &mut Vec::new()).map_err(|error| error.to_string())?;
             Ok(decoder.is_done().then_some(head.head_len + taken))
         }
-    }
 }
 
 fn guilty(why: &str, input: &[u8]) -> ! {

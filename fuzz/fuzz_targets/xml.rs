@@ -65,10 +65,11 @@ struct EventLog {
 
 impl EventLog {
     fn add_at(&mut self, here: Here<'_>, event: String) {
-        match self.placeless {
-            true => self.add(event),
-            false => self.add(format!("{here:?} {event}")),
-        }
+        if self.placeless {
+self.add(event)
+} else {
+self.add(format!("{here:?} {event}"))
+}
     }
 
     fn add(&mut self, event: String) {

@@ -219,10 +219,11 @@ fn answer(query: &[u8], table: &Mutex<Table>) -> Option<Vec<u8>> {
     answer[6..8].copy_from_slice(&u16::try_from(records.len()).unwrap().to_be_bytes());
     answer[8..12].fill(0);
     for (owner, rtype, record) in records {
-        answer.extend(match owner == name {
+        answer.extend(if owner == name {
             // A pointer to the question.
-            true => vec![0xc0, 12],
-            false => labels(&owner),
+            vec![0xc0, 12]
+        } else {
+            labels(&owner)
         });
         answer.extend(rtype.to_be_bytes());
         answer.extend([0, 1]);

@@ -128,9 +128,8 @@ fn settings(folder: &Path, extras: &Extras<'_>, ports: &[u16]) -> String {
     let (port, secure, controller) = (ports[0], ports[1], ports[2]);
     let advertised = extras.advertised.unwrap_or(port);
     let is_secure = extras.identity.is_some();
-    let listener = |address: &str, port| match is_secure {
-        true => format!(",SECURE://{address}:{port}"),
-        false => String::new(),
+    let listener = |address: &str, port| {
+        if is_secure { format!(",SECURE://{address}:{port}") } else { String::new() }
     };
     let mut text = format!(
         "process.roles=broker,controller\n\

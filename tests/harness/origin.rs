@@ -62,7 +62,7 @@ impl Origin {
         Origin::start(echo)
     }
 
-    /// Speaks TLS; handshakes that fail are no connections.
+    /// Speaks TLS; handshakes that fail are not connections.
     pub(crate) fn start_tls(
         settings: Arc<ServerConfig>,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
@@ -173,7 +173,7 @@ impl Drop for Origin {
     /// Closes the port, so that later connections are refused.
     fn drop(&mut self) {
         self.seen.stopped.store(true, Ordering::SeqCst);
-        // It only wakes the accepting thread; that it may fail is no matter.
+        // It only wakes the accepting thread; it may fail without effect.
         let _woken = TcpStream::connect(self.address);
     }
 }

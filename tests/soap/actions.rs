@@ -126,7 +126,7 @@ fn a_schema_that_is_no_wsdl_has_no_actions() {
             let route = format!("{errors}policies: [{{ {}{more} }} }}]", keys(action));
             let (good, said) = checked(&route, &[]);
             assert!(good && said.contains("warning: "), "{said}");
-            assert!(said.contains("is no WSDL"), "{said}");
+            assert!(said.contains("is not a WSDL"), "{said}");
             let gateway = gateway(&origin, &route);
             let reply = called(&gateway, "SOAPAction: http://tempuri.org/Add\r\n");
             match errors {
@@ -141,7 +141,7 @@ fn a_schema_that_is_no_wsdl_has_no_actions() {
         }
     }
     let (good, said) = checked(&format!("policies: [{{ {} }} }}]", keys("required")), &[]);
-    assert!(!good && said.contains("is no WSDL"), "{said}");
+    assert!(!good && said.contains("is not a WSDL"), "{said}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_comment_has_no_actions_either() {
     let route =
         "errors: kong, policies: [{ soap: { schema: off.xsd, verbose: true, action: optional } }]";
     let (good, said) = checked(route, files);
-    assert!(good && said.contains("is no WSDL"), "{said}");
+    assert!(good && said.contains("is not a WSDL"), "{said}");
     let gateway = gateway_to(&origin.url(), route, files);
     assert_eq!(called(&gateway, "").text(), "ok");
     let said = called(&gateway, "SOAPAction: http://tempuri.org/Add\r\n").text();

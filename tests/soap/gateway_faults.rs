@@ -45,9 +45,10 @@ const CONTENT_TYPES: [&str; 3] =
 /// Sends as each kind of client and compares the whole reply.
 #[track_caller]
 fn assert_told(gateway: &Gateway, status: u16, step: &str, backend: Option<u16>, verbose: bool) {
-    let message = match verbose {
-        true => format!("HTTP Error code is {status}"),
-        false => "SOAP/XML process failure".to_owned(),
+    let message = if verbose {
+        format!("HTTP Error code is {status}")
+    } else {
+        "SOAP/XML process failure".to_owned()
     };
     let backend = backend.filter(|_| verbose);
     let server = status >= 500;

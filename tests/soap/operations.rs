@@ -128,7 +128,7 @@ fn a_compressed_fault_of_the_service_is_counted_as_one() {
     let reply = post(&gateway, &add());
     assert_eq!((reply.status(), &reply.body[..]), (500, &coded[..]));
     until("it is counted", || counted(&gateway, CALLS, &["fault=\"server\""]) == 1);
-    // A body that is no gzip goes on all the same.
+    // A body that is not gzip goes on all the same.
     let origin = Origin::answering(answer(500, lines, b"\x1f\x8b no gzip"));
     let gateway = counting(&origin.url(), "{ soap: { schema: calculator.wsdl } }");
     assert_eq!(&post(&gateway, &add()).body[..], b"\x1f\x8b no gzip");

@@ -73,7 +73,7 @@ fn a_body_holds_one_element() {
             // A fault of the first is reported first.
             let body = envelope(SOAP_11, &format!("{}{good}", operation("Add", "five", "7")));
             refused(gateway, XML, body.as_bytes(), "Error Node: intA, Error code: 1824");
-            // Comments and white space are no elements.
+            // Comments and white space are not elements.
             let body = envelope(SOAP_11, &format!("{good} <!-- -->\n"));
             passes(gateway, XML, body.as_bytes());
         }

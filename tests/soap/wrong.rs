@@ -39,7 +39,7 @@ fn a_wrong_definition_is_complained_about_with_its_place() {
         ("soap: { schema: wrong.wsdl }", "wrong.wsdl:13:"),
         ("soap: { schema: root.wsdl }", "neither a WSDL's nor a schema's"),
         ("soap: { schema: none.wsdl }", "cannot read"),
-        ("soap: { schema: calculator.xsd, action: required }", "is no WSDL"),
+        ("soap: { schema: calculator.xsd, action: required }", "is not a WSDL"),
         ("soap: { action: optional }", "needs the WSDL"),
         ("soap: { imports: { a: calculator.xsd } }", "there is none"),
         ("soap: { envelope: { \"1.3\": calculator.xsd } }", "no version of SOAP"),
@@ -248,7 +248,7 @@ fn a_client_is_told_what_is_wrong_and_not_where_files_are() {
     }
 }
 
-/// The log has it: hosts behind the gateway and the content of their URLs are no client's business.
+/// The log has it: hosts behind the gateway and the content of their URLs are not a client's business.
 #[test]
 fn a_client_is_not_told_what_a_stylesheet_asked_for() {
     let asks = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:copy-of select=\"document('http://inner.corp/x?token=SECRET')\"/></xsl:template></xsl:stylesheet>";
@@ -380,7 +380,7 @@ fn a_schema_may_have_a_document_type_or_be_a_comment() {
         );
     }
     let said = complaints("policies: [{ soap: { schema: typed.xsd, action: required } }]", files);
-    assert!(said.contains("is no WSDL"), "{said}");
+    assert!(said.contains("is not a WSDL"), "{said}");
     let said = complaints("policies: [{ soap: { schema: none.xsd, action: required } }]", files);
     assert!(said.contains("needs the WSDL"), "{said}");
 }

@@ -32,7 +32,13 @@ fn mistakes_are_told_with_their_places() {
             ":7:",
             "there is no operation `Ordr`; did you mean `Order`?",
         ),
-        (TYPES, "/api/**", "operations: { Order: { path: order } }", ":7:", "`order` is no path"),
+        (
+            TYPES,
+            "/api/**",
+            "operations: { Order: { path: order } }",
+            ":7:",
+            "`order` is not a path",
+        ),
         (
             TYPES,
             "/api/**",
@@ -48,9 +54,9 @@ fn mistakes_are_told_with_their_places() {
             ":7:",
             "is the path of the OpenAPI document",
         ),
-        (TYPES, "/api/**", "openapi: no", ":7:", "`no` is no path"),
-        (TYPES, "/api/**", "prefix: api", ":7:", "`api` is no path"),
-        (TYPES, "/api/**", "path: ws", ":7:", "`ws` is no path"),
+        (TYPES, "/api/**", "openapi: no", ":7:", "`no` is not a path"),
+        (TYPES, "/api/**", "prefix: api", ":7:", "`api` is not a path"),
+        (TYPES, "/api/**", "path: ws", ":7:", "`ws` is not a path"),
         (TYPES, "/api/**", "faults: { TooMany: 200 }", ":7:", "400"),
         (TYPES, "/{tenant}/**", "", ":7:", "the route's path has parameters"),
         (TYPES, "/api/**", "wsdls: b", ":7:", "unknown key"),
@@ -118,7 +124,7 @@ fn imports_are_read_from_beside_or_from_where_the_configuration_says() {
     let origin = mirror();
     let keys = format!("imports: {{ \"http://b.test/b.xsd\": \"{}\" }}", file.display());
     let gateway = offering_at(&origin.url(), &wsdl, &keys, "");
-    // The mirror sends the request back, which is no reply.
+    // The mirror sends the request back, which is not a reply.
     assert_eq!(post(&gateway, "/api/Add", r#"{"B":1,"intB":2}"#).status(), 502);
     assert_eq!(
         super::sent(&origin),

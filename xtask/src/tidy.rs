@@ -4,8 +4,8 @@
 //! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
 //! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents),
 //! [`loss`] (calls that lose something without a word), [`forms`] (those of them that lose nothing), [`locks`] (of the hot path),
-//! [`shape`] (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md). It never changes a file and never needs the
-//! network.
+//! [`shape`] (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (of plain English). It never
+//! changes a file and never needs the network.
 
 mod calls;
 mod code_map;
@@ -16,6 +16,7 @@ mod links;
 mod locks;
 mod loss;
 mod names;
+mod phrases;
 mod policies;
 mod ratchet;
 mod shape;
@@ -104,6 +105,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(locks::check(&rust, list(locks::LIST)));
     complaints.extend(rust.iter().flat_map(shape::check));
     complaints.extend(code_map::check(&texts));
+    complaints.extend(texts.iter().flat_map(phrases::check));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)
 }

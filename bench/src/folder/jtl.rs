@@ -80,10 +80,7 @@ pub fn read(log: impl BufRead, warm_up: Duration) -> io::Result<Jtl> {
         // As the splitter does: the smallest time so far, since lines are written when samples end.
         let begin = start.map_or(sample.at, |start| start.min(sample.at));
         start = Some(begin);
-        let part = match sample.at.saturating_sub(begin) > warm_up {
-            true => &mut after,
-            false => &mut before,
-        };
+        let part = if sample.at.saturating_sub(begin) > warm_up { &mut after } else { &mut before };
         count(part, sample)?;
     }
     Ok(Jtl { warm_up: summary(&before), measurement: summary(&after), unreadable })

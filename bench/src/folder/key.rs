@@ -50,9 +50,10 @@ impl RowKey {
     /// The name of the scenario's folder, which the reference's tools take for the scenario: a peer's is another one.
     #[must_use]
     pub fn folder_name(&self) -> String {
-        match self.gateway == OURS {
-            true => self.scenario.clone(),
-            false => format!("{}@{}", self.scenario, self.gateway),
+        if self.gateway == OURS {
+            self.scenario.clone()
+        } else {
+            format!("{}@{}", self.scenario, self.gateway)
         }
     }
 

@@ -53,10 +53,7 @@ impl ProcessSample {
         let mut cells = line.split(',');
         let mut number = || -> Result<Option<f64>> {
             let cell = cells.next().context("the line has fewer than 10 cells")?;
-            match cell.is_empty() {
-                true => Ok(None),
-                false => super::seconds::number(cell).map(Some),
-            }
+            if cell.is_empty() { Ok(None) } else { super::seconds::number(cell).map(Some) }
         };
         let timestamp = number()?.context("the line has no timestamp")?;
         let sample = ProcessSample {

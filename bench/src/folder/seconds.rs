@@ -36,10 +36,7 @@ impl Second {
         let whole = |cell: &str| {
             cell.parse::<u64>().with_context(|| format!("`{cell}` must be a whole number"))
         };
-        let ms = |cell: &str| match cell.is_empty() {
-            true => Ok(None),
-            false => number(cell).map(Some),
-        };
+        let ms = |cell: &str| if cell.is_empty() { Ok(None) } else { number(cell).map(Some) };
         Ok(Second {
             timestamp: whole(timestamp)?,
             users: whole(users)?,

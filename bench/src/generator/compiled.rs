@@ -100,9 +100,10 @@ impl Compiled {
 
     /// The text of this turn.
     pub(super) fn of(&mut self, turn: &Turn) -> &[u8] {
-        match self.is_even {
-            true => self.overwrite(turn),
-            false => self.build(turn),
+        if self.is_even {
+            self.overwrite(turn)
+        } else {
+            self.build(turn)
         }
         &self.bytes
     }

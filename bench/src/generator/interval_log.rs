@@ -48,9 +48,10 @@ pub fn write_interval_log(outcome: &Outcome, mut file: impl Write) -> Result<(),
 
 /// The last interval has what ended after the load.
 fn length(outcome: &Outcome, begin: Duration) -> Duration {
-    match begin + outcome.interval >= outcome.duration {
-        true => outcome.elapsed.max(outcome.duration).saturating_sub(begin),
-        false => outcome.interval,
+    if begin + outcome.interval >= outcome.duration {
+        outcome.elapsed.max(outcome.duration).saturating_sub(begin)
+    } else {
+        outcome.interval
     }
 }
 

@@ -79,15 +79,12 @@ impl Recorder {
         while self.outcome.intervals.len() < interval {
             self.rotate();
         }
-        let phase = match sample.begin <= self.shape.warm_up {
-            true => {
-                self.warm_up.record(latency);
-                &mut self.outcome.warm_up
-            }
-            false => {
-                self.measured.record(latency);
-                &mut self.outcome.measured
-            }
+        let phase = if sample.begin <= self.shape.warm_up {
+            self.warm_up.record(latency);
+            &mut self.outcome.warm_up
+        } else {
+            self.measured.record(latency);
+            &mut self.outcome.measured
         };
         count(phase, sample);
         let errors = u64::from(sample.result.is_err());

@@ -162,19 +162,18 @@ impl Reader {
         wanted: &Inquiry<'_>,
     ) -> Result<Option<&'b [u8]>, ErrorKind> {
         loop {
-            let (head, rest) = match self.held.is_empty() {
-                true => match split_head(bytes) {
+            let (head, rest) = if self.held.is_empty() {
+                match split_head(bytes) {
                     Some((head, rest)) => (parse(head, wanted), rest),
                     None => return self.hold(bytes),
-                },
-                false => {
-                    let before = self.held.len();
-                    self.hold(bytes)?;
-                    let Some((head, rest)) = split_head(&self.held) else { return Ok(None) };
-                    let (end, head) = (self.held.len() - rest.len(), parse(head, wanted));
-                    self.held.clear();
-                    (head, bytes.get(end.saturating_sub(before)..).unwrap_or_default())
                 }
+            } else {
+                let before = self.held.len();
+                self.hold(bytes)?;
+                let Some((head, rest)) = split_head(&self.held) else { return Ok(None) };
+                let (end, head) = (self.held.len() - rest.len(), parse(head, wanted));
+                self.held.clear();
+                (head, bytes.get(end.saturating_sub(before)..).unwrap_or_default())
             };
             let (head, length) = head.ok_or(ErrorKind::Protocol)?;
             bytes = rest;
@@ -218,14 +217,13 @@ impl Reader {
         if self.held.len() + line.len() > CHUNK_LINE_BYTES_MAX {
             return Err(ErrorKind::Protocol);
         }
-        self.state = match self.held.is_empty() {
-            true => after_line(self.state, line)?,
-            false => {
-                self.held.extend_from_slice(line);
-                let state = after_line(self.state, &self.held)?;
-                self.held.clear();
-                state
-            }
+        self.state = if self.held.is_empty() {
+            after_line(self.state, line)?
+        } else {
+            self.held.extend_from_slice(line);
+            let state = after_line(self.state, &self.held)?;
+            self.held.clear();
+            state
         };
         if let State::Chunk(bytes) = self.state {
             self.count_body(bytes)?;

@@ -116,16 +116,15 @@ impl Events {
     fn take_lines(&mut self, mut bytes: &[u8]) -> Result<(), ErrorKind> {
         while let Some(end) = memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at_checked(end + 1).unwrap_or((bytes, &[]));
-            match self.line.is_empty() {
-                true => self.take_line(line)?,
-                false => {
-                    let mut whole = std::mem::take(&mut self.line);
-                    whole.extend_from_slice(line);
-                    let taken = self.take_line(&whole);
-                    whole.clear();
-                    self.line = whole;
-                    taken?;
-                }
+            if self.line.is_empty() {
+                self.take_line(line)?
+            } else {
+                let mut whole = std::mem::take(&mut self.line);
+                whole.extend_from_slice(line);
+                let taken = self.take_line(&whole);
+                whole.clear();
+                self.line = whole;
+                taken?;
             }
             bytes = rest;
         }

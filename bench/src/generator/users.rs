@@ -261,9 +261,10 @@ impl<'l> Crowd<'l> {
             let Some(group) = self.groups.get(at) else { return };
             let users = group.group.users_at(self.clock.now).round();
             // The stages of all threads together; the thread has each `threads`th of their users.
-            let wanted = match is_over {
-                true => 0,
-                false => share(users, group.group.users_max(), group.members.len()),
+            let wanted = if is_over {
+                0
+            } else {
+                share(users, group.group.users_max(), group.members.len())
             };
             let (first, active) = (group.members.start, group.active);
             if let Some(group) = self.groups.get_mut(at) {
@@ -416,7 +417,7 @@ impl<'l> Crowd<'l> {
         self.clock.read();
         let Some(user) = self.users.get_mut(at) else { return };
         if matches!(user.state, State::Away | State::Pausing) {
-            // What came without a request is no sample; the connection is not used again.
+            // What came without a request is not a sample; the connection is not used again.
             user.wire = None;
             return;
         }
@@ -487,10 +488,7 @@ impl<'l> Crowd<'l> {
                 if !self.users.get(at).is_some_and(is_its_end) {
                     continue;
                 }
-                match self.is_wanted(at) {
-                    true => self.begin(at),
-                    false => self.leave_if_idle(at),
-                }
+                if self.is_wanted(at) { self.begin(at) } else { self.leave_if_idle(at) }
             }
         }
     }

@@ -43,7 +43,7 @@ pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            // An Envoy that ends closes its connections, which is no failure of this service.
+            // An Envoy that ends closes its connections, which is not a failure of this service.
             connections.spawn(async move { drop(connection(stream).await) });
             while connections.try_join_next().is_some() {}
         }
@@ -154,13 +154,12 @@ fn response(asked: Asked) -> Vec<u8> {
         Asked::Headers { is_whole } => (1, is_whole),
         Asked::Body => (3, true),
     };
-    let common = match adds {
-        true => {
-            // HeaderValue { key, raw_value }, HeaderValueOption { header }, HeaderMutation { set_headers }
-            let value = [bytes(1, b"x-intercepted"), bytes(3, b"yes")].concat();
-            bytes(2, &bytes(1, &bytes(1, &value)))
-        }
-        false => Vec::new(),
+    let common = if adds {
+        // HeaderValue { key, raw_value }, HeaderValueOption { header }, HeaderMutation { set_headers }
+        let value = [bytes(1, b"x-intercepted"), bytes(3, b"yes")].concat();
+        bytes(2, &bytes(1, &bytes(1, &value)))
+    } else {
+        Vec::new()
     };
     // HeadersResponse and BodyResponse { response: CommonResponse { header_mutation } }
     bytes(field, &bytes(1, &common))

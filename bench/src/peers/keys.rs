@@ -52,9 +52,12 @@ fn public_key(key: &Value) -> Option<PublicKey> {
 
 fn rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     // A number with its highest bit set would be negative without a zero before it.
-    let number = |bytes: &[u8]| match bytes.first().is_some_and(|first| *first >= 0x80) {
-        true => tagged(INTEGER, &[&[0], bytes].concat()),
-        false => tagged(INTEGER, bytes),
+    let number = |bytes: &[u8]| {
+        if bytes.first().is_some_and(|first| *first >= 0x80) {
+            tagged(INTEGER, &[&[0], bytes].concat())
+        } else {
+            tagged(INTEGER, bytes)
+        }
     };
     let key = tagged(SEQUENCE, &[number(modulus), number(exponent)].concat());
     let bits = tagged(BIT_STRING, &[vec![0], key].concat());

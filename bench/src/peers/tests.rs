@@ -32,9 +32,10 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
     let (kind, told) = (value("content-type"), value("x-intercepted"));
     let kind = if kind.is_empty() { "text/plain" } else { kind };
     // What an interceptor is asked, it answers.
-    let (kind, body) = match path.starts_with("/api/v1/handle-request") {
-        false => (kind, body),
-        true => ("application/json", br#"{"headersToAdd":{"x-intercepted":"yes"}}"#.to_vec()),
+    let (kind, body) = if path.starts_with("/api/v1/handle-request") {
+        ("application/json", br#"{"headersToAdd":{"x-intercepted":"yes"}}"#.to_vec())
+    } else {
+        (kind, body)
     };
     let length = body.len();
     let port = stream.local_addr().ok()?.port();

@@ -234,14 +234,11 @@ impl Drawing for Chart {
                 }
             }};
         }
-        match self.is_log && low > 0.0 && high > low {
-            true => {
-                plot!(builder.build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..top))
-            }
-            false => {
-                let margin = ((high - low) * 0.02).max(0.5);
-                plot!(builder.build_cartesian_2d(low - margin..high + margin, 0.0..top));
-            }
+        if self.is_log && low > 0.0 && high > low {
+            plot!(builder.build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..top))
+        } else {
+            let margin = ((high - low) * 0.02).max(0.5);
+            plot!(builder.build_cartesian_2d(low - margin..high + margin, 0.0..top));
         }
         Ok(())
     }

@@ -264,13 +264,12 @@ fn difference(first: &[f64], other: &[f64], in_turn: bool) -> Option<Difference>
     let (first, other) = (logs(first), logs(other));
     let by = mean(&other)? - mean(&first)?;
     let percent = |log: f64| log.exp_m1() * 100.0;
-    let half = match in_turn && first.len() == other.len() {
-        true => {
-            let pairs: Vec<f64> = first.iter().zip(&other).map(|(old, new)| new - old).collect();
-            let spread = variance(&pairs).map(|of| (of / pairs.len() as f64).sqrt());
-            spread.map(|spread| spread * student(pairs.len() as f64 - 1.0))
-        }
-        false => apart(&first, &other),
+    let half = if in_turn && first.len() == other.len() {
+        let pairs: Vec<f64> = first.iter().zip(&other).map(|(old, new)| new - old).collect();
+        let spread = variance(&pairs).map(|of| (of / pairs.len() as f64).sqrt());
+        spread.map(|spread| spread * student(pairs.len() as f64 - 1.0))
+    } else {
+        apart(&first, &other)
     };
     let interval = half.map(|half| (percent(by - half), percent(by + half)));
     Some(Difference { percent: percent(by), interval })

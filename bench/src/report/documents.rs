@@ -569,9 +569,10 @@ fn is_001(cells: &[&str], row: &Measured) -> Option<Label> {
 
 /// A size as the documents write it: 50B, 1KiB.
 fn size(bytes: u32) -> String {
-    match bytes >= 1024 && bytes.is_multiple_of(1024) {
-        true => format!("{}KiB", bytes / 1024),
-        false => format!("{bytes}B"),
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
+        format!("{}KiB", bytes / 1024)
+    } else {
+        format!("{bytes}B")
     }
 }
 

@@ -292,8 +292,9 @@ fn over_time(row: &Measured) -> Vec<Chart> {
 }
 
 fn bytes(size: u32) -> String {
-    match size >= 1024 && size.is_multiple_of(1024) {
-        true => format!("{} KiB", size / 1024),
-        false => format!("{size} B"),
+    if size >= 1024 && size.is_multiple_of(1024) {
+        format!("{} KiB", size / 1024)
+    } else {
+        format!("{size} B")
     }
 }

@@ -71,9 +71,10 @@ impl Results {
                 return one.display_name.clone();
             }
             let Some(one) = known.iter().find(|one| one.name == key.scenario) else { return name };
-            match key.gateway == OURS {
-                true => one.own.title.clone(),
-                false => format!("{} ({})", one.own.title, key.gateway),
+            if key.gateway == OURS {
+                one.own.title.clone()
+            } else {
+                format!("{} ({})", one.own.title, key.gateway)
             }
         };
         let mut rows = Vec::new();

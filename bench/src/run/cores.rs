@@ -17,9 +17,8 @@ impl CoreLists {
     /// The gateway has cores of its own if there are two or more; the backend has one of its own if there are three or more.
     #[must_use]
     pub fn choose(cores: usize, workers: usize) -> CoreLists {
-        let range = |from: usize, to: usize| match from == to {
-            true => from.to_string(),
-            false => format!("{from}-{to}"),
+        let range = |from: usize, to: usize| {
+            if from == to { from.to_string() } else { format!("{from}-{to}") }
         };
         match cores {
             0 | 1 => CoreLists::same("0"),

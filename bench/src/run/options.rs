@@ -230,9 +230,10 @@ fn stack(text: &str) -> Result<(usize, usize), String> {
 
 fn beside(text: &str) -> Result<(PathBuf, PathBuf), String> {
     let (folder, program) = text.split_once('=').ok_or("write DIR=PATH")?;
-    match folder.is_empty() || program.is_empty() {
-        true => Err("write DIR=PATH".to_owned()),
-        false => Ok((PathBuf::from(folder), PathBuf::from(program))),
+    if folder.is_empty() || program.is_empty() {
+        Err("write DIR=PATH".to_owned())
+    } else {
+        Ok((PathBuf::from(folder), PathBuf::from(program)))
     }
 }
 

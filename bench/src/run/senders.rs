@@ -118,10 +118,7 @@ fn address(name: &str) -> Result<SocketAddr> {
     if let Some(found) = bare.or_else(|| name.parse().ok()) {
         return Ok(found);
     }
-    let whole = match name.contains(':') {
-        true => name.to_owned(),
-        false => format!("{name}:{AGENT_PORT}"),
-    };
+    let whole = if name.contains(':') { name.to_owned() } else { format!("{name}:{AGENT_PORT}") };
     let mut found = whole.to_socket_addrs().with_context(|| format!("load server {name}"))?;
     found.next().with_context(|| format!("load server {name} has no address"))
 }

@@ -139,10 +139,8 @@ impl Ground {
                     tls,
                     heap: Some(heap.to_owned()),
                 };
-                let started = match work.routes.is_empty() {
-                    true => None,
-                    false => peers::start(kind, &work, &ground)?,
-                };
+                let started =
+                    if work.routes.is_empty() { None } else { peers::start(kind, &work, &ground)? };
                 started
                     .map(|peer| (peer.address, peer))
                     .map(|(address, peer)| (Gateway::Peer(Box::new(peer)), address))

@@ -74,16 +74,18 @@ impl Scenario {
         let documents_warm_up = own.warm_up.unwrap_or(self.shared.warm_up).0;
         let duration = overrides.duration.unwrap_or(own.duration.unwrap_or(self.shared.duration).0);
         let warm_up = overrides.warm_up.unwrap_or(documents_warm_up);
-        let delays: Vec<Duration> = match overrides.delays.is_empty() {
-            true => own.delays.0.clone(),
-            false => overrides.delays.iter().map(|ms| Duration::from_millis(*ms)).collect(),
+        let delays: Vec<Duration> = if overrides.delays.is_empty() {
+            own.delays.0.clone()
+        } else {
+            overrides.delays.iter().map(|ms| Duration::from_millis(*ms)).collect()
         };
         let ramps = if own.ramps.is_empty() { vec![own.ramp.value] } else { own.ramps.clone() };
         let mut rows = Vec::new();
         for ramp in ramps {
-            let folder = match own.ramps.is_empty() {
-                true => self.name.clone(),
-                false => format!("{}-{}s", self.name, ramp.as_secs()),
+            let folder = if own.ramps.is_empty() {
+                self.name.clone()
+            } else {
+                format!("{}-{}s", self.name, ramp.as_secs())
             };
             let ramp = scaled(ramp, documents_warm_up, warm_up);
             for (users, size) in self.users_and_sizes(overrides) {
@@ -111,9 +113,10 @@ impl Scenario {
         if !own.rows.is_empty() && overrides.users.is_empty() && overrides.sizes.is_empty() {
             return own.rows.iter().map(|row| (row.users.get(), bytes(&row.size))).collect();
         }
-        let users = match overrides.users.is_empty() {
-            true => own.users.value.0.iter().map(|users| users.get()).collect(),
-            false => overrides.users.clone(),
+        let users = if overrides.users.is_empty() {
+            own.users.value.0.iter().map(|users| users.get()).collect()
+        } else {
+            overrides.users.clone()
         };
         let sizes = match (overrides.sizes.is_empty(), own.sizes.0.is_empty()) {
             (false, false) => overrides.sizes.clone(),
@@ -261,9 +264,10 @@ impl Row {
         let warm_up = own.warm_up.unwrap_or(shared.warm_up).0;
         let duration = own.duration.unwrap_or(shared.duration).0;
         // What was within the warm-up stays within it, whatever its length.
-        let moved = |at: Duration| match at <= warm_up {
-            true => scaled(at, warm_up, self.warm_up),
-            false => {
+        let moved = |at: Duration| {
+            if at <= warm_up {
+                scaled(at, warm_up, self.warm_up)
+            } else {
                 let after = scaled(
                     at - warm_up,
                     duration - warm_up,
@@ -289,10 +293,7 @@ impl Row {
 pub(super) const LABEL: &str = "HTTP Request";
 
 fn scaled(at: Duration, from: Duration, to: Duration) -> Duration {
-    match from.is_zero() {
-        true => Duration::ZERO,
-        false => to.mul_f64(at.as_secs_f64() / from.as_secs_f64()),
-    }
+    if from.is_zero() { Duration::ZERO } else { to.mul_f64(at.as_secs_f64() / from.as_secs_f64()) }
 }
 
 fn text(written: &str, run: &RowLoad) -> Result<Text, String> {

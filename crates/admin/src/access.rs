@@ -69,7 +69,7 @@ pub(crate) fn operator(
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
     let user = match (lines.next(), lines.next()) {
         (None, _) => admin.user_of_certificate(peer.certificate()?),
-        // Harmless: what is not text is no token.
+        // Harmless: what is not text is not a token.
         (Some(line), None) => admin.user_of_token(bearer(line.to_str().ok()?)?),
         (Some(_), Some(_)) => None,
     };

@@ -29,9 +29,10 @@ pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, 
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
     let generation = control.status().generation;
-    Ok(Json(match control.is_store_away() {
-        false => json!({ "status": "ready", "generation": generation }),
-        true => json!({ "status": "ready", "generation": generation, "store": "away" }),
+    Ok(Json(if control.is_store_away() {
+        json!({ "status": "ready", "generation": generation, "store": "away" })
+    } else {
+        json!({ "status": "ready", "generation": generation })
     }))
 }
 
@@ -48,10 +49,8 @@ pub(crate) async fn metrics(
         if is_openmetrics { text } else { telemetry::plain_text(&text) }
     });
     let text = rendered.await.map_err(|error| internal(&error))?;
-    let content_type = match is_openmetrics {
-        true => telemetry::CONTENT_TYPE,
-        false => telemetry::PLAIN_CONTENT_TYPE,
-    };
+    let content_type =
+        if is_openmetrics { telemetry::CONTENT_TYPE } else { telemetry::PLAIN_CONTENT_TYPE };
     let lines = [(header::CONTENT_TYPE, content_type), (header::VARY, "Accept")];
     Ok((lines, text).into_response())
 }
@@ -199,9 +198,10 @@ pub(crate) async fn take_back(
     State(control): ControlState,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    match control.take_back(&id) {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(Problem::new(StatusCode::NOT_FOUND, "That token is not revoked.")),
+    if control.take_back(&id) {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::new(StatusCode::NOT_FOUND, "That token is not revoked."))
     }
 }
 

@@ -69,12 +69,11 @@ pub(crate) async fn check(
     Configuration(sent): Configuration,
 ) -> Result<Json<Value>, Problem> {
     let report = control.check(sent).await.map_err(problem)?;
-    match report.has_errors() {
-        true => Err(Problem::complaints(view::with_complaints(json!({}), "complaints", &report))),
-        false => {
-            let told = json!({ "usable": true });
-            Ok(Json(view::with_complaints(told, "complaints", &report)))
-        }
+    if report.has_errors() {
+        Err(Problem::complaints(view::with_complaints(json!({}), "complaints", &report)))
+    } else {
+        let told = json!({ "usable": true });
+        Ok(Json(view::with_complaints(told, "complaints", &report)))
     }
 }
 

@@ -123,7 +123,7 @@ fn level(control: &Control) -> Value {
 /// A time as the configuration writes it.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    // Harmless: the caller refuses what is no time.
+    // Harmless: the caller refuses what is not a time.
     let count: u64 = digits.parse().ok()?;
     let seconds = match text.strip_prefix(digits)? {
         "ms" => return Some(Duration::from_millis(count)),

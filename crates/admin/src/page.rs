@@ -67,14 +67,15 @@ fn route(route: &Value) -> Vec<String> {
     let destination = at(route, "/destination");
     let upstream = at(destination, "/upstream");
     let goes_to =
-        match upstream.is_null() {
-            true => elsewhere(destination),
-            false => match upstream.as_object() {
+        if upstream.is_null() {
+            elsewhere(destination)
+        } else {
+            match upstream.as_object() {
                 Some(shares) => joined(shares.iter().map(|(name, weight)| {
                     format!("{} {}", text(&name.as_str().into()), text(weight))
                 })),
                 None => text(upstream).to_string(),
-            },
+            }
         };
     let policies = list(at(route, "/policies")).map(|policy| text(at(policy, "/name")).to_string());
     vec![
@@ -87,15 +88,18 @@ fn route(route: &Value) -> Vec<String> {
     ]
 }
 
-/// A destination that is no upstream.
+/// A destination that is not an upstream.
 fn elsewhere(destination: &Value) -> String {
     let named = |kind: &str| {
         let name = destination.get(kind).filter(|name| name.is_string())?;
         Some(format!("{kind} {}", text(name)))
     };
-    let other = || match destination.is_null() {
-        true => "its policies answer".to_owned(),
-        false => format!("a fixed {}", text(at(destination, "/respond/status"))),
+    let other = || {
+        if destination.is_null() {
+            "its policies answer".to_owned()
+        } else {
+            format!("a fixed {}", text(at(destination, "/respond/status")))
+        }
     };
     named("flow").or_else(|| named("hub")).unwrap_or_else(other)
 }

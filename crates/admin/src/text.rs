@@ -44,15 +44,12 @@ impl<S: Send + Sync> FromRequest<S> for Configuration {
             let kind = kind.split(';').next().unwrap_or_default().trim();
             kind.eq_ignore_ascii_case("application/zip")
         });
-        match is_archive {
-            true => {
-                let Archive(bytes) = Archive::from_request(request, state).await?;
-                Ok(Configuration(Sent::Archive(bytes)))
-            }
-            false => {
-                let Text(text) = Text::from_request(request, state).await?;
-                Ok(Configuration(Sent::Text(text)))
-            }
+        if is_archive {
+            let Archive(bytes) = Archive::from_request(request, state).await?;
+            Ok(Configuration(Sent::Archive(bytes)))
+        } else {
+            let Text(text) = Text::from_request(request, state).await?;
+            Ok(Configuration(Sent::Text(text)))
         }
     }
 }
@@ -82,10 +79,7 @@ async fn body<S: Send + Sync>(
     let body = body
         .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?;
     let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
-    match body.len() > bytes_max {
-        true => Err(too_large(bytes_max)),
-        false => Ok(body),
-    }
+    if body.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(body) }
 }
 
 fn too_large(bytes_max: usize) -> Problem {

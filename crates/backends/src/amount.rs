@@ -14,9 +14,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("`{text}` is no duration; write 250ms, 1s or 5m")),
+        _ => return Err(format!("`{text}` is not a duration; write 250ms, 1s or 5m")),
     };
-    seconds_of(number, seconds).ok_or_else(|| format!("`{text}` is no duration; write 250ms or 1s"))
+    seconds_of(number, seconds)
+        .ok_or_else(|| format!("`{text}` is not a duration; write 250ms or 1s"))
 }
 
 /// A plain number of seconds, or a duration with its unit.
@@ -38,13 +39,13 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         "KiB" => 1 << 10,
         "MB" => 1_000_000,
         "MiB" => 1 << 20,
-        _ => return Err(format!("`{text}` is no size; write 350B, 64KiB or 1MiB")),
+        _ => return Err(format!("`{text}` is not a size; write 350B, 64KiB or 1MiB")),
     };
     // Harmless: what is not a number is refused below.
     let number: Option<usize> = number.parse().ok();
     number
         .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| format!("`{text}` is no size; write 350B, 64KiB or 1MiB"))
+        .ok_or_else(|| format!("`{text}` is not a size; write 350B, 64KiB or 1MiB"))
 }
 
 fn split(text: &str) -> (&str, &str) {

@@ -116,7 +116,7 @@ fn operand(document: &Document, operation: NodeId, name: &str) -> Result<i32, Wh
         written.local == name && written.namespace.uri == NAMESPACE
     });
     let last = children.last().ok_or("an operand is missing")?;
-    document.string_value(last).trim().parse().map_err(|_| "an operand is no whole number")
+    document.string_value(last).trim().parse().map_err(|_| "an operand is not a whole number")
 }
 
 impl Soap {

@@ -77,7 +77,7 @@ fn only(method: &Method, mirror: Mirror) -> Reply {
     json(&everything)
 }
 
-/// Final statuses only: a 1xx alone is no answer.
+/// Final statuses only: a 1xx alone is not an answer.
 fn status(text: &str) -> Reply {
     // Harmless: what is not a status is refused below.
     let status = text.parse().ok().filter(|status| (200..=599).contains(status));

@@ -20,7 +20,7 @@ pub struct Answers {
     pub request: String,
     /// To `handle-response`, as JSON.
     pub response: String,
-    /// With 200 the answer is sent; 204 is no change; with any other status the interceptor fails.
+    /// With 200 the answer is sent; 204 is not a change; with any other status the interceptor fails.
     pub status: u16,
     /// Adds the body of the call, in capitals.
     pub capitals: bool,
@@ -62,12 +62,13 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
     if told.first() != Some(&b'{') {
         return refusal(StatusCode::BAD_REQUEST, "not a JSON object");
     }
-    match answers.capitals {
-        false => reply(status, JSON, answer.clone()),
-        true => match capitals(&told, answer, told_body) {
+    if answers.capitals {
+        match capitals(&told, answer, told_body) {
             Ok(answer) => reply(status, JSON, answer),
             Err(why) => refusal(StatusCode::BAD_REQUEST, &why),
-        },
+        }
+    } else {
+        reply(status, JSON, answer.clone())
     }
 }
 

@@ -109,7 +109,7 @@ fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
 }
 
 fn is_version(part: &str) -> bool {
-    // Harmless: what does not begin so is no version.
+    // Harmless: what does not begin so is not a version.
     let digits = part.strip_prefix('v').unwrap_or_default();
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
 }

@@ -55,7 +55,7 @@ pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> 
     let is_stream = kind.as_str().is_some_and(|kind| kind == "SSE" || kind == "WS");
     let default = if is_stream { "AsyncUnlimited" } else { "Unlimited" };
     let policies = members.entry("policies").or_insert_with(|| json!([default]));
-    // Harmless: what is no list is replaced below.
+    // Harmless: what is not a list is replaced below.
     let names = policies.as_array().cloned().unwrap_or_default();
     if names.is_empty() {
         *policies = json!([default]);
@@ -115,9 +115,10 @@ fn check_operations(
         if !target.starts_with('/') && !is_stream || target.chars().any(char::is_control) {
             wrong.push(format!("the target {target:?} does not begin with /"));
         }
-        let is_verb = match is_stream {
-            true => ["SUBSCRIBE", "PUBLISH"].contains(&verb),
-            false => METHODS.contains(&verb),
+        let is_verb = if is_stream {
+            ["SUBSCRIBE", "PUBLISH"].contains(&verb)
+        } else {
+            METHODS.contains(&verb)
         };
         if !is_verb {
             wrong.push(format!("the verb {verb:?} is not known"));
@@ -151,9 +152,9 @@ fn parts(url: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn check_url(url: &str, settings: &CatalogSettings) -> Result<(), &'static str> {
-    let (scheme, authority, path) = parts(url).ok_or("is no URL")?;
+    let (scheme, authority, path) = parts(url).ok_or("is not a URL")?;
     if !["http", "https", "ws", "wss"].contains(&scheme) {
-        return Err("is no http, https, ws or wss URL");
+        return Err("is not an http, https, ws or wss URL");
     }
     if authority.contains('@') {
         return Err("has user information");

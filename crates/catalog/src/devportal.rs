@@ -273,7 +273,7 @@ fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
 fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
     let number = match value {
         None | Some(Value::Null) => return Ok(None),
-        // Harmless: what is no number is refused below.
+        // Harmless: what is not a number is refused below.
         Some(Value::String(text)) => text.parse::<i64>().ok(),
         Some(value) => value.as_i64(),
     };
@@ -296,10 +296,8 @@ async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> 
         return Err(Refusal::conflict("Keys of this type exist already"));
     }
     let asked_grants = crate::objects::texts(dto.get("grantTypesToBeSupported"));
-    let grants = match asked_grants.is_empty() {
-        true => GRANTS.map(str::to_owned).to_vec(),
-        false => asked_grants,
-    };
+    let grants =
+        if asked_grants.is_empty() { GRANTS.map(str::to_owned).to_vec() } else { asked_grants };
     let secret = secrets::secret()?;
     let key = ApplicationKey {
         id: secrets::uuid(),
@@ -445,7 +443,7 @@ async fn api_key(
             let text = crate::objects::text(&dto, "apikey");
             let token = catalog.read_token(text).filter(|(_, _, owner)| *owner == read.object.id);
             let (id, until, _) =
-                token.ok_or_else(|| Refusal::bad("That is no API key of the application"))?;
+                token.ok_or_else(|| Refusal::bad("That is not an API key of the application"))?;
             catalog.revoke_token(&id, until).await?;
             done()
         }
@@ -527,11 +525,10 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
 }
 
 fn check_plan(api: &Api, plan: &str) -> Result<(), Refusal> {
-    match api.plans().iter().any(|known| known == plan) {
-        true => Ok(()),
-        false => {
-            Err(Refusal::bad(format!("The API does not offer the throttling policy {plan:?}")))
-        }
+    if api.plans().iter().any(|known| known == plan) {
+        Ok(())
+    } else {
+        Err(Refusal::bad(format!("The API does not offer the throttling policy {plan:?}")))
     }
 }
 

@@ -52,10 +52,11 @@ impl Asked {
     /// The body as a JSON object.
     pub(crate) fn json(&self) -> Result<Value, Refusal> {
         let read: Value = serde_json::from_slice(&self.body)
-            .map_err(|error| Refusal::bad(format!("The body is no JSON: {error}")))?;
-        match read.is_object() {
-            true => Ok(read),
-            false => Err(Refusal::bad("The body has to be a JSON object")),
+            .map_err(|error| Refusal::bad(format!("The body is not JSON: {error}")))?;
+        if read.is_object() {
+            Ok(read)
+        } else {
+            Err(Refusal::bad("The body has to be a JSON object"))
         }
     }
 
@@ -65,7 +66,7 @@ impl Asked {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        // Harmless: a line that is no text says nothing here.
+        // Harmless: a line that is not text says nothing here.
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
@@ -73,7 +74,7 @@ impl Asked {
 /// Parameters as a query or a form has them.
 pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
     let decoded =
-        // Harmless: a parameter that is no text means nothing here.
+        // Harmless: a parameter that is not text means nothing here.
         |part: &[u8]| String::from_utf8_lossy(&kit::percent::decoded(part, true)).into_owned();
     let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
     let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
@@ -213,9 +214,10 @@ pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
 pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
     let Some(wanted) = asked.header("if-match") else { return Ok(()) };
     let own = format!("\"{version}\"");
-    match wanted.split(',').map(str::trim).any(|tag| tag == "*" || tag == own) {
-        true => Ok(()),
-        false => Err(Refusal::new(StatusCode::PRECONDITION_FAILED, "It was changed meanwhile")),
+    if wanted.split(',').map(str::trim).any(|tag| tag == "*" || tag == own) {
+        Ok(())
+    } else {
+        Err(Refusal::new(StatusCode::PRECONDITION_FAILED, "It was changed meanwhile"))
     }
 }
 

@@ -111,9 +111,10 @@ impl Live {
                     kept.insert(key.consumer_key.clone());
                 }
             }
-            let before = match read.is_some() {
-                true => known.keys.insert(id.to_owned(), kept.clone()),
-                false => known.keys.remove(id),
+            let before = if read.is_some() {
+                known.keys.insert(id.to_owned(), kept.clone())
+            } else {
+                known.keys.remove(id)
             };
             // Harmless: an application without keys lost none.
             for gone in before.into_iter().flatten().filter(|key| !kept.contains(key)) {

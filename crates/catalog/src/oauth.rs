@@ -87,7 +87,7 @@ pub(crate) fn basic(asked: &Asked) -> Option<(String, String)> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    // Harmless: what is no base64 or no text is no credential.
+    // Harmless: what is not base64 or no text is not a credential.
     let decoded = String::from_utf8(STANDARD.decode(text.trim()).ok()?).ok()?;
     let (name, secret) = decoded.split_once(':')?;
     Some((name.to_owned(), secret.to_owned()))
@@ -215,7 +215,7 @@ impl Catalog {
             Asker::Portal(client) => {
                 let subject = user.unwrap_or(&client.object.owner);
                 let roles =
-                    // Harmless: who is no user any more has no roles.
+                    // Harmless: who is not a user any more has no roles.
                     settings.user(subject).map(|user| user.roles.clone()).unwrap_or_default();
                 let granted = wanted.filter(|scope| crate::rights::may_have(&roles, scope));
                 let scope = granted.collect::<Vec<_>>().join(" ");
@@ -382,7 +382,7 @@ impl Catalog {
             }
             return done();
         }
-        // RFC 7009, 2.2: whatever is no token of the client's is revoked already.
+        // RFC 7009, 2.2: whatever is not a token of the client's is revoked already.
         if let Some((id, until, client)) = self.read_token(text)
             && client == asker.client_id()
         {
@@ -402,7 +402,7 @@ impl Catalog {
 
     /// Id, end and client of a token of ours.
     pub(crate) fn read_token(&self, text: &str) -> Option<(String, u64, String)> {
-        // Harmless: what is no token of ours is none.
+        // Harmless: what is not a token of ours is none.
         let token = Token::parse(text.as_bytes()).ok()?;
         // Harmless: without settings no token is ours.
         let settings = self.settings().ok()?;
@@ -442,9 +442,10 @@ impl Catalog {
             return Err(Refusal::bad("clientName has 1 to 200 characters"));
         }
         let written = text("grantType");
-        let grants = match written.is_empty() {
-            true => "client_credentials password refresh_token",
-            false => written.as_str(),
+        let grants = if written.is_empty() {
+            "client_credentials password refresh_token"
+        } else {
+            written.as_str()
         };
         let secret = secrets::secret()?;
         let client = Client {
@@ -479,9 +480,10 @@ impl Catalog {
     pub(crate) async fn basic_user(&self, asked: &Asked) -> Result<String, Refusal> {
         let refused = || Refusal::unauthorized("The user name or the password is wrong");
         let (name, password) = basic(asked).ok_or_else(refused)?;
-        match self.is_password(&name, &password, asked.client).await? {
-            true => Ok(name),
-            false => Err(refused()),
+        if self.is_password(&name, &password, asked.client).await? {
+            Ok(name)
+        } else {
+            Err(refused())
         }
     }
 }

@@ -301,13 +301,11 @@ impl Api {
 /// The path at which an API answers, version included.
 pub(crate) fn context(dto: &Value) -> String {
     let (context, version) = (text(dto, "context").trim_end_matches('/'), text(dto, "version"));
-    let context = match context.starts_with('/') {
-        true => context.to_owned(),
-        false => format!("/{context}"),
-    };
-    match context.contains("{version}") {
-        true => context.replace("{version}", version),
-        false => format!("{context}/{version}"),
+    let context = if context.starts_with('/') { context.to_owned() } else { format!("/{context}") };
+    if context.contains("{version}") {
+        context.replace("{version}", version)
+    } else {
+        format!("{context}/{version}")
     }
 }
 
@@ -320,7 +318,7 @@ pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
 /// The texts of a list.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
     let items = list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    // Harmless: the check of a definition refuses items that are no texts.
+    // Harmless: the check of a definition refuses items that are not texts.
     items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn read(asked: &Asked) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
         let name =
             once(&line, "name").map_err(wrong)?.ok_or_else(|| wrong("a part has no name"))?;
         let content = part.content(&asked.body).map_err(wrong)?;
-        // Harmless: a name that is no text is not looked for.
+        // Harmless: a name that is not text is not looked for.
         parts.push((String::from_utf8_lossy(&name).into_owned(), content.into_owned()));
     }
     Ok(parts)
@@ -33,8 +33,9 @@ pub(crate) async fn document(text: String) -> Result<Value, Refusal> {
     let document =
         read.map_err(|why| Refusal::bad(format!("The document cannot be read: {why}")))?;
     let is_openapi = document.get("openapi").or(document.get("swagger")).is_some();
-    match is_openapi && document.get("paths").is_some_and(Value::is_object) {
-        true => Ok(document),
-        false => Err(Refusal::bad("The document is no OpenAPI document with paths")),
+    if is_openapi && document.get("paths").is_some_and(Value::is_object) {
+        Ok(document)
+    } else {
+        Err(Refusal::bad("The document is not an OpenAPI document with paths"))
     }
 }

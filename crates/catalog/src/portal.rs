@@ -26,7 +26,7 @@ impl Catalog {
     pub(crate) async fn visitor(&self, asked: &Asked, scopes: &[&str]) -> Result<Visitor, Refusal> {
         let settings = self.settings()?;
         let roles =
-            // Harmless: who is no user any more has no roles.
+            // Harmless: who is not a user any more has no roles.
             |name: &str| settings.user(name).map(|user| user.roles.clone()).unwrap_or_default();
         if oauth::basic(asked).is_some() {
             let name = self.basic_user(asked).await?;

@@ -189,7 +189,7 @@ async fn import(catalog: &Catalog, asked: &Asked) -> Answer {
     }
     let text = part("file").ok_or_else(|| Refusal::bad("the part file is missing"))?;
     let text =
-        String::from_utf8(text.to_vec()).map_err(|_| Refusal::bad("the document is no text"))?;
+        String::from_utf8(text.to_vec()).map_err(|_| Refusal::bad("the document is not text"))?;
     let document = crate::parts::document(text).await?;
     let mut dto = match part("additionalProperties") {
         Some(text) => serde_json::from_slice::<Value>(text)
@@ -339,10 +339,11 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
 async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer {
     catalog.visitor(asked, &[CREATE.as_slice(), PUBLISH.as_slice()].concat()).await?;
     let wanted = asked.required("revisionId")?;
-    let deployments: Vec<Value> = match asked.body.is_empty() {
-        true => Vec::new(),
-        false => serde_json::from_slice(&asked.body)
-            .map_err(|_| Refusal::bad("The body has to be a list of deployments"))?,
+    let deployments: Vec<Value> = if asked.body.is_empty() {
+        Vec::new()
+    } else {
+        serde_json::from_slice(&asked.body)
+            .map_err(|_| Refusal::bad("The body has to be a list of deployments"))?
     };
     let read = api(catalog, id)?;
     let mut changed = Api::clone(&read.object);

@@ -84,13 +84,14 @@ fn complain_of_open_address(written: &config::Admin, report: &mut Report) {
     }
     let what = format!("everybody who can connect to {address} may operate the gateway");
     let at = written.address.at;
-    match written.open {
-        true => report.warn(at, what, "write `users`, or use an address of 127.0.0.1"),
-        false => report.error(
+    if written.open {
+        report.warn(at, what, "write `users`, or use an address of 127.0.0.1")
+    } else {
+        report.error(
             at,
             what,
             "write `users`, `tls: { client_ca }` or an address of 127.0.0.1; probes can use `status`; `open: true` accepts it",
-        ),
+        )
     }
 }
 

@@ -44,9 +44,10 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> ExpandedApi
 /// If no route of an API asks who the client is, a policy that needs to know is a mistake on all of them.
 fn open_beside_others(made: &GeneratedApi) -> Vec<String> {
     let (open, asking): (Vec<_>, Vec<_>) = made.routes.iter().partition(|route| route.open);
-    match asking.is_empty() {
-        true => Vec::new(),
-        false => open.iter().map(|route| route.name.clone()).collect(),
+    if asking.is_empty() {
+        Vec::new()
+    } else {
+        open.iter().map(|route| route.name.clone()).collect()
     }
 }
 
@@ -236,10 +237,7 @@ fn join_alternatives(own: &mut Vec<Spanned<Policy>>, optional: bool) {
     }
     let (at, intact) = (own.get(first).map_or(At::NOWHERE, |policy| policy.at), true);
     own.retain(|policy| kind(policy).is_none());
-    let otherwise = match optional {
-        true => WithoutCredential::Anonymous,
-        false => WithoutCredential::Refuse,
-    };
+    let otherwise = if optional { WithoutCredential::Anonymous } else { WithoutCredential::Refuse };
     let any = Spanned { value: kinds, at, intact };
     let joined = Policy::Authenticate(Authenticate { any, otherwise });
     own.insert(first.min(own.len()), Spanned { value: joined, at, intact });

@@ -158,12 +158,12 @@ fn body(
     if let Some(xml) = xml
         && let Err(error) = xml::Document::parse(xml.value.as_bytes(), &xml::Options::default())
     {
-        report.error(xml.at, format!("this is no XML: {error}"), "write one document");
+        report.error(xml.at, format!("this is not XML: {error}"), "write one document");
     }
     if let Some(json) = json {
         let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
         if let Err(error) = json::read(&json.value.0, &limits, &mut Vec::new()) {
-            let what = format!("this is no JSON: at byte {} should be {}", error.at, error.what);
+            let what = format!("this is not JSON: at byte {} should be {}", error.at, error.what);
             report.error(json.at, what, "write a value, or a text of JSON such as `'\"a\"'`");
         }
     }

@@ -121,9 +121,10 @@ fn written_keys(config: &Config, report: &mut Report) -> HashMap<String, Written
     let mut all = HashMap::new();
     for key in keys {
         let Some(secret) = &key.value.consumer_secret else { continue };
-        let read = match secret.0.is_empty() {
-            true => Err("it is empty".to_owned()),
-            false => HashedSecret::read(&secret.0),
+        let read = if secret.0.is_empty() {
+            Err("it is empty".to_owned())
+        } else {
+            HashedSecret::read(&secret.0)
         };
         match read {
             Ok(secret) => {
@@ -187,11 +188,11 @@ fn user(
 
 fn host_rule(rule: &Spanned<String>, report: &mut Report) -> Option<HostRule> {
     let text = rule.value.to_ascii_lowercase();
-    // Harmless: what is no network may be an address.
+    // Harmless: what is not a network may be an address.
     if let Ok(network) = text.parse() {
         return Some(HostRule::Network(network));
     }
-    // Harmless: what is no address may be a host.
+    // Harmless: what is not an address may be a host.
     if let Ok(address) = text.parse::<std::net::IpAddr>() {
         return Some(HostRule::Network(address.into()));
     }
@@ -204,7 +205,7 @@ fn host_rule(rule: &Spanned<String>, report: &mut Report) -> Option<HostRule> {
         }
         None if is_host(&text) => Some(HostRule::Host(text)),
         Some(_) | None => {
-            let what = format!("`{}` is no host and no network", rule.value.escape_debug());
+            let what = format!("`{}` is not a host and no network", rule.value.escape_debug());
             report.error(rule.at, what, "write `orders.internal`, `*.internal` or `10.0.0.0/8`");
             None
         }

@@ -260,7 +260,7 @@ fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut R
     }
 }
 
-/// Complains of a name that is no upstream's.
+/// Complains of a name that is not an upstream's.
 fn known(name: &str, at: At, upstreams: &BTreeSet<&str>, report: &mut Report) {
     if !upstreams.contains(name) {
         let meant = report.suggest(name, upstreams.iter().copied());

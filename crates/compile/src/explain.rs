@@ -89,7 +89,7 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     let scheme = if url.starts_with("https://") { Scheme::Https } else { Scheme::Http };
     let mut text = format!("{method} {url}\n");
     if !http1::is_target(head.method(), head.target()) {
-        text.push_str("refused with 400: what is asked for is no path, or has something in it that no path may have\n");
+        text.push_str("refused with 400: what is asked for is not a path, or has something in it that no path may have\n");
         return Ok(text);
     }
     if http1::is_refused_method(head.method()) {
@@ -172,7 +172,9 @@ fn untaken(plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) -> String {
             format!("no route takes {method} here: 405 with `Allow: {allow}`\n")
         }
         Some(_) => {
-            format!("refused with 501: {method} is no registered method, and no route names it\n")
+            format!(
+                "refused with 501: {method} is not a registered method, and no route names it\n"
+            )
         }
         None => "no route matches: 404\n".to_owned(),
     }
@@ -345,9 +347,10 @@ fn steps(policy: &Policy) -> String {
     let request = policy.request.as_ref().map(|step| format!(" request: {}", step.cost()));
     let response = policy.response.as_ref().map(|step| format!(" response: {}", step.cost()));
     let both: Vec<String> = request.into_iter().chain(response).collect();
-    match both.is_empty() {
-        true => format!("policy {}: nothing to do", policy.name),
-        false => format!("policy {}:{}", policy.name, both.join(",")),
+    if both.is_empty() {
+        format!("policy {}: nothing to do", policy.name)
+    } else {
+        format!("policy {}:{}", policy.name, both.join(","))
     }
 }
 
@@ -393,10 +396,7 @@ fn request(asked: &ExplainedRequest<'_>) -> Result<RequestHead, String> {
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match c.is_control() {
-            true => shown.extend(c.escape_debug()),
-            false => shown.push(c),
-        }
+        if c.is_control() { shown.extend(c.escape_debug()) } else { shown.push(c) }
     }
     shown
 }

@@ -30,9 +30,10 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
                 None if open => {}
                 None => {
                     // What asks for a right lets nobody through, whatever it counts.
-                    let what = match counts && row.access != Access::Guards {
-                        true => "no policy finds the client identity, so this counts by client",
-                        false => "no policy finds the client identity, so there is no subject",
+                    let what = if counts && row.access != Access::Guards {
+                        "no policy finds the client identity, so this counts by client"
+                    } else {
+                        "no policy finds the client identity, so there is no subject"
                     };
                     let help = format!("add one of {IDENTIFY} above it");
                     report.warn(policy.at, what, help);

@@ -153,7 +153,7 @@ fn settings(
     let url = keys.url.as_ref().and_then(|url| hub_url(url, report));
     let header = keys.signature.value.to_ascii_lowercase();
     if !http1::is_token(header.as_bytes()) {
-        let what = format!("`{}` is no name of a header", header.escape_debug());
+        let what = format!("`{}` is not a header name", header.escape_debug());
         report.error(keys.signature.at, what, "write a name such as `x-hub-signature`");
     }
     if let Some(secret) = &keys.secret

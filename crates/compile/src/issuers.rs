@@ -239,7 +239,7 @@ fn algorithms(keys: &config::Issuer, report: &mut Report) -> Vec<jose::Algorithm
 fn key_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<String> {
     let bytes = files::read(file, report)?;
     let text = String::from_utf8(bytes);
-    text.map_err(|_| complain(file, "it is no text", report)).ok()
+    text.map_err(|_| complain(file, "it is not text", report)).ok()
 }
 
 fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) -> Option<KeySet> {
@@ -247,8 +247,8 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
     let mut whole = true;
     // Harmless: `texts` are those of the files in `list`.
     for (file, text) in list.iter().zip(texts) {
-        let read = match text.trim_start().starts_with('{') {
-            true => match KeySet::of_issuer(text.as_bytes()) {
+        let read = if text.trim_start().starts_with('{') {
+            match KeySet::of_issuer(text.as_bytes()) {
                 None => Err("it is neither a JWK nor a JWK set".to_owned()),
                 Some((keys, left)) => {
                     for (id, why) in left {
@@ -261,13 +261,15 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
                         let what = format!("several keys have the `kid` `{id}`, so each is tried");
                         report.warn(file.at, what, "give each key a `kid` of its own");
                     }
-                    match keys.is_empty() {
-                        true => Err("it has no key that verifies tokens".to_owned()),
-                        false => Ok(keys),
+                    if keys.is_empty() {
+                        Err("it has no key that verifies tokens".to_owned())
+                    } else {
+                        Ok(keys)
                     }
                 }
-            },
-            false => KeySet::from_pem(text).map_err(|why| why.to_string()),
+            }
+        } else {
+            KeySet::from_pem(text).map_err(|why| why.to_string())
         };
         match read {
             Ok(keys) => all.extend(keys),

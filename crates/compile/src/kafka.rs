@@ -113,7 +113,7 @@ fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<
         // Harmless: an address without a port gets a complaint below.
         let parts = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let Some((host, port)) = parts else {
-            let what = format!("`{}` is no address of a broker", broker.value.escape_debug());
+            let what = format!("`{}` is not a broker address", broker.value.escape_debug());
             report.error(broker.at, what, "write `HOST:PORT`, such as `kafka-1.internal:9092`");
             return None;
         };
@@ -154,11 +154,11 @@ fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
 fn sasl(keys: &HubKafka, report: &mut Report) -> Option<Sasl> {
     let written = keys.sasl.as_ref()?;
     if written.user.value.is_empty() || written.user.value.contains('\0') {
-        report.error(written.user.at, "this is no name of a user", "write the user's name");
+        report.error(written.user.at, "this is not a user name", "write the user's name");
     }
     if written.password.value.0.is_empty() || written.password.value.0.contains('\0') {
         let help = "write the user's password, best `${NAME}`";
-        report.error(written.password.at, "this is no password", help);
+        report.error(written.password.at, "this is not a password", help);
     }
     let mechanism = match written.mechanism {
         HubSaslMechanism::Plain => Mechanism::Plain,

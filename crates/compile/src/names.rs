@@ -73,10 +73,12 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
         return Some(text.clone());
     }
     // Not the value itself: it may be a credential.
-    let what = match () {
-        () if text.contains(['\n', '\r']) => "the value of a header has a line end in it",
-        () if text.trim() != text => "the value of a header has blanks around it",
-        () => "the value of a header has control characters in it",
+    let what = if text.contains(['\n', '\r']) {
+        "the value of a header has a line end in it"
+    } else if text.trim() != text {
+        "the value of a header has blanks around it"
+    } else {
+        "the value of a header has control characters in it"
     };
     let help = "write one line without control characters, and without blanks around it; \
                 `${file:PATH}` leaves out the line end of a file";
@@ -94,7 +96,7 @@ pub(crate) fn media_type(value: &Spanned<String>, report: &mut Report) -> Option
     {
         return Some(text);
     }
-    let what = format!("`{}` is no content type", text.escape_debug());
+    let what = format!("`{}` is not a content type", text.escape_debug());
     report.error(
         value.at,
         what,
@@ -131,17 +133,18 @@ pub(crate) fn host(host: &str, at: At, report: &mut Report) -> Option<HostPatter
     let help = "write a host such as `api.example.com`, or `*.example.com` for its subdomains";
     let below = name.strip_prefix("*.");
     let rest = below.unwrap_or(&name);
-    let fault = match () {
-        () if name == "*" => Some("`*` alone is no host; leave `host` out to match any".to_owned()),
-        () if rest.contains('*') => {
-            Some(format!("`{host}` has a `*` that is not its whole first part"))
-        }
-        () if is_address(rest) && below.is_none() => None,
-        () if has_port(rest) => {
-            Some(format!("`{host}` has a port; hosts are matched without theirs"))
-        }
-        () if !is_name(rest) => Some(format!("`{}` is not a host", host.escape_debug())),
-        () => None,
+    let fault = if name == "*" {
+        Some("`*` alone is not a host; leave `host` out to match any".to_owned())
+    } else if rest.contains('*') {
+        Some(format!("`{host}` has a `*` that is not its whole first part"))
+    } else if is_address(rest) && below.is_none() {
+        None
+    } else if has_port(rest) {
+        Some(format!("`{host}` has a port; hosts are matched without theirs"))
+    } else if !is_name(rest) {
+        Some(format!("`{}` is not a host", host.escape_debug()))
+    } else {
+        None
     };
     if let Some(fault) = fault {
         report.error(at, fault, help);

@@ -5,7 +5,7 @@ use plan::{PathPiece, PathRegex, PathSent, PathWant, Pattern, Segment};
 
 use crate::listeners::path_rules;
 
-/// Reads `match.path`; nothing if a part of it is no path, or if the paths do not name the same parameters.
+/// Reads `match.path`; nothing if a part of it is not a path, or if the paths do not name the same parameters.
 pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathWant>> {
     let paths = &matches.value.path.0;
     let read: Vec<_> = paths.iter().map(|path| want(path, report)).collect();
@@ -167,7 +167,7 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
     let cut =
         Pattern::parse(text).ok().filter(|cut| !cut.open && cut.parameters().next().is_none());
     let Some(cut) = cut else {
-        let what = format!("`{}` is no prefix that can be cut", prefix.value.escape_debug());
+        let what = format!("`{}` is not a prefix that can be cut", prefix.value.escape_debug());
         report.error(prefix.at, what, "write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters");
         return None;
     };

@@ -69,11 +69,10 @@ pub(crate) fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
         && keys.per.is_none()
         && keys.windows.is_empty();
     if keys.unlimited != is_empty && plan.intact {
-        let (what, help) = match keys.unlimited {
-            true => ("an unlimited plan with limits", "keep one of the two"),
-            false => {
-                ("a plan without limits", "write `requests: 1000, per: 1m`, or `unlimited: true`")
-            }
+        let (what, help) = if keys.unlimited {
+            ("an unlimited plan with limits", "keep one of the two")
+        } else {
+            ("a plan without limits", "write `requests: 1000, per: 1m`, or `unlimited: true`")
         };
         report.error(plan.at, what, help);
     }

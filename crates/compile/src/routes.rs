@@ -208,19 +208,18 @@ fn complain_of_conflicts(conflicts: &[Conflict<'_, '_>], report: &mut Report) {
         if !first.intact || !second.intact {
             continue;
         }
-        let (what, help) = match std::ptr::eq(*first, *second) {
-            true => ("a host or a path is here twice".to_owned(), "remove one of the two"),
-            false => {
-                let place = report.sources().place(first.at);
-                let what = format!(
-                    "the routes `{}` and `{}` match the same requests; the other match is at {place}",
-                    second.name.value, first.name.value
-                );
-                (
-                    what,
-                    "give one of them another path, host, listener, method, header or query parameter",
-                )
-            }
+        let (what, help) = if std::ptr::eq(*first, *second) {
+            ("a host or a path is here twice".to_owned(), "remove one of the two")
+        } else {
+            let place = report.sources().place(first.at);
+            let what = format!(
+                "the routes `{}` and `{}` match the same requests; the other match is at {place}",
+                second.name.value, first.name.value
+            );
+            (
+                what,
+                "give one of them another path, host, listener, method, header or query parameter",
+            )
         };
         report.error(second.at, what, help);
     }
@@ -379,10 +378,8 @@ fn matchers(
         query: wants(&matches.query, report, |name, _| Some(name.value.clone())),
     };
     let hosts = matches.host.0.iter().filter_map(|host| names::host(&host.value, host.at, report));
-    let hosts: Vec<Option<plan::HostPattern>> = match matches.host.0.is_empty() {
-        true => vec![None],
-        false => hosts.map(Some).collect(),
-    };
+    let hosts: Vec<Option<plan::HostPattern>> =
+        if matches.host.0.is_empty() { vec![None] } else { hosts.map(Some).collect() };
     let on = |host: &Option<plan::HostPattern>, path: &PathWant| Matcher {
         host: host.clone(),
         path: path.clone(),

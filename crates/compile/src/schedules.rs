@@ -132,7 +132,7 @@ fn message(
     if kind == "application/xml"
         && let Err(error) = xml::Document::parse(text.as_bytes(), &xml::Options::default())
     {
-        report.error(at, format!("this is no XML: {error}"), "write one document");
+        report.error(at, format!("this is not XML: {error}"), "write one document");
         return None;
     }
     Some((Some(kind), text.clone().into()))

@@ -31,12 +31,11 @@ pub(crate) fn compile(config: &Config, upstream: &Upstream, report: &mut Report)
             }
         }
     }
-    match each_address {
-        true => {
-            check_each(upstream, report);
-            Targets::EachAddress(targets)
-        }
-        false => Targets::Fixed(targets),
+    if each_address {
+        check_each(upstream, report);
+        Targets::EachAddress(targets)
+    } else {
+        Targets::Fixed(targets)
     }
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn to_url(
     })
 }
 
-/// The TLS settings for a service that is no upstream.
+/// The TLS settings for a service that is not an upstream.
 pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
     Clients { in_service: InService::NONE, known: HashMap::new() }.of("", tls, report)
 }
@@ -275,9 +275,10 @@ fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
     if !may_be_many || !stays(&upstream.retry) {
         return;
     }
-    let help = match when.contains(&RetryOn::ConnectFailure) {
-        true => "remove `attempts: 0`; nothing was sent then, so nothing would be repeated",
-        false => "add `connect_failure` to `when`; nothing was sent then, so nothing is repeated",
+    let help = if when.contains(&RetryOn::ConnectFailure) {
+        "remove `attempts: 0`; nothing was sent then, so nothing would be repeated"
+    } else {
+        "add `connect_failure` to `when`; nothing was sent then, so nothing is repeated"
     };
     let at = attempts.as_ref().map_or(upstream.targets.at, |attempts| attempts.at);
     let what = "a request fails with the target that it cannot connect to, though there are others";

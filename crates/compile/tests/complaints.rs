@@ -16,9 +16,10 @@ fn said(text: &str, folder: &Path) -> String {
             report
         }
     };
-    match folder.as_os_str().is_empty() {
-        true => report.to_string(),
-        false => report.to_string().replace(&format!("{}/", folder.display()), ""),
+    if folder.as_os_str().is_empty() {
+        report.to_string()
+    } else {
+        report.to_string().replace(&format!("{}/", folder.display()), "")
     }
 }
 
@@ -207,7 +208,7 @@ routes:
               help: write a path that begins with `/`, such as `/health`
             gate.yaml:7:13: the path `/a b` cannot be matched: ' ' cannot stand in a path; write it percent-encoded
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
-            gate.yaml:8:14: `*` alone is no host; leave `host` out to match any
+            gate.yaml:8:14: `*` alone is not a host; leave `host` out to match any
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
             gate.yaml:8:19: `a.*.example` has a `*` that is not its whole first part
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
@@ -215,7 +216,7 @@ routes:
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
             gate.yaml:8:50: `no host` is not a host
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
-            gate.yaml:8:70: `*` alone is no host; leave `host` out to match any
+            gate.yaml:8:70: `*` alone is not a host; leave `host` out to match any
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
             gate.yaml:8:76: `` is not a host
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
@@ -290,7 +291,7 @@ routes:
   m: { match: { path: /m }, strip_prefix: m, upstream: u }
 "#,
         expect![[r#"
-            gate.yaml:5:55: `/a/{id}` is no prefix that can be cut
+            gate.yaml:5:55: `/a/{id}` is not a prefix that can be cut
               help: write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters
             gate.yaml:6:50: the paths of this route, `/b/{id}`, do not begin with `/b/c`
               help: write `/b` or a part of it
@@ -314,7 +315,7 @@ routes:
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
             gate.yaml:16:23: the path `/l/{a}/{a}` cannot be matched: parameter `a` appears twice
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
-            gate.yaml:17:43: `m` is no prefix that can be cut
+            gate.yaml:17:43: `m` is not a prefix that can be cut
               help: write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters
         "#]],
     );
@@ -557,7 +558,7 @@ cases:
               help: write a path that begins with `/`, such as `/orders?day=1`
             gate.yaml:10:47: a body is expected in one way
               help: keep one of these keys
-            gate.yaml:10:59: this is no JSON: at byte 2 should be a comma or the end of the object or array
+            gate.yaml:10:59: this is not JSON: at byte 2 should be a comma or the end of the object or array
               help: write a value, or a text of JSON such as `'"a"'`
             gate.yaml:11:29: `transfer-encoding` cannot be changed
               help: remove it; the gateway writes it for each connection
@@ -565,7 +566,7 @@ cases:
               help: write letters, digits and dashes, such as `x-tier`
             gate.yaml:11:76: a delay is at most 60s, since it is waited for
               help: write a shorter delay, and a shorter timeout where it ends
-            gate.yaml:12:19: this is no XML: 1:4: the document ends within an element that is not closed
+            gate.yaml:12:19: this is not XML: 1:4: the document ends within an element that is not closed
               help: write one document
             gate.yaml:12:36: a body is expected in one way
               help: keep one of these keys
@@ -593,11 +594,11 @@ hubs:
               help: use letters, digits, `-`, `_` and `.`, and at most 249 with the prefix
             gate.yaml:8:34: Kafka cannot tell the topics `a.b` and `a_b` apart
               help: let them differ in more than `.` and `_`
-            gate.yaml:9:31: `kafka` is no address of a broker
+            gate.yaml:9:31: `kafka` is not a broker address
               help: write `HOST:PORT`, such as `kafka-1.internal:9092`
-            gate.yaml:9:38: `kafka:0` is no address of a broker
+            gate.yaml:9:38: `kafka:0` is not a broker address
               help: write `HOST:PORT`, such as `kafka-1.internal:9092`
-            gate.yaml:9:99: this is no name of a user
+            gate.yaml:9:99: this is not a user name
               help: write the user's name
             gate.yaml:12:30: a cluster without a broker
               help: write `brokers: [HOST:PORT]`

@@ -88,10 +88,8 @@ impl<'a> Decoder<'a> {
     pub fn error(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
         self.faults += 1;
         let what = what.into();
-        let secret = match self.report.is_full() {
-            true => None,
-            false => hidden_at(self.report.sources(), at),
-        };
+        let secret =
+            if self.report.is_full() { None } else { hidden_at(self.report.sources(), at) };
         let what = secret.map_or_else(|| what.clone(), |secret| without_secret(&what, secret));
         self.report.error(at, what, help);
     }
@@ -169,11 +167,12 @@ impl<'a> Decoder<'a> {
             misspelt.extend(meant);
             let has_policies = ["policies", "policy_sets"].iter().any(|key| known.contains(key));
             let of_kong = kong_key(&entry.key, known);
-            let help = match has_policies && Policy::NAMES.contains(&entry.key.as_str()) {
-                true => format!("a policy stands in a list: `policies: [{{ {}: .. }}]`", entry.key),
-                false => of_kong
+            let help = if has_policies && Policy::NAMES.contains(&entry.key.as_str()) {
+                format!("a policy stands in a list: `policies: [{{ {}: .. }}]`", entry.key)
+            } else {
+                of_kong
                     .map(str::to_owned)
-                    .unwrap_or_else(|| format!("the keys here are {}", list(known, "and"))),
+                    .unwrap_or_else(|| format!("the keys here are {}", list(known, "and")))
             };
             let what = format!("unknown key {}{}", quote(&entry.key), did_you_mean(meant));
             self.error(entry.key_at, what, help);

@@ -1,7 +1,7 @@
 //! Differences of two configurations, place by place.
 //!
 //! Owns when two values mean the same, the paths of places, and what of a value may be shown. Defaults are filled in, so that
-//! one that is spelt out is no difference; neither is the order of names.
+//! one that is spelt out is not a difference; neither is the order of names.
 
 use std::path::Path;
 
@@ -252,10 +252,7 @@ impl Comparison<'_> {
         let mut keys = path.rsplit('.').map(|key| key.trim_matches('"'));
         let key = keys.next().unwrap_or("");
         // What is set in a body may be a document of its own.
-        let holder = match path.contains(".json.set.") {
-            true => "set",
-            false => keys.next().unwrap_or(""),
-        };
+        let holder = if path.contains(".json.set.") { "set" } else { keys.next().unwrap_or("") };
         self.show_member(key, holder, value)
     }
 

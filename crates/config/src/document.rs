@@ -1,4 +1,4 @@
-//! Documents that are no configuration: API definitions, in YAML or JSON, as JSON values; and configuration made of such.
+//! Documents that are not a configuration: API definitions, in YAML or JSON, as JSON values; and configuration made of such.
 
 use std::path::Path;
 
@@ -97,9 +97,10 @@ pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
 pub fn place_of(text: &str, pointer: &str) -> (u32, u32) {
     let names = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
     let names: Vec<String> = names.collect();
-    match text.trim_start().starts_with('{') {
-        true => place_in_json(text, &names),
-        false => place_in_yaml(text, &names),
+    if text.trim_start().starts_with('{') {
+        place_in_json(text, &names)
+    } else {
+        place_in_yaml(text, &names)
     }
 }
 
@@ -115,7 +116,7 @@ fn place_in_yaml(text: &str, names: &[String]) -> (u32, u32) {
                 entry.map(|entry| (entry.key_at, &entry.node))
             }
             Some(Value::List(items)) => {
-                // Harmless: a name that is no number leads to no item.
+                // Harmless: a name that is not a number leads to no item.
                 let item = name.parse::<usize>().ok().and_then(|at| items.get(at));
                 item.map(|item| (item.at, item))
             }
@@ -173,9 +174,10 @@ fn json_child(
             let is_text = matches!(entry.kind, json::Kind::Plain | json::Kind::Escaped);
             (entry.from as usize).saturating_sub(usize::from(is_text))
         };
-        let (is_it, inner) = match is_object {
-            true => (text_of().as_deref() == Some(name), at + 1),
-            false => (index.to_string() == name, at),
+        let (is_it, inner) = if is_object {
+            (text_of().as_deref() == Some(name), at + 1)
+        } else {
+            (index.to_string() == name, at)
         };
         if is_it {
             return Some((inner, begins(first)));

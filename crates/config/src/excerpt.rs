@@ -1,7 +1,7 @@
 //! A line of a file as a complaint shows it: without the secrets that stand in it.
 //!
 //! Owns which keys have a secret for their value. It looks at the text alone, since a file that cannot be read has lines to
-//! show, too; where it cannot tell, it hides. References (`${NAME}`) are no secrets and stay.
+//! show, too; where it cannot tell, it hides. References (`${NAME}`) are not secrets and stay.
 
 use crate::report::{At, CUT, Sources};
 

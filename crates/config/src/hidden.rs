@@ -94,9 +94,12 @@ pub(crate) fn without_secret(what: &str, secret: &str) -> String {
     for form in forms(plain).iter().filter(|form| form.contains('`')) {
         hide(&mut what, form);
     }
-    each_quoted(&what, |piece| match secret.contains(piece.trim_end_matches(CUT)) {
-        true => NOT_SHOWN.to_owned(),
-        false => piece.to_owned(),
+    each_quoted(&what, |piece| {
+        if secret.contains(piece.trim_end_matches(CUT)) {
+            NOT_SHOWN.to_owned()
+        } else {
+            piece.to_owned()
+        }
     })
 }
 
@@ -126,13 +129,12 @@ fn hide(said: &mut String, lower: &str) {
         let rest = said.get(begin..).unwrap_or_default();
         let len = in_common(rest, lower);
         let cut = rest.get(len..).is_some_and(|rest| rest.starts_with(CUT));
-        from = match len == lower.len() || cut {
-            true => {
-                said.replace_range(begin..begin + len, NOT_SHOWN);
-                begin + NOT_SHOWN.len()
-            }
+        from = if len == lower.len() || cut {
+            said.replace_range(begin..begin + len, NOT_SHOWN);
+            begin + NOT_SHOWN.len()
+        } else {
             // Only begins like it.
-            false => begin + begins.len(),
+            begin + begins.len()
         };
     }
 }

@@ -163,11 +163,10 @@ pub fn read_again(sources: &Sources) -> LoadedConfig {
 pub fn parse_with(text: &str, name: &Path, variables: &HashMap<String, String>) -> LoadedConfig {
     let mut reading = Reading::default();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    match bytes > yaml::FILE_BYTES_MAX {
-        true => {
-            reading.unreadable(name, &format!("it is larger than {} bytes", yaml::FILE_BYTES_MAX))
-        }
-        false => reading.texts.push(source(name, text.to_owned())),
+    if bytes > yaml::FILE_BYTES_MAX {
+        reading.unreadable(name, &format!("it is larger than {} bytes", yaml::FILE_BYTES_MAX))
+    } else {
+        reading.texts.push(source(name, text.to_owned()))
     }
     reading.add_bundles(variables);
     reading.finish(variables)
@@ -199,9 +198,10 @@ impl Reading {
     /// The texts of a file or a folder.
     fn of(path: &Path) -> Reading {
         let mut reading = Reading::default();
-        match path.is_dir() {
-            true => reading.add_folder(path),
-            false => reading.add_file(path),
+        if path.is_dir() {
+            reading.add_folder(path)
+        } else {
+            reading.add_file(path)
         }
         reading
     }
@@ -345,7 +345,7 @@ fn keep_named(tree: &mut Node, report: &mut Report) {
     });
 }
 
-/// Two files of a folder as one map. A root that is no map stays for decoding to complain about.
+/// Two files of a folder as one map. A root that is not a map stays for decoding to complain about.
 fn merge(all: Node, tree: Node, report: &mut Report) -> Node {
     match (all, tree) {
         (
@@ -371,7 +371,7 @@ fn add_section(entries: &mut Vec<MapEntry>, entry: MapEntry, report: &mut Report
     }
     match (&mut first.node.value, entry.node.value) {
         (Value::Map(names), Value::Map(more)) => add_names(names, more, report),
-        // One of them is no map: kept where decoding will see it.
+        // One of them is not a map: kept where decoding will see it.
         (Value::Map(_), odd) => first.node = Node { value: odd, ..entry.node },
         (_, _) => {}
     }

@@ -44,10 +44,7 @@ fn masked_text(loaded: &LoadedConfig, file: u32, text: &str) -> String {
     let shown = comments_masked(&replaced(text, &hidden), file);
     // What cannot be read any more may show what it should not.
     let count = |text: &str| self::scalars(text, file).map(|scalars| scalars.len());
-    match count(&shown) == Some(scalars.len()) {
-        true => shown,
-        false => unreadable(loaded),
-    }
+    if count(&shown) == Some(scalars.len()) { shown } else { unreadable(loaded) }
 }
 
 /// The configuration with all defaults in the place of a text whose secrets cannot be found.
@@ -131,12 +128,11 @@ fn comments_masked(text: &str, file: u32) -> String {
     let line = |line: &str| {
         let at = begin;
         begin += line.len();
-        match line.trim_start().starts_with('#') && !is_value(at) {
-            true => {
-                let hidden = secrets_in(line).into_iter().map(|range| (range, MASK.to_owned()));
-                replaced(line, &hidden.collect::<Vec<_>>())
-            }
-            false => line.to_owned(),
+        if line.trim_start().starts_with('#') && !is_value(at) {
+            let hidden = secrets_in(line).into_iter().map(|range| (range, MASK.to_owned()));
+            replaced(line, &hidden.collect::<Vec<_>>())
+        } else {
+            line.to_owned()
         }
     };
     text.split_inclusive('\n').map(line).collect()
@@ -163,10 +159,7 @@ pub fn unmasked(text: &str, name: &Path, in_service: &Sources) -> Result<String,
             }
         }
     }
-    match report.has_errors() {
-        true => Err(report),
-        false => Ok(replaced(text, &by)),
-    }
+    if report.has_errors() { Err(report) } else { Ok(replaced(text, &by)) }
 }
 
 fn is_masked(text: &str) -> bool {
@@ -190,9 +183,12 @@ impl<'s> Known<'s> {
     /// What stands in service where a mask is, as it can be written there.
     fn value_for(&self, masked: &WrittenScalar) -> Option<String> {
         let (scalar, text) = self.0.get(&masked.path)?;
-        let whole = || match scalar.is_block {
-            true => Some(serde_json::Value::from(scalar.text.as_str()).to_string()),
-            false => text.get(scalar.range.clone()).map(str::to_owned),
+        let whole = || {
+            if scalar.is_block {
+                Some(serde_json::Value::from(scalar.text.as_str()).to_string())
+            } else {
+                text.get(scalar.range.clone()).map(str::to_owned)
+            }
         };
         if masked.text == MASK || without_users(&scalar.text).as_deref() == Some(&*masked.text) {
             return whole();

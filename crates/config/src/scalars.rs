@@ -66,9 +66,10 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
                 let begin = offset(start.index());
                 let raw = text.get(begin..offset(end.index()))?.trim_end();
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let range = match is_block {
-                    true => indicator(text, begin)?..begin + raw.len(),
-                    false => begin + anchor_len(raw)..begin + raw.len(),
+                let range = if is_block {
+                    indicator(text, begin)?..begin + raw.len()
+                } else {
+                    begin + anchor_len(raw)..begin + raw.len()
                 };
                 let is_block = is_block || raw.contains('\n');
                 anchors.insert(anchor, found.len());

@@ -120,7 +120,7 @@ impl Substitution<'_> {
         }
         let complaint = match read_text(&path, FILE_BYTES_MAX) {
             Ok(mut text) => {
-                // Editors and `echo` end a file with a line end that is no part of the secret.
+                // Editors and `echo` end a file with a line end that is not part of the secret.
                 if text.ends_with('\n') {
                     text.pop();
                 }
@@ -202,9 +202,10 @@ mod tests {
         let loaded = parse_with(&text, Path::new("gate.yaml"), &variables);
         let route = loaded.config.as_ref().and_then(|config| config.routes.get("r"));
         let body = route.and_then(|route| Some(&route.value.respond.as_ref()?.value.body));
-        match loaded.report.is_empty() {
-            true => expected.assert_eq(&body.unwrap().value),
-            false => expected.assert_eq(&loaded.report.to_string()),
+        if loaded.report.is_empty() {
+            expected.assert_eq(&body.unwrap().value)
+        } else {
+            expected.assert_eq(&loaded.report.to_string())
         }
     }
 

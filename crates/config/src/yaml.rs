@@ -231,7 +231,7 @@ impl Tree<'_> {
     }
 
     fn remember(&mut self, anchor: usize, node: &Node, cost: Cost) -> Result<(), Stop> {
-        // The parser numbers anchors from 1; 0 is no anchor.
+        // The parser numbers anchors from 1; 0 is not an anchor.
         if anchor == 0 {
             return Ok(());
         }
@@ -297,15 +297,16 @@ impl Tree<'_> {
 
     fn bad_syntax(&mut self, error: &ScanError) {
         let at = place(self.file, *error.marker());
-        let (what, help) = match error.info().contains("tab") {
-            true => (
+        let (what, help) = if error.info().contains("tab") {
+            (
                 "a tab stands where YAML takes blanks alone".to_owned(),
                 "indent with blanks; most editors have a setting that writes them for the tab key",
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!("this is not YAML: {}", error.info()),
                 "check the indentation, colons and brackets here; write `\"${NAME}\"` in quotes inside `{ }` and `[ ]`",
-            ),
+            )
         };
         self.report.error(at, what, help);
     }
@@ -348,10 +349,7 @@ fn accept_key(node: Node, seen: &mut HashMap<String, At>, report: &mut Report) -
         return (Key::Refused, at);
     }
     seen.insert(name.clone(), at);
-    match name == "<<" && !quoted {
-        true => (Key::Merge, at),
-        false => (Key::Name(name), at),
-    }
+    if name == "<<" && !quoted { (Key::Merge, at) } else { (Key::Name(name), at) }
 }
 
 fn place(file: u32, marker: Marker) -> At {

@@ -233,7 +233,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write a whole number from 0 to 10 without quotes
             gate.yaml:10:33: unknown value `refused`
               help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
-            gate.yaml:10:42: the status `404` is no failure of the service
+            gate.yaml:10:42: the status `404` is not a failure of the service
               help: only a status from 500 to 599 says that the service failed
             gate.yaml:11:26: `99` is not a status from 100 to 599, nor a range
               help: write a status like `200`, or a range like `200-399`
@@ -368,11 +368,11 @@ upstreams:
 routes: { a: { match: { path: / }, upstream: a } }
 "#,
         expect![[r#"
-            gate.yaml:5:23: `(not shown)` is no name of a cookie
+            gate.yaml:5:23: `(not shown)` is not a cookie name
               help: write letters, digits, `-`, `_` or `.`, such as `server`
             gate.yaml:6:21: unknown value `timeouts`; did you mean `timeout`?
               help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
-            gate.yaml:6:31: the status `404` is no failure of the service
+            gate.yaml:6:31: the status `404` is not a failure of the service
               help: only a status from 500 to 599 says that the service failed
             gate.yaml:6:36: unknown value `5xx`
               help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
@@ -384,7 +384,7 @@ routes: { a: { match: { path: / }, upstream: a } }
               help: write a number such as `2` or `1.5`, without quotes
             gate.yaml:6:83: the duration `60` has no unit
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
-            gate.yaml:9:23: `(not shown)` is no name of a cookie
+            gate.yaml:9:23: `(not shown)` is not a cookie name
               help: write letters, digits, `-`, `_` or `.`, such as `server`
             gate.yaml:9:30: unknown key `name`
               help: the keys here are `cookie` and `secret`

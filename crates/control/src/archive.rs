@@ -29,16 +29,13 @@ pub(crate) type NamedFile = (String, Vec<u8>);
 
 /// The own files of a configuration, without those of bundles: their names in the folder, or the name of the one file.
 pub(crate) fn own_files(path: &Path, sources: &Sources) -> Vec<(String, String)> {
-    match path.is_dir() {
-        false => {
-            // Harmless: those behind it are of bundles.
-            sources.iter().take(1).map(|source| (base_name(path), source.text.clone())).collect()
-        }
-        true => {
-            let is_own = |name: &str| Path::new(name).parent() == Some(path);
-            let own = sources.iter().filter(|source| is_own(&source.name));
-            own.map(|source| (base_name(Path::new(&source.name)), source.text.clone())).collect()
-        }
+    if path.is_dir() {
+        let is_own = |name: &str| Path::new(name).parent() == Some(path);
+        let own = sources.iter().filter(|source| is_own(&source.name));
+        own.map(|source| (base_name(Path::new(&source.name)), source.text.clone())).collect()
+    } else {
+        // Harmless: those behind it are of bundles.
+        sources.iter().take(1).map(|source| (base_name(path), source.text.clone())).collect()
     }
 }
 
@@ -110,9 +107,10 @@ fn gather(folder: &Path, below: &str, files: &mut Vec<NamedFile>) -> io::Result<
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = format!("{below}{}", entry.file_name().to_string_lossy());
-        match entry.file_type()?.is_dir() {
-            true => gather(&entry.path(), &format!("{name}/"), files)?,
-            false => files.push((name, fs::read(entry.path())?)),
+        if entry.file_type()?.is_dir() {
+            gather(&entry.path(), &format!("{name}/"), files)?
+        } else {
+            files.push((name, fs::read(entry.path())?))
         }
     }
     Ok(())

@@ -82,10 +82,8 @@ pub(crate) fn attempt(
     let written = loaded.config.as_ref().and_then(|config| config.bundles.as_ref());
     let written = written.map(|bundles| bundles.folder.value.as_path().to_owned());
     let has_catalog = loaded.config.as_ref().is_some_and(|config| config.catalog.is_some());
-    let bundles = written.or_else(|| match has_catalog {
-        true => config::folder_of_bundles(input.path()),
-        false => None,
-    });
+    let bundles = written
+        .or_else(|| if has_catalog { config::folder_of_bundles(input.path()) } else { None });
     let result = compiled.map(|CompiledPlan { plan, warnings }| Built {
         plan: Arc::new(plan),
         warnings,

@@ -180,7 +180,7 @@ impl Control {
         if let Err(error) = ended {
             tracing::error!(%error, "a bundle could not be moved");
         }
-        // What was moved here is no change of somebody else.
+        // What was moved here is not a change of somebody else.
         lock(&self.watched).renew(|file| file.starts_with(&folder));
         self.note(&result);
         result
@@ -200,9 +200,10 @@ impl Swap {
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let before = place.with_file_name(format!(".{name}.before"));
         remove(&before)?;
-        match place.exists() {
-            true => fs::rename(&place, &before)?,
-            false => fs::create_dir(&before)?,
+        if place.exists() {
+            fs::rename(&place, &before)?
+        } else {
+            fs::create_dir(&before)?
         }
         let swap = Swap { place, before };
         if let Some(staged) = staged
@@ -328,9 +329,10 @@ fn add_files(folder: &Path, below: &str, depth: usize, bundle: &mut Bundle) -> i
             continue;
         }
         bundle.bytes += entry.metadata()?.len();
-        match bundle.files.len() < LISTED_MAX {
-            true => bundle.files.push(format!("{below}{name}")),
-            false => bundle.unlisted += 1,
+        if bundle.files.len() < LISTED_MAX {
+            bundle.files.push(format!("{below}{name}"))
+        } else {
+            bundle.unlisted += 1
         }
     }
     Ok(())

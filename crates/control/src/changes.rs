@@ -59,15 +59,14 @@ impl Control {
         let control = self.clone();
         let back = move |by: String| async move {
             let files = control.kept(generation).await?;
-            match control.path.is_dir() {
-                false => control.apply(joined(&files), &by).await,
-                true => {
-                    let bytes = |(name, text): &KeptFile| (name.clone(), text.clone().into_bytes());
-                    let new: Vec<NamedFile> = files.iter().map(bytes).collect();
-                    let own = archive::own_files(&control.path, &control.current().sources);
-                    let own = own.into_iter().map(|(name, _)| name).collect();
-                    control.replace(new, own, &by).await
-                }
+            if control.path.is_dir() {
+                let bytes = |(name, text): &KeptFile| (name.clone(), text.clone().into_bytes());
+                let new: Vec<NamedFile> = files.iter().map(bytes).collect();
+                let own = archive::own_files(&control.path, &control.current().sources);
+                let own = own.into_iter().map(|(name, _)| name).collect();
+                control.replace(new, own, &by).await
+            } else {
+                control.apply(joined(&files), &by).await
             }
         };
         self.in_turn(demand, back).await
@@ -140,7 +139,7 @@ impl Control {
         if let Err(error) = blocking(end).await? {
             tracing::error!(%error, "files of the configuration could not be moved");
         }
-        // What was written here is no change of somebody else.
+        // What was written here is not a change of somebody else.
         let folder = self.path.clone();
         lock(&self.watched).renew(|file| file.starts_with(&folder));
         result.map_err(|failure| relative(failure, &self.path))
@@ -213,14 +212,13 @@ impl Control {
         let is_folder = self.path.is_dir();
         blocking(move || {
             let texts = texts(&sources, with_secrets);
-            match is_folder {
+            if is_folder {
+                // Harmless: each source has a text.
+                let named = sources.iter().zip(texts);
+                named.map(|(source, text)| format!("# {}\n{text}\n", source.name)).collect()
+            } else {
                 // Harmless: those behind it are of bundles.
-                false => texts.into_iter().next().unwrap_or_default(),
-                true => {
-                    // Harmless: each source has a text.
-                    let named = sources.iter().zip(texts);
-                    named.map(|(source, text)| format!("# {}\n{text}\n", source.name)).collect()
-                }
+                texts.into_iter().next().unwrap_or_default()
             }
         })
         .await
@@ -271,9 +269,10 @@ impl Control {
         blocking(move || {
             // Harmless: each source has a text.
             let named = sources.iter().zip(texts(&sources, with_secrets));
-            match is_folder {
-                false => named.map(|(_, text)| text).collect(),
-                true => named.map(|(of, text)| format!("# {}\n{text}\n", of.name)).collect(),
+            if is_folder {
+                named.map(|(of, text)| format!("# {}\n{text}\n", of.name)).collect()
+            } else {
+                named.map(|(_, text)| text).collect()
             }
         })
         .await
@@ -305,9 +304,10 @@ impl Control {
 
     /// Files of the history as sources where they would lie.
     fn sources_of(&self, files: &[KeptFile]) -> Sources {
-        let folder = match self.path.is_dir() {
-            true => self.path.clone(),
-            false => self.path.parent().unwrap_or(Path::new("")).to_owned(),
+        let folder = if self.path.is_dir() {
+            self.path.clone()
+        } else {
+            self.path.parent().unwrap_or(Path::new("")).to_owned()
         };
         let source = |(name, text): &KeptFile| Source {
             name: folder.join(name).display().to_string(),
@@ -382,9 +382,10 @@ pub(crate) fn recover(folder: &Path) {
 }
 
 fn texts(sources: &Sources, with_secrets: bool) -> Vec<String> {
-    match with_secrets {
-        true => sources.iter().map(|source| source.text.clone()).collect(),
-        false => config::masked(sources),
+    if with_secrets {
+        sources.iter().map(|source| source.text.clone()).collect()
+    } else {
+        config::masked(sources)
     }
 }
 

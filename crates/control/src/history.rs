@@ -62,13 +62,12 @@ struct KeptConfiguration {
 impl History {
     /// The history of the configuration at this path, as far as it can be read.
     pub(crate) fn open(path: &Path) -> History {
-        let (beside, name) = match path.is_dir() {
-            true => (path, "configuration".into()),
-            false => {
-                // Harmless: a configuration that was read has a name.
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                (path.parent().unwrap_or(Path::new("")), name)
-            }
+        let (beside, name) = if path.is_dir() {
+            (path, "configuration".into())
+        } else {
+            // Harmless: a configuration that was read has a name.
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            (path.parent().unwrap_or(Path::new("")), name)
         };
         let history = History {
             folder: beside.join(FOLDER),

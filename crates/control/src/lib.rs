@@ -258,7 +258,7 @@ impl Control {
         to_the_end(async move { control.take_turn("signal").await }).await
     }
 
-    /// The same for files that somebody has just changed. A certificate and a key that do not belong together are no outcome yet where
+    /// The same for files that somebody has just changed. A certificate and a key that do not belong together are not an outcome yet where
     /// `waits`: the other of the two may be on its way. True if that is so.
     pub(crate) async fn reload_changed(self: &Arc<Self>, waits: bool) -> bool {
         let control = self.clone();

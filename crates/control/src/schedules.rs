@@ -35,9 +35,10 @@ impl Control {
             let why = format!("this gateway does not run the schedule now; ask {owner}");
             return Err(HubFailure::Unavailable(why));
         }
-        match schedule.run_now() {
-            true => Ok(()),
-            false => Err(HubFailure::Conflict("A run of this schedule is under way.")),
+        if schedule.run_now() {
+            Ok(())
+        } else {
+            Err(HubFailure::Conflict("A run of this schedule is under way."))
         }
     }
 

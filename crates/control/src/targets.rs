@@ -42,10 +42,7 @@ impl Control {
         // Harmless: an upstream of which nothing is set has nothing to keep.
         let set: BTreeMap<&str, Value> =
             plan.upstreams.iter().filter_map(|upstream| set_of(upstream)).collect();
-        let value = match set.is_empty() {
-            true => None,
-            false => Some(json!(set).to_string().into_bytes()),
-        };
+        let value = if set.is_empty() { None } else { Some(json!(set).to_string().into_bytes()) };
         let kept = set_targets::keep(store, value).await;
         kept.map_err(|error| HubFailure::Unavailable(error.to_string()))
     }

@@ -158,7 +158,7 @@ async fn a_text_serves_and_stands_in_the_file() {
     assert_eq!(
         rig.control.reload().await.unwrap(),
         Outcome::Unchanged(2),
-        "our own write is no change"
+        "our own write is not a change"
     );
 
     assert!(matches!(

@@ -55,16 +55,17 @@ const EXTENSION_BYTES_MAX: u64 = 64 << 10;
 
 /// Unpacks an archive. The error says what is wrong with it.
 pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
-    match archive.starts_with(&GZIP) {
-        true => unpack_tar(archive, folder),
-        false => unpack_zip(archive, folder),
+    if archive.starts_with(&GZIP) {
+        unpack_tar(archive, folder)
+    } else {
+        unpack_zip(archive, folder)
     }
 }
 
 /// Unpacks a ZIP archive of plain files, of whatever kind they are.
 pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
-        .map_err(|error| Failure::Unfit(format!("this is no ZIP archive: {error}")))?;
+        .map_err(|error| Failure::Unfit(format!("this is not a ZIP archive: {error}")))?;
     if zip.len() > FILES_MAX {
         return Err(Failure::TooLarge(too_many()));
     }
@@ -82,9 +83,12 @@ pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure>
         let announced = entry.size();
         // Harmless: `zip` has compared the size with the announced one.
         let added = files.add(&name, entry).map(drop);
-        added.map_err(|why| match announced > FILE_BYTES_MAX || why.starts_with(TOO_LARGE) {
-            true => Failure::TooLarge(why),
-            false => Failure::Unfit(why),
+        added.map_err(|why| {
+            if announced > FILE_BYTES_MAX || why.starts_with(TOO_LARGE) {
+                Failure::TooLarge(why)
+            } else {
+                Failure::Unfit(why)
+            }
         })?;
     }
     files.end().map(drop).map_err(Failure::Unfit)
@@ -92,7 +96,7 @@ pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure>
 
 fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
-        .map_err(|error| format!("this is no ZIP archive and no .tar.gz: {error}"))?;
+        .map_err(|error| format!("this is neither a ZIP archive nor a .tar.gz: {error}"))?;
     if zip.len() > FILES_MAX {
         return Err(too_many());
     }
@@ -119,18 +123,18 @@ fn unpack_tar(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     each_of_tar(archive, |name, _, _| {
         check(name)?;
         names.push(name.to_owned());
-        match names.len() > FILES_MAX {
-            true => Err(too_many()),
-            false => Ok(()),
-        }
+        if names.len() > FILES_MAX { Err(too_many()) } else { Ok(()) }
     })?;
     if names.iter().any(|name| name == "artifacts.xml") {
         return Err("a Composite Application archive is a ZIP archive".to_owned());
     }
     let mut files = Files::new(folder, &names);
-    each_of_tar(archive, |name, size, entry| match files.add(name, entry)? < size {
-        true => Err(format!("the archive ends within {name:?}")),
-        false => Ok(()),
+    each_of_tar(archive, |name, size, entry| {
+        if files.add(name, entry)? < size {
+            Err(format!("the archive ends within {name:?}"))
+        } else {
+            Ok(())
+        }
     })?;
     files.end()
 }
@@ -153,9 +157,10 @@ fn each_of_tar(
         let kind = entry.header().entry_type();
         if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
             let bytes = extension(at, &mut entry)?;
-            let name = match kind.is_gnu_longname() {
-                true => Some(bytes.strip_suffix(b"\0").unwrap_or(&bytes).to_vec()),
-                false => name_in_records(at, &bytes)?,
+            let name = if kind.is_gnu_longname() {
+                Some(bytes.strip_suffix(b"\0").unwrap_or(&bytes).to_vec())
+            } else {
+                name_in_records(at, &bytes)?
             };
             // A record has precedence over the long name in front of it, as for the programs that write both.
             long_name = name.or(long_name);
@@ -163,7 +168,7 @@ fn each_of_tar(
         }
         let path = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
         let name = String::from_utf8(path)
-            .map_err(|_invalid| format!("entry {at} has a name that is no UTF-8"))?;
+            .map_err(|_invalid| format!("entry {at} has a name that is not UTF-8"))?;
         // This is how tar names what is in the folder that it packs.
         let name = name.strip_prefix("./").unwrap_or(&name);
         if kind.is_file() {
@@ -190,11 +195,12 @@ fn extension(at: usize, entry: &mut impl Read) -> Result<Vec<u8>, String> {
     // Harmless: one byte more than the bound shows that it is exceeded.
     let read = entry.take(EXTENSION_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("entry {at}, an extension: {error}"))?;
-    match bytes.len() as u64 > EXTENSION_BYTES_MAX {
-        true => Err(format!(
+    if bytes.len() as u64 > EXTENSION_BYTES_MAX {
+        Err(format!(
             "entry {at} is an extension (a long name or pax records) of over {EXTENSION_BYTES_MAX} bytes"
-        )),
-        false => Ok(bytes),
+        ))
+    } else {
+        Ok(bytes)
     }
 }
 
@@ -273,9 +279,10 @@ impl<'f> Files<'f> {
     }
 
     fn end(self) -> Result<UnpackedBundle, String> {
-        match self.seen.is_empty() {
-            true => Err("the archive has no files".to_owned()),
-            false => Ok(UnpackedBundle::default()),
+        if self.seen.is_empty() {
+            Err("the archive has no files".to_owned())
+        } else {
+            Ok(UnpackedBundle::default())
         }
     }
 }
@@ -296,7 +303,7 @@ fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
         let name = entry.name().to_owned();
         if !zip_names::is_plain(entry.name_raw(), &name) {
             return Err(format!(
-                "entry {at} has a name that is no UTF-8, or does not say that it is"
+                "entry {at} has a name that is not UTF-8, or does not say that it is"
             ));
         }
         let kind = entry.unix_mode().map_or(0, |mode| mode & KIND);
@@ -324,12 +331,13 @@ fn check(name: &str) -> Result<(), String> {
     };
     if parts.iter().any(is_bad) {
         return Err(format!(
-            "the entry {name:?} is hidden, leads out of the archive, or is no path"
+            "the entry {name:?} is hidden, leads out of the archive, or is not a path"
         ));
     }
-    match name.chars().count() > PATH_CHARS_MAX || parts.len() > DEPTH_MAX {
-        true => Err(format!("the path {name:?} is too long or too deep")),
-        false => Ok(()),
+    if name.chars().count() > PATH_CHARS_MAX || parts.len() > DEPTH_MAX {
+        Err(format!("the path {name:?} is too long or too deep"))
+    } else {
+        Ok(())
     }
 }
 
@@ -338,10 +346,7 @@ fn common_folder(names: &[String]) -> String {
     let first = names.first().and_then(|name| name.split_once('/'));
     let Some((folder, _)) = first else { return String::new() };
     let folder = format!("{folder}/");
-    match names.iter().all(|name| name.starts_with(&folder)) {
-        true => folder,
-        false => String::new(),
-    }
+    if names.iter().all(|name| name.starts_with(&folder)) { folder } else { String::new() }
 }
 
 fn write(folder: &Path, below: &str, bytes: &[u8]) -> Result<(), String> {

@@ -152,7 +152,7 @@ impl Kind {
             Some((range, step)) => {
                 let step = step
                     .parse::<u32>()
-                    .map_err(|_| self.wrong(item, "a step that is no number"))?;
+                    .map_err(|_| self.wrong(item, "a step that is not a number"))?;
                 (range, step)
             }
             None => (item, 1),

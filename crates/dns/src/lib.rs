@@ -115,9 +115,10 @@ impl Servers {
     ) -> Result<Answer<T>, Failure> {
         let qname = Name::<Vec<u8>>::vec_from_str(name.trim_end_matches('.'));
         let qname = qname.map_err(|why| Failure::BadName(why.to_string()))?;
-        let listed = match self.addresses.is_empty() {
-            true => resolv_conf::servers().await?,
-            false => self.addresses.clone(),
+        let listed = if self.addresses.is_empty() {
+            resolv_conf::servers().await?
+        } else {
+            self.addresses.clone()
         };
         let mut failure = Failure::NoServer("no name server is configured".to_owned());
         for server in (0..TRIES).flat_map(|_| &listed) {
@@ -160,9 +161,10 @@ fn read<'m, D: ParseRecordData<'m, Vec<u8>>, T>(
     for alias in section.limit_to_in::<domain::rdata::Cname<ParsedName<_>>>() {
         ttl = ttl.min(alias.map_err(malformed)?.ttl());
     }
-    match records.is_empty() {
-        true => Err(Failure::NoRecords),
-        false => Ok(Answer { records, ttl: ttl.into_duration() }),
+    if records.is_empty() {
+        Err(Failure::NoRecords)
+    } else {
+        Ok(Answer { records, ttl: ttl.into_duration() })
     }
 }
 

@@ -26,10 +26,7 @@ pub(crate) async fn ask(
 ) -> Result<Message<Vec<u8>>, Failure> {
     let query = query(name, rtype).map_err(|error| Failure::Io(server, error))?;
     let answer = in_time(server, by_udp(server, &query)).await?;
-    match answer.header().tc() {
-        false => Ok(answer),
-        true => in_time(server, by_tcp(server, &query)).await,
-    }
+    if answer.header().tc() { in_time(server, by_tcp(server, &query)).await } else { Ok(answer) }
 }
 
 async fn in_time<T>(
@@ -61,9 +58,10 @@ fn query(name: &Name<Vec<u8>>, rtype: Rtype) -> io::Result<Message<Vec<u8>>> {
 
 async fn by_udp(server: SocketAddr, query: &Message<Vec<u8>>) -> io::Result<Message<Vec<u8>>> {
     kit::stand_in::refuse_others()?;
-    let any: SocketAddr = match server.is_ipv4() {
-        true => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        false => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    let any: SocketAddr = if server.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
     };
     let socket = UdpSocket::bind(any).await?;
     socket.connect(server).await?;
@@ -93,8 +91,9 @@ async fn by_tcp(server: SocketAddr, query: &Message<Vec<u8>>) -> io::Result<Mess
     let answer = Message::from_octets(bytes);
     let answer =
         answer.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why.to_string()))?;
-    match answer.is_answer(query) && !answer.header().tc() {
-        true => Ok(answer),
-        false => Err(io::ErrorKind::InvalidData.into()),
+    if answer.is_answer(query) && !answer.header().tc() {
+        Ok(answer)
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
     }
 }

@@ -33,9 +33,10 @@ fn text() -> io::Result<String> {
     let mut text = String::new();
     // Harmless: more is an error.
     let read = std::fs::File::open(PATH)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
-    match read > usize::try_from(BYTES_MAX).unwrap_or(usize::MAX) {
-        true => Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 64 KiB")),
-        false => Ok(text),
+    if read > usize::try_from(BYTES_MAX).unwrap_or(usize::MAX) {
+        Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 64 KiB"))
+    } else {
+        Ok(text)
     }
 }
 
@@ -53,9 +54,10 @@ fn listed(text: &str) -> Result<Vec<SocketAddr>, Failure> {
     // Harmless: the system's resolver passes over such lines too, and asks no more servers.
     let servers: Vec<SocketAddr> =
         written.iter().map(address).filter_map(Result::ok).take(SERVERS_MAX).collect();
-    match servers.is_empty() {
-        true => Err(Failure::NoServer(format!("{PATH} names no server by an address"))),
-        false => Ok(servers),
+    if servers.is_empty() {
+        Err(Failure::NoServer(format!("{PATH} names no server by an address")))
+    } else {
+        Ok(servers)
     }
 }
 

@@ -127,9 +127,10 @@ impl Budget {
     #[inline]
     pub fn results(&self, len: usize) -> Result<(), FailureKind> {
         let max = self.limits.results_max;
-        match len as u64 > u64::from(max) {
-            true => Err(FailureKind::Limit { name: "results_max", max: max.into() }),
-            false => Ok(()),
+        if len as u64 > u64::from(max) {
+            Err(FailureKind::Limit { name: "results_max", max: max.into() })
+        } else {
+            Ok(())
         }
     }
 
@@ -137,9 +138,10 @@ impl Budget {
     #[inline]
     pub fn depth(&self, levels: usize) -> Result<(), FailureKind> {
         let max = self.limits.depth_max;
-        match levels as u64 > u64::from(max) {
-            true => Err(FailureKind::Limit { name: "depth_max", max: max.into() }),
-            false => Ok(()),
+        if levels as u64 > u64::from(max) {
+            Err(FailureKind::Limit { name: "depth_max", max: max.into() })
+        } else {
+            Ok(())
         }
     }
 }

@@ -75,7 +75,7 @@ pub enum FailureKind {
     },
     /// A path would have a segment that is empty or climbs.
     Segment(Box<str>),
-    /// Bytes that are no text in UTF-8.
+    /// Bytes that are not UTF-8 text.
     NotText,
     /// A number that JSON cannot write: NaN or an infinity.
     NotJson,
@@ -150,7 +150,7 @@ impl fmt::Display for FailureKind {
             FailureKind::Segment(segment) => {
                 write!(f, "a segment of the path would be `{segment}`")
             }
-            FailureKind::NotText => f.write_str("the bytes are no text in UTF-8"),
+            FailureKind::NotText => f.write_str("the bytes are not UTF-8 text"),
             FailureKind::NotJson => f.write_str("JSON has no such number"),
             FailureKind::Type(what)
             | FailureKind::Malformed(what)

@@ -155,9 +155,8 @@ impl Expression {
     /// Its value.
     pub fn value(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, Failure> {
         let value = self.program.value(scope, budget);
-        let value = value.and_then(|value| match self.required && value.is_missing() {
-            true => Err(FailureKind::Missing),
-            false => Ok(value),
+        let value = value.and_then(|value| {
+            if self.required && value.is_missing() { Err(FailureKind::Missing) } else { Ok(value) }
         });
         value.map_err(|kind| kind.at(self.at))
     }
@@ -218,9 +217,10 @@ impl Program {
             Program::Path(path) => path.value(scope, budget),
             Program::Either { slot, query, path } => {
                 let value = followed(*slot, scope)?;
-                match matches!(value, Value::Nodes(_)) {
-                    true => path.value(scope, budget),
-                    false => below(query, value, budget),
+                if matches!(value, Value::Nodes(_)) {
+                    path.value(scope, budget)
+                } else {
+                    below(query, value, budget)
                 }
             }
             Program::Rule(rule) => rule.value(scope, budget),
@@ -242,7 +242,7 @@ pub(crate) fn followed(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKi
     }
 }
 
-/// The values that a query finds in a value: nothing, if that is no JSON.
+/// The values that a query finds in a value: nothing, if that is not JSON.
 pub(crate) fn below(
     query: &Query,
     value: Value,
@@ -282,11 +282,14 @@ pub fn is_expression(text: &str) -> bool {
 pub fn seems_expression(literal: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_alphabetic() || c == '_';
     let names = || literal.split('$').skip(1).any(|behind| behind.starts_with(is_name));
-    match () {
-        () if literal.contains("{{") => Some("{{"),
-        () if names() => Some("$"),
-        () if literal.contains("//") => Some("//"),
-        () => None,
+    if literal.contains("{{") {
+        Some("{{")
+    } else if names() {
+        Some("$")
+    } else if literal.contains("//") {
+        Some("//")
+    } else {
+        None
     }
 }
 
@@ -308,21 +311,21 @@ fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
     if !rest.starts_with(['.', '[']) {
         return path();
     }
-    let query = Query::compile_segments(text, end).and_then(|(query, at)| match at == text.len() {
-        true => Ok(query),
-        false => Err(ErrorKind::syntax(
+    let query = Query::compile_segments(text, end).and_then(|(query, at)| if at == text.len() {
+Ok(query)
+} else {
+Err(ErrorKind::syntax(
             "a path ends here; what compares and computes is written as `{ xpath: TEXT }` or `{ cel: TEXT }`",
         )
-        .at(text, at)),
-    });
+        .at(text, at))
+});
     match (query, rest.starts_with('.')) {
         (Ok(query), true) => Ok(Program::Query { slot, query }),
         // A path of values that it cannot take says so itself.
         (Err(error), true) => {
-            path().map_err(|of_path| match matches!(of_path.kind, ErrorKind::Type(_)) {
-                true => of_path,
-                false => error,
-            })
+            path().map_err(
+                |of_path| if matches!(of_path.kind, ErrorKind::Type(_)) { of_path } else { error },
+            )
         }
         (Err(_), false) => path(),
         (Ok(query), false) => Ok(match Path::compile(text, names) {

@@ -18,10 +18,11 @@ const DECLARED_FEW: usize = 32;
 /// whose nodes are written as markup. What is further down has no nodes where elements are copied as they stand.
 pub fn parse_levels(bytes: &[u8], levels: usize) -> Result<Document, xml::Error> {
     let options = Options::default();
-    match has_references(bytes) {
-        true => Document::parse(bytes, &options),
+    if has_references(bytes) {
+        Document::parse(bytes, &options)
+    } else {
         // One namespace that is around all others is `xml`.
-        false => Document::parse_levels(bytes, &options, levels, AROUND_MAX - 1),
+        Document::parse_levels(bytes, &options, levels, AROUND_MAX - 1)
     }
 }
 
@@ -78,10 +79,7 @@ pub(crate) fn push_cdata(
     })?;
     // A `]` at the end and `]>` behind the placeholder would be an end, and so would `]]` before it, `>` behind it and
     // nothing between them.
-    match text.is_empty() || text.ends_with(']') {
-        true => push(out, "]]><![CDATA[", budget),
-        false => Ok(()),
-    }
+    if text.is_empty() || text.ends_with(']') { push(out, "]]><![CDATA[", budget) } else { Ok(()) }
 }
 
 fn escape(

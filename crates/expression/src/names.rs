@@ -61,14 +61,14 @@ pub trait Scope {
     /// All values of a group with their names, for CEL.
     fn members(&self, group: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind>;
 
-    /// The fields of a value that is a text and also a form, for a path that follows it. None: it is no form.
+    /// The fields of a value that is a text and also a form, for a path that follows it. None: it is not a form.
     fn fields(&self, slot: Slot) -> Result<Option<Value>, FailureKind> {
         let _ = slot;
         Ok(None)
     }
 
     /// The bytes of an XML document that nobody has made a tree of yet. Paths that can do without a tree are then found
-    /// while the bytes are read; for all others [`Scope::value`] is asked. None: there is a tree, or it is no XML.
+    /// while the bytes are read; for all others [`Scope::value`] is asked. None: there is a tree, or it is not XML.
     fn unread(&self, slot: Slot) -> Option<&[u8]> {
         let _ = slot;
         None

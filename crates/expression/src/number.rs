@@ -65,9 +65,10 @@ impl Decimal {
             (false, true) => -1,
             (false, false) => 1,
         };
-        let by_size = match sign(self) == 0 && sign(other) == 0 {
-            true => Ordering::Equal,
-            false => (self.exponent, &self.digits).cmp(&(other.exponent, &other.digits)),
+        let by_size = if sign(self) == 0 && sign(other) == 0 {
+            Ordering::Equal
+        } else {
+            (self.exponent, &self.digits).cmp(&(other.exponent, &other.digits))
         };
         let by_size = if self.negative { by_size.reverse() } else { by_size };
         sign(self).cmp(&sign(other)).then(by_size)

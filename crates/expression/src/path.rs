@@ -1,7 +1,7 @@
 //! XPath 1.0 over the documents of a message, with its values as variables.
 //!
 //! `$NAME` in a path is a value of the message; `$headers.X-Id` is one name to XPath too, and `$body.total` takes a member
-//! of a JSON value, `$body..total` all of that name. A path into a value that is no node finds nothing; `count` and `sum` take
+//! of a JSON value, `$body..total` all of that name. A path into a value that is not a node finds nothing; `count` and `sum` take
 //! the items of an array.
 
 mod scan;
@@ -117,7 +117,7 @@ impl Path {
             Some(Value::Nodes(nodes)) => nodes.iter().next().map(|(document, _)| document.clone()),
             _ => None,
         };
-        // Paths over a message that is no XML find nothing in it, and many begin at a variable.
+        // Paths over a message that is not XML find nothing in it, and many begin at a variable.
         static NOTHING: LazyLock<Arc<Document>> =
             LazyLock::new(|| Arc::new(xml::Builder::new().finish()));
         let start = start.unwrap_or_else(|| NOTHING.clone());
@@ -236,10 +236,8 @@ impl Values<'_> {
             _ if variable.taken_as == Use::Start => xpath::Value::nodes(Vec::new()),
             Value::Nothing if variable.taken_as == Use::Joined => xpath::Value::nodes(Vec::new()),
             _ if variable.taken_as == Use::Joined => {
-                let held = match matches!(value, Value::Json(_)) {
-                    true => "a value of JSON",
-                    false => "a text",
-                };
+                let held =
+                    if matches!(value, Value::Json(_)) { "a value of JSON" } else { "a text" };
                 let what = format!("`|` joins nodes of XML, and a variable beside it is {held}");
                 return Err(FailureKind::Type(what.into()));
             }
@@ -310,7 +308,7 @@ fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureK
     Ok(xpath::Value::nodes(all))
 }
 
-/// The items of a value that is no node, each as an element with its text.
+/// The items of a value that is not a node, each as an element with its text.
 fn item_set(
     value: &Value,
     world: &DocumentSet,

@@ -1,6 +1,6 @@
 //! A JSON text with the list of its values, and how to get about in it.
 //!
-//! A node is the number of a value on the tape. Of members with one name the last counts; those before it are no nodes.
+//! A node is the number of a value on the tape. Of members with one name the last counts; those before it are not nodes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -181,9 +181,10 @@ impl JsonText {
             let mut hidden = HashSet::new();
             let objects = self.tape.iter().zip(0..).filter(|(e, _)| e.kind == Kind::Object);
             for (entry, at) in objects.filter(|(entry, _)| entry.count > 1) {
-                match entry.count > COMPARED_MAX {
-                    true => self.hide_by_table(at, entry.count, &mut hidden),
-                    false => self.hide_by_comparing(at, entry.count, &mut hidden),
+                if entry.count > COMPARED_MAX {
+                    self.hide_by_table(at, entry.count, &mut hidden)
+                } else {
+                    self.hide_by_comparing(at, entry.count, &mut hidden)
                 }
             }
             hidden

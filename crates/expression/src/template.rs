@@ -198,9 +198,10 @@ impl Site {
             Site::JsonValue => expression.value(scope, budget)?.write_json(out, budget),
             Site::Key => {
                 let value = expression.value(scope, budget)?;
-                match has_markup(&value) {
-                    true => value.write_xml(false, out, budget),
-                    false => value.text().and_then(|text| self.put_text(&text, out, budget)),
+                if has_markup(&value) {
+                    value.write_xml(false, out, budget)
+                } else {
+                    value.text().and_then(|text| self.put_text(&text, out, budget))
                 }
             }
             Site::XmlAttribute

@@ -246,10 +246,13 @@ impl Value {
     pub fn write_json(&self, out: &mut String, budget: &mut Budget) -> Result<(), FailureKind> {
         match self {
             Value::Null | Value::Boolean(_) => push(out, &self.text()?, budget),
-            Value::Number(number) => match number::is_number(number.text()) {
-                true => push(out, number.text(), budget),
-                false => Err(FailureKind::NotJson),
-            },
+            Value::Number(number) => {
+                if number::is_number(number.text()) {
+                    push(out, number.text(), budget)
+                } else {
+                    Err(FailureKind::NotJson)
+                }
+            }
             Value::Nothing | Value::Text(_) | Value::Bytes(_) | Value::Nodes(_) => {
                 let text = self.text()?;
                 budget.output(text.len() + 2)?;

@@ -42,7 +42,7 @@ pub(crate) struct Content {
     root: OnceCell<Box<Root>>,
     /// Of a form, once somebody asked.
     fields: OnceCell<Result<Arc<JsonText>, Box<str>>>,
-    /// The JSON in a text, once a path was followed into it; none: it is no JSON.
+    /// The JSON in a text, once a path was followed into it; none: it is not JSON.
     json: OnceCell<Result<Option<Arc<JsonText>>, Box<str>>>,
 }
 

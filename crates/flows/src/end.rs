@@ -94,9 +94,10 @@ impl FlowEnd {
         ex.has_body = !body.is_empty();
         let mut lines = request.head.headers.clone();
         let needs = self.flow.block.needs();
-        let withheld = match needs.bodies || needs.other_methods {
-            true => take_lines_about_reply(&mut lines),
-            false => None,
+        let withheld = if needs.bodies || needs.other_methods {
+            take_lines_about_reply(&mut lines)
+        } else {
+            None
         };
         let (mut ran, state, target, failed, limit_lines) = {
             let (flow, head) = (&*self.flow, &request.head);

@@ -161,15 +161,14 @@ impl Message {
         };
         let arrives = matches!(body, Body::Stream(_));
         let mut gathering = pin!(body.gather_all(bytes_max, too_large));
-        let gathered = match arrives {
+        let gathered = if arrives {
+            let waiting = maker.waits(&run.ex.totals).begin();
+            let gathered = within_from(waiting.began, limit, gathering.as_mut()).await;
+            let late = || if limit < left { call_timeout() } else { flow_timeout() };
+            gathered.unwrap_or_else(|| Err(late()))
+        } else {
             // It is in memory, so that there is nothing to wait for.
-            false => gathering.await,
-            true => {
-                let waiting = maker.waits(&run.ex.totals).begin();
-                let gathered = within_from(waiting.began, limit, gathering.as_mut()).await;
-                let late = || if limit < left { call_timeout() } else { flow_timeout() };
-                gathered.unwrap_or_else(|| Err(late()))
-            }
+            gathering.await
         };
         let mut body = gathered?;
         if let Some(name) = content_coding::named(&self.lines) {

@@ -124,9 +124,8 @@ impl Levels<'_> {
     }
 
     fn template(&self, template: &Template) -> Option<usize> {
-        deepest(template.values().map(|(value, is_copied)| match is_copied {
-            true => self.copied(value),
-            false => self.read(value),
+        deepest(template.values().map(|(value, is_copied)| {
+            if is_copied { self.copied(value) } else { self.read(value) }
         }))
     }
 

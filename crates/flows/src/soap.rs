@@ -28,7 +28,7 @@ impl Envelope {
     /// The same down to the content of the Body.
     pub(crate) const CONTENT_LEVELS: usize = Envelope::LEVELS + 1;
 
-    /// None: it is no SOAP message.
+    /// None: it is not a SOAP message.
     pub(crate) fn of(document: &Document) -> Option<Envelope> {
         let root = document.root_element()?;
         let name = document.name(root);
@@ -55,9 +55,8 @@ pub(crate) fn inner(nodes: Nodes) -> Nodes {
         return nodes;
     }
     let groups = nodes.groups().iter().map(|NodeGroup { document, ids }| {
-        let ids = ids.iter().flat_map(|id| match is_body(document, *id) {
-            true => document.children(*id).collect(),
-            false => vec![*id],
+        let ids = ids.iter().flat_map(|id| {
+            if is_body(document, *id) { document.children(*id).collect() } else { vec![*id] }
         });
         NodeGroup { document: document.clone(), ids: ids.collect() }
     });

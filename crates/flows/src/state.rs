@@ -211,10 +211,7 @@ impl State {
     /// Reads the message's body into memory.
     pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
         // One that is in memory takes no time.
-        let left = match self.message.arrives() {
-            true => self.left(),
-            false => Duration::MAX,
-        };
+        let left = if self.message.arrives() { self.left() } else { Duration::MAX };
         self.message.hold(run, left).await
     }
 

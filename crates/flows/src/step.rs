@@ -180,9 +180,10 @@ impl Step {
     /// Counts a run. Steps that hold other steps have no time of their own: theirs is that of the others.
     fn record(&self, ended: &Result<StepsEnd, Fault>, took: Duration, run: &Run<'_>) {
         let in_calls = run.waited.replace(Duration::ZERO);
-        let (own, in_calls) = match self.is_outer {
-            true => (Duration::ZERO, Duration::ZERO),
-            false => (took.saturating_sub(in_calls), in_calls),
+        let (own, in_calls) = if self.is_outer {
+            (Duration::ZERO, Duration::ZERO)
+        } else {
+            (took.saturating_sub(in_calls), in_calls)
         };
         let fault = ended.as_ref().err().map(|fault| fault.kind.label());
         if fault.is_some() {
@@ -384,13 +385,12 @@ pub(crate) fn run_all<'a>(
 async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     run.waited.set(Duration::ZERO);
     if step.looks && state.message.content().is_none() {
-        match state.message.arrives() {
-            false => state.hold(run).await?,
-            true => {
-                let began = run.began.take().unwrap_or_else(clock::now);
-                state.hold(run).await?;
-                run.waited.set(clock::now().duration_since(began));
-            }
+        if state.message.arrives() {
+            let began = run.began.take().unwrap_or_else(clock::now);
+            state.hold(run).await?;
+            run.waited.set(clock::now().duration_since(began));
+        } else {
+            state.hold(run).await?
         }
     }
     if step.looks
@@ -401,10 +401,7 @@ async fn one(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, 
     }
     Ok(match &step.action {
         Action::Filter { when, then, otherwise } => {
-            let steps = match holds(when, run, state)? {
-                true => then,
-                false => otherwise,
-            };
+            let steps = if holds(when, run, state)? { then } else { otherwise };
             self::run(steps, run, state).await?
         }
         Action::Switch { on, cases, default } => {

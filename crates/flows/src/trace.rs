@@ -48,9 +48,10 @@ pub(crate) async fn run(
 async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
     let Payload::Stream { body, .. } = &state.message.payload else { return Ok(()) };
     let small = body.remaining().is_some_and(|bytes| bytes <= HELD_BYTES_MAX);
-    match small && state.message.lines.get("content-encoding").is_none() {
-        true => state.hold(run).await,
-        false => Ok(()),
+    if small && state.message.lines.get("content-encoding").is_none() {
+        state.hold(run).await
+    } else {
+        Ok(())
     }
 }
 

@@ -295,7 +295,7 @@ impl Scope for Values<'_> {
     }
 
     fn fields(&self, slot: Slot) -> Result<Option<Value>, FailureKind> {
-        #[allow(clippy::wildcard_enum_match_arm, reason = "all others are no bodies")]
+        #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not bodies")]
         match self.named(slot) {
             Some(SlotMeaning::Body) => fields_of(self.content()?),
             Some(SlotMeaning::RequestBody) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The value is no time.
+/// The value is not a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidTimeout;
 

@@ -23,7 +23,7 @@ pub fn trailers_frame(lines: &[u8], out: &mut Vec<u8>) {
 /// and the text is the same whatever the pieces.
 #[derive(Debug, Default)]
 pub struct TextEncoder {
-    /// Bytes that are no whole group yet.
+    /// Bytes that are not a whole group yet.
     group: [u8; 3],
     held: usize,
     /// The head of the message: flags and length.

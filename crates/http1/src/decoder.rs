@@ -137,10 +137,7 @@ impl Decoder {
     /// The trailer lines of a complete body, checked like headers, without fields that may not be trailers. Empty before the
     /// end, and if there are none.
     pub fn trailers(&self) -> &[u8] {
-        match self.is_done() {
-            true => &self.trailers,
-            false => &[],
-        }
+        if self.is_done() { &self.trailers } else { &[] }
     }
 
     /// Takes one byte or one run of payload from `input`, which must not be empty, and returns the rest.

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Error {
     /// More than one empty line, or half of one, before the start line.
     EmptyLines,
-    /// The method is no token, or longer than any method is.
+    /// The method is not a token, or longer than any method is.
     Method,
     /// The target is empty or has a byte, an escape or a form that may not be there.
     Target,
@@ -17,7 +17,7 @@ pub enum Error {
     RequestLine,
     /// A version other than 1.0 and 1.1.
     Version,
-    /// The start of a response is no status line.
+    /// The start of a response is not a status line.
     StatusLine,
     /// A line does not end in CR LF: a bare LF, a bare CR, or a line folded onto the next.
     LineEnd,
@@ -33,7 +33,7 @@ pub enum Error {
     HostMissing,
     /// There is more than one Host.
     HostRepeated,
-    /// Host is no `host` or `host:port`.
+    /// Host is not a `host` or `host:port`.
     Host,
     /// Host and the authority in the target differ.
     HostMismatch,

@@ -44,10 +44,13 @@ impl Fields {
                 }
                 self.note_length(value)
             }
-            17 if is(name, b"transfer-encoding") => match is_plain(bytes, line) {
-                true => self.note_coding(value),
-                false => Err(Error::TransferEncoding),
-            },
+            17 if is(name, b"transfer-encoding") => {
+                if is_plain(bytes, line) {
+                    self.note_coding(value)
+                } else {
+                    Err(Error::TransferEncoding)
+                }
+            }
             14 if is_alias(name, b"content-length") => Err(Error::FramingAlias),
             17 if is_alias(name, b"transfer-encoding") => Err(Error::FramingAlias),
             _ => self.note_connection(name, value),

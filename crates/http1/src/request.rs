@@ -162,12 +162,13 @@ fn version_error(bytes: &[u8]) -> Option<Error> {
         _ => byte == form,
     };
     // Harmless: of what is shorter, all that is there has to fit.
-    match bytes.iter().zip(FORM).all(fits) {
-        false => Some(Error::RequestLine),
-        true => match bytes.get(FORM.len()) {
+    if bytes.iter().zip(FORM).all(fits) {
+        match bytes.get(FORM.len()) {
             None => None,
             Some(b'\r' | b'\n') => Some(Error::Version),
             Some(_) => Some(Error::RequestLine),
-        },
+        }
+    } else {
+        Some(Error::RequestLine)
     }
 }

@@ -87,9 +87,10 @@ fn parse_into<'b>(
 fn framing(status: u16, asked: MethodKind, said: Option<Framing>) -> Framing {
     let bodiless = matches!(status, 100..=199 | 204 | 304);
     let tunnel = asked.connect && matches!(status, 200..=299);
-    match bodiless || tunnel || asked.head {
-        true => Framing::None,
-        false => said.unwrap_or(Framing::UntilClose),
+    if bodiless || tunnel || asked.head {
+        Framing::None
+    } else {
+        said.unwrap_or(Framing::UntilClose)
     }
 }
 

@@ -73,10 +73,12 @@ pub(crate) fn within_limits(
     target_len: usize,
     limits: &Limits,
 ) -> Result<(), Error> {
-    match () {
-        () if method_len > METHOD_BYTES_MAX => Err(Error::Method),
-        () if target_len > limits.target_bytes_max => Err(Error::TargetTooLong),
-        () => Ok(()),
+    if method_len > METHOD_BYTES_MAX {
+        Err(Error::Method)
+    } else if target_len > limits.target_bytes_max {
+        Err(Error::TargetTooLong)
+    } else {
+        Ok(())
     }
 }
 

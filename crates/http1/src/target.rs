@@ -111,10 +111,12 @@ pub(crate) fn same_host(left: &[u8], right: &[u8], port: &str) -> bool {
 }
 
 fn absolute(target: &[u8]) -> Result<Target, Error> {
-    let (start, port) = match () {
-        () if starts_with(target, b"http://") => (7, "80"),
-        () if starts_with(target, b"https://") => (8, "443"),
-        () => return Err(Error::Target),
+    let (start, port) = if starts_with(target, b"http://") {
+        (7, "80")
+    } else if starts_with(target, b"https://") {
+        (8, "443")
+    } else {
+        return Err(Error::Target);
     };
     let rest = target.get(start..).unwrap_or_default();
     let length = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());

@@ -134,9 +134,10 @@ impl<'a> BlockReader<'a> {
             b"protocol" => self.head.protocol = Some(self.loose(value)),
             b"authority" => {
                 // A value that cannot be a line leaves the request without a host, and it is answered as such.
-                let value = match http1::is_header_value(value) {
-                    true => self.put(b"Host", value),
-                    false => self.loose(value),
+                let value = if http1::is_header_value(value) {
+                    self.put(b"Host", value)
+                } else {
+                    self.loose(value)
                 };
                 self.head.authority = Some((value, "443"));
             }
@@ -154,7 +155,7 @@ impl<'a> BlockReader<'a> {
         let digits = value.as_array::<3>().filter(|digits| digits.iter().all(u8::is_ascii_digit));
         let number = digits.map(|d| d.iter().fold(0, |n, d| 10 * n + u16::from(d - b'0')));
         let status = number.filter(|status| *status >= 100);
-        self.head.status = status.ok_or("a status that is no number from 100 on")?;
+        self.head.status = status.ok_or("a status that is not a number from 100 on")?;
         Ok(())
     }
 
@@ -184,7 +185,7 @@ impl<'a> BlockReader<'a> {
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
-        const WRONG: &str = "a content-length that is no number, or stands twice";
+        const WRONG: &str = "a content-length that is not a number, or stands twice";
         let length = http1::parse_content_length(value)
             .filter(|_| self.part != Part::Trailers)
             .ok_or(WRONG)?;

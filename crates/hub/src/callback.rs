@@ -30,7 +30,7 @@ const HOST_BYTES_MAX: usize = 253;
 /// answers for.
 static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
-/// The reason why a URL is no callback, as a sentence for the client.
+/// The reason why a URL is not a callback, as a sentence for the client.
 type CallbackError = &'static str;
 
 impl Callback {
@@ -43,11 +43,11 @@ impl Callback {
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
             return Err("`hub.callback` has characters that no URL has.");
         }
-        let (scheme, rest) = url.split_once("://").ok_or("`hub.callback` is no URL.")?;
+        let (scheme, rest) = url.split_once("://").ok_or("`hub.callback` is not a URL.")?;
         let https = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            _ => return Err("`hub.callback` is no http or https URL."),
+            _ => return Err("`hub.callback` is not an http or https URL."),
         };
         if rest.contains('#') {
             return Err("`hub.callback` has a fragment.");
@@ -83,9 +83,10 @@ pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
     let start = written.find("://")? + 3;
     let end = written.get(start..)?.find(['/', '?']).map_or(written.len(), |at| at + start);
     let (server, target) = written.split_at_checked(end)?;
-    let target = match target.starts_with('/') {
-        true => Cow::Borrowed(target),
-        false => Cow::Owned(format!("/{target}")),
+    let target = if target.starts_with('/') {
+        Cow::Borrowed(target)
+    } else {
+        Cow::Owned(format!("/{target}"))
     };
     Some((server, target))
 }

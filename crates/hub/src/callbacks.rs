@@ -69,7 +69,7 @@ impl Callbacks {
         }
     }
 
-    /// The origin of a callback, as that is written. None if it is no callback.
+    /// The origin of a callback, as that is written. None if it is not a callback.
     pub(crate) fn origin(&self, written: &str) -> Option<Rc<Origin>> {
         let (server, _) = callback::split(written)?;
         if let Some(origin) = self.written.borrow().get(server) {

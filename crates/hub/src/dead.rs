@@ -138,10 +138,7 @@ impl Hub {
                     continue;
                 };
                 let changes = self.again(&key, row.version, &dead);
-                let changes = match self.has_subscription(&dead).await? {
-                    true => changes,
-                    false => None,
-                };
+                let changes = if self.has_subscription(&dead).await? { changes } else { None };
                 let Some(changes) = changes else {
                     left += 1;
                     continue;
@@ -322,9 +319,10 @@ fn attempts(dead: &Dead) -> Vec<Value> {
         let time = (failure.at > 0).then(|| rfc3339(Duration::from_millis(failure.at)));
         json!({ "time": time, "fault": failure.fault, "cause": failure.cause })
     };
-    match dead.failures.is_empty() {
-        true => vec![view(&Failure::new(dead.died, &dead.last))],
-        false => dead.failures.iter().map(view).collect(),
+    if dead.failures.is_empty() {
+        vec![view(&Failure::new(dead.died, &dead.last))]
+    } else {
+        dead.failures.iter().map(view).collect()
     }
 }
 

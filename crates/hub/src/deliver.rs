@@ -266,9 +266,10 @@ impl Deliveries {
         if timer.poll(cx).is_ready() {
             return Poll::Ready(Next::Timer);
         }
-        match self.may_begin() && !self.ready.is_empty() {
-            true => Poll::Ready(Next::Room),
-            false => ticks.poll(cx).map(|()| Next::Tick),
+        if self.may_begin() && !self.ready.is_empty() {
+            Poll::Ready(Next::Room)
+        } else {
+            ticks.poll(cx).map(|()| Next::Tick)
         }
     }
 

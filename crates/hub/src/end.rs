@@ -102,9 +102,10 @@ impl HubEnd {
 
     /// The path of the hub itself, and what is asked of it.
     fn asks<'p>(&self, path: &'p [u8], rest: usize) -> Option<(&'p [u8], Asks<'p>)> {
-        let (prefix, below) = match self.is_open {
-            true => path.split_at_checked(rest)?,
-            false => path.split_at_checked(self.prefix_of_one(path))?,
+        let (prefix, below) = if self.is_open {
+            path.split_at_checked(rest)?
+        } else {
+            path.split_at_checked(self.prefix_of_one(path))?
         };
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
         let below = below.strip_prefix(b"/").unwrap_or(below);
@@ -185,11 +186,10 @@ impl HubEnd {
         if let Some(Gap { oldest, .. }) = gap {
             return unread(&NotRead::Gone { oldest });
         }
-        match is_socket {
-            true => socket::answer((head, !request.body.is_empty()), reader, format),
-            false => {
-                poll(reader, wait.unwrap_or(Duration::ZERO), limit.unwrap_or(EVENTS_USUAL)).await
-            }
+        if is_socket {
+            socket::answer((head, !request.body.is_empty()), reader, format)
+        } else {
+            poll(reader, wait.unwrap_or(Duration::ZERO), limit.unwrap_or(EVENTS_USUAL)).await
         }
     }
 }

@@ -132,9 +132,10 @@ impl Event {
         out.extend_from_slice(b"{\"id\":\"");
         number(self.id, 1, out);
         out.extend_from_slice(b"\",\"type\":");
-        match self.said.content_type.is_empty() {
-            true => string(UNKNOWN_TYPE, out),
-            false => string(&text_of_line(&self.said.content_type), out),
+        if self.said.content_type.is_empty() {
+            string(UNKNOWN_TYPE, out)
+        } else {
+            string(&text_of_line(&self.said.content_type), out)
         }
         self.write_lines(out);
         out.extend_from_slice(b",\"time\":\"");

@@ -34,10 +34,11 @@ impl Failures {
 
     /// Forgets an event, and gives what was known of it.
     pub(crate) fn take(&mut self, id: Id, event: u64) -> Vec<Failure> {
-        match self.0.is_empty() {
-            true => Vec::new(),
+        if self.0.is_empty() {
+            Vec::new()
+        } else {
             // Harmless: an event that never failed has no failures.
-            false => self.0.remove(&(id, event)).unwrap_or_default(),
+            self.0.remove(&(id, event)).unwrap_or_default()
         }
     }
 

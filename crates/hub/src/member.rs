@@ -83,9 +83,10 @@ impl Member {
         }
         let unwritten_ends = usize::try_from(self.unwritten_ends).unwrap_or(usize::MAX);
         let under_way = self.cursor.open.len().saturating_add(unwritten_ends);
-        match under_way < settings.delivery.concurrency && !self.is_fetching {
-            true => Need::Next(self.cursor.head),
-            false => Need::Nothing,
+        if under_way < settings.delivery.concurrency && !self.is_fetching {
+            Need::Next(self.cursor.head)
+        } else {
+            Need::Nothing
         }
     }
 

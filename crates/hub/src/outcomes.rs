@@ -33,15 +33,16 @@ impl Deliveries {
                 self.confirmed(id, asked, written);
                 way.next(&mut self.ready);
             }
-            JobOutcome::Removed { id, version, is_done } => match is_done {
-                true => self.removed(id, version),
-                false => {
+            JobOutcome::Removed { id, version, is_done } => {
+                if is_done {
+                    self.removed(id, version)
+                } else {
                     if let Some(member) = self.members.get_mut(&id) {
                         member.is_removing = false;
                         self.look_later(id);
                     }
                 }
-            },
+            }
         }
     }
 

@@ -96,9 +96,10 @@ impl Reader {
 
     /// The events that are there, at most so many; none if all were read.
     pub(crate) async fn read(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
-        let events = match self.feed.newest() < self.newest {
-            true => self.feed.read_log(self.after, most).await,
-            false => self.feed.read(self.after, most).await,
+        let events = if self.feed.newest() < self.newest {
+            self.feed.read_log(self.after, most).await
+        } else {
+            self.feed.read(self.after, most).await
         };
         let events = events.map_err(NotRead::of)?;
         if let Some(last) = events.last() {

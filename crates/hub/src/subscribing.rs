@@ -56,12 +56,11 @@ impl Hub {
         request: &mut Request,
         base: String,
     ) -> Result<Reply, Fault> {
-        let form = match subscribe::is_form(&request.head.headers) {
-            true => {
-                let body = std::mem::take(&mut request.body);
-                body.gather(subscribe::FORM_BYTES_MAX, Kind::BodyTooLarge).await?
-            }
-            false => Bytes::new(),
+        let form = if subscribe::is_form(&request.head.headers) {
+            let body = std::mem::take(&mut request.body);
+            body.gather(subscribe::FORM_BYTES_MAX, Kind::BodyTooLarge).await?
+        } else {
+            Bytes::new()
         };
         let topic_of = |text: &str| self.topic_of(text, &base);
         let here = (&*base, &*self.settings.publish);
@@ -144,19 +143,15 @@ impl Hub {
                 }
             };
             let is_new = known.is_none();
-            let reservation = match is_new {
-                true => self.admit(&wish).await?,
-                false => None,
-            };
+            let reservation = if is_new { self.admit(&wish).await? } else { None };
             let mut subscription = match known {
                 Some(known) => known,
                 None => self.new_subscription(&wish).await?,
             };
-            match self.settings.verify {
-                true => subscription.intent = Some(Intent::Subscribe(wish.terms.clone()).into()),
-                false => {
-                    confirm(&mut subscription, wish.terms.clone(), &self.lasting.lease_clock);
-                }
+            if self.settings.verify {
+                subscription.intent = Some(Intent::Subscribe(wish.terms.clone()).into())
+            } else {
+                confirm(&mut subscription, wish.terms.clone(), &self.lasting.lease_clock);
             }
             subscription.plan.clone_from(&wish.plan);
             let written = self.write(wish.id, expect, subscription, is_new, reservation).await;
@@ -270,13 +265,11 @@ impl Hub {
                 return Ok(());
             };
             let expect = Expect::Version(row.version);
-            let is_done = match self.settings.verify {
-                true => {
-                    subscription.intent =
-                        Some(Intent::Unsubscribe(wish.terms.asked.clone()).into());
-                    self.write(wish.id, expect, subscription, false, None).await?
-                }
-                false => self.remove(wish.id, expect).await?,
+            let is_done = if self.settings.verify {
+                subscription.intent = Some(Intent::Unsubscribe(wish.terms.asked.clone()).into());
+                self.write(wish.id, expect, subscription, false, None).await?
+            } else {
+                self.remove(wish.id, expect).await?
             };
             if is_done {
                 return Ok(());

@@ -110,14 +110,11 @@ fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
     let server = servers.as_ref().and_then(|(_, servers)| servers.get(0));
     let url = server.and_then(|server| server.get("url")).and_then(Json::as_str);
     let url = url.map_or(Ok(String::new()), |url| filled(url, server))?;
-    match url.contains("://") {
-        true => {
-            let spot = servers.map_or_else(|| levels.root.clone(), |(spot, _)| spot.child("0"));
-            read_at(&spot, &json!({ "urls": [url] }), Side::Production)
-        }
-        false => {
-            Err("the document says of no service where it runs; write `upstream: NAME`".to_owned())
-        }
+    if url.contains("://") {
+        let spot = servers.map_or_else(|| levels.root.clone(), |(spot, _)| spot.child("0"));
+        read_at(&spot, &json!({ "urls": [url] }), Side::Production)
+    } else {
+        Err("the document says of no service where it runs; write `upstream: NAME`".to_owned())
     }
 }
 
@@ -137,10 +134,7 @@ fn filled(url: &str, server: Option<&Json>) -> Result<String, String> {
 fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
     let endpoint = read(spot, value, side).map_err(|fault| format!("{spot}: {fault}"))?;
     let faults = extensions::faults::<Upstream>(&endpoint.upstream, spot);
-    match faults.is_empty() {
-        true => Ok(endpoint),
-        false => Err(faults.join("; ")),
-    }
+    if faults.is_empty() { Ok(endpoint) } else { Err(faults.join("; ")) }
 }
 
 fn read(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
@@ -217,7 +211,7 @@ fn settings(advanced: &Json, ignored: &mut Ignored<'_>) -> Map<String, Json> {
         let written = of.get(name).filter(|value| !value.is_null())?;
         let read = whole(written);
         if read.is_none() {
-            let note = format!("is {written}, which is no number");
+            let note = format!("is {written}, which is not a number");
             ignored.push(Outcome::Refused, &format!("`{name}` of an endpoint"), note);
         }
         read

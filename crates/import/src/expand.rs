@@ -215,26 +215,24 @@ impl<'a> Expansion<'a> {
         levels: &Levels<'a>,
         operation: &Operation,
     ) -> (Option<Json>, Option<NotedTier>) {
-        match self.options.subscription {
-            true => (None, self.noted_tier(levels)),
-            false => (self.tier(levels, &operation.spot), None),
+        if self.options.subscription {
+            (None, self.noted_tier(levels))
+        } else {
+            (self.tier(levels, &operation.spot), None)
         }
     }
 
     /// Adds routes for undescribed requests: other methods, `OPTIONS` and other paths.
     fn rest(&mut self) {
-        match self.base.is_empty() {
-            false => {
-                let path = format!("{}/**", self.base);
-                self.undescribed(self.options.name.clone(), &path, None);
+        if self.base.is_empty() {
+            for path in &self.model.paths {
+                let name = fitting(format!("{} {}", self.options.name, path.template));
+                let (written, _) = without_query(&path.template);
+                self.undescribed(name, &pattern(written).0, self.own_path(path));
             }
-            true => {
-                for path in &self.model.paths {
-                    let name = fitting(format!("{} {}", self.options.name, path.template));
-                    let (written, _) = without_query(&path.template);
-                    self.undescribed(name, &pattern(written).0, self.own_path(path));
-                }
-            }
+        } else {
+            let path = format!("{}/**", self.base);
+            self.undescribed(self.options.name.clone(), &path, None);
         }
     }
 

@@ -86,24 +86,24 @@ impl<'l> Files<'l> {
         let (target, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let fragment = unescaped(fragment);
         let resource = self.resource(at, target).map_err(|fault| format!("{at}: {fault}"))?;
-        let found = match () {
-            () if fragment.is_empty() => Some(resource),
-            () if fragment.starts_with('/') => {
-                let root = JsonLocation::of_file(resource.uri());
-                // Many write pointers from the root of the file, also below an `$id`.
-                [resource, root]
-                    .into_iter()
-                    .map(|root| root.below(&fragment))
-                    .find(|spot| self.at(spot).is_some())
-            }
-            () => match self.anchor(&resource, &fragment) {
+        let found = if fragment.is_empty() {
+            Some(resource)
+        } else if fragment.starts_with('/') {
+            let root = JsonLocation::of_file(resource.uri());
+            // Many write pointers from the root of the file, also below an `$id`.
+            [resource, root]
+                .into_iter()
+                .map(|root| root.below(&fragment))
+                .find(|spot| self.at(spot).is_some())
+        } else {
+            match self.anchor(&resource, &fragment) {
                 Some(found) => Some(found),
                 None => {
                     return Err(format!(
-                        "{at} refers to `{reference}`, which is no JSON pointer and names no `$anchor`"
+                        "{at} refers to `{reference}`, which is not a JSON pointer and names no `$anchor`"
                     ));
                 }
-            },
+            }
         };
         let found = found.filter(|spot| self.at(spot).is_some());
         found.ok_or_else(|| format!("{at} refers to `{reference}`, which does not exist"))
@@ -249,9 +249,10 @@ fn joined(base: &str, reference: &str) -> String {
         .get(authority..)
         .and_then(|rest| rest.find('/'))
         .map_or(base.len(), |at| authority + at);
-    let folder = match reference.starts_with('/') {
-        true => path,
-        false => base.rfind('/').filter(|at| *at >= path).map_or(path, |at| at + 1),
+    let folder = if reference.starts_with('/') {
+        path
+    } else {
+        base.rfind('/').filter(|at| *at >= path).map_or(path, |at| at + 1)
     };
     let divider = if folder == base.len() && !reference.starts_with('/') { "/" } else { "" };
     let reference = reference.trim_start_matches("./");

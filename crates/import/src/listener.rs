@@ -3,7 +3,7 @@
 /// The port of a generated configuration. If a service uses it already, the next free one is taken.
 const PORT: u16 = 8080;
 
-/// An address that is no target's, so that a generated configuration never sends requests back to itself. Every host counts,
+/// An address that is not a target's, so that a generated configuration never sends requests back to itself. Every host counts,
 /// since its name may be this machine's.
 pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
     // Harmless: a target without a port takes none here.

@@ -135,12 +135,13 @@ fn operation(
         }
     }
     let body = spot.child("requestBody");
-    let body = match documents.at(&body).is_some() {
-        true => Some(Body {
+    let body = if documents.at(&body).is_some() {
+        Some(Body {
             required: flag(documents, &body, "required")?.unwrap_or(false),
             content: content(documents, &body),
-        }),
-        false => None,
+        })
+    } else {
+        None
     };
     let responses = spot.child("responses");
     let mut replies = Vec::new();

@@ -42,7 +42,7 @@ pub(crate) fn read(
         _ => {
             let known =
                 "OpenAPI 3.0 and 3.1 (`openapi: 3.1.0`) and Swagger 2 (`swagger: \"2.0\"`) are";
-            return Err(vec![format!("this is no version of OpenAPI that can be read; {known}")]);
+            return Err(vec![format!("this is not an OpenAPI version that can be read; {known}")]);
         }
     };
     let mut reader = Reader {

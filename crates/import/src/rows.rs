@@ -54,10 +54,8 @@ impl JsonPlaces<'_> {
         let is_document = std::path::absolute(self.document).is_ok_and(|own| normal(&own) == path);
         // Harmless: without a current folder the path is shown as it is.
         let here = std::env::current_dir().unwrap_or_default();
-        let shown = match is_document {
-            true => self.document,
-            false => path.strip_prefix(here).unwrap_or(&path),
-        };
+        let shown =
+            if is_document { self.document } else { path.strip_prefix(here).unwrap_or(&path) };
         ArtifactPosition { file: shown.display().to_string(), line, column }
     }
 }
@@ -83,10 +81,7 @@ pub fn of_wsdl(file: &Path, import: &WsdlImport) -> Table {
     for proof in &import.proofs {
         let faults: Vec<&str> =
             proof.unproved.iter().chain(&proof.failures).map(String::as_str).collect();
-        let outcome = match faults.is_empty() {
-            true => Outcome::Converted,
-            false => Outcome::Approximated,
-        };
+        let outcome = if faults.is_empty() { Outcome::Converted } else { Outcome::Approximated };
         add(outcome, "operation", &proof.operation, faults.join("; "));
     }
     for (name, why) in &import.left_out {

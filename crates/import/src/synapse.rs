@@ -123,20 +123,22 @@ impl<'a> Converter<'a> {
                     (Ok(_), true) => self.artifact(named, Outcome::Converted, ""),
                 }
             }
-            "localEntry" => match self.artifacts.is_taken(name) {
-                true => self.artifact(named, Outcome::Converted, ""),
-                false => {
+            "localEntry" => {
+                if self.artifacts.is_taken(name) {
+                    self.artifact(named, Outcome::Converted, "")
+                } else {
                     self.artifact(named, Outcome::Approximated, "nothing takes it; it is left out")
                 }
-            },
+            }
             "template" if named.child("sequence").is_none() => {
-                match self.artifacts.is_template_used(name) {
-                    true => self.artifact(named, Outcome::Converted, ""),
-                    false => self.artifact(
+                if self.artifacts.is_template_used(name) {
+                    self.artifact(named, Outcome::Converted, "")
+                } else {
+                    self.artifact(
                         named,
                         Outcome::Approximated,
                         "no endpoint is made of it; it is left out",
-                    ),
+                    )
                 }
             }
             "template" if self.template_flows.iter().all(|(known, _)| *known != name) => {

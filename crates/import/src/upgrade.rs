@@ -59,18 +59,17 @@ fn nullable(mut members: Map<String, Json>) -> Json {
         values.push(Json::Null);
     }
     let others = ["allOf", "anyOf", "oneOf", "not", "const", "if", "$ref"];
-    match others.iter().any(|name| members.contains_key(*name)) {
-        true => {
-            let flags = ["readOnly", "writeOnly"].map(|name| (name, members.get(name).cloned()));
-            let mut either = json!({ "anyOf": [{ "type": "null" }, members] });
-            for (name, flag) in flags {
-                if let (Some(flag), Some(either)) = (flag, either.as_object_mut()) {
-                    either.insert(name.to_owned(), flag);
-                }
+    if others.iter().any(|name| members.contains_key(*name)) {
+        let flags = ["readOnly", "writeOnly"].map(|name| (name, members.get(name).cloned()));
+        let mut either = json!({ "anyOf": [{ "type": "null" }, members] });
+        for (name, flag) in flags {
+            if let (Some(flag), Some(either)) = (flag, either.as_object_mut()) {
+                either.insert(name.to_owned(), flag);
             }
-            either
         }
-        false => Json::Object(members),
+        either
+    } else {
+        Json::Object(members)
     }
 }
 

@@ -56,9 +56,10 @@ fn with_texts(
 
 /// A complaint. If the policy `soap` would accept the mistake, the text says why it counts here.
 fn told(complaint: &Complaint) -> String {
-    match complaint.code.starts_with("wsdl-") && !::wsdl::is_needed(complaint) {
-        true => format!("{complaint}, which is needed to translate messages to JSON"),
-        false => complaint.to_string(),
+    if complaint.code.starts_with("wsdl-") && !::wsdl::is_needed(complaint) {
+        format!("{complaint}, which is needed to translate messages to JSON")
+    } else {
+        complaint.to_string()
     }
 }
 
@@ -92,9 +93,12 @@ fn file_at(location: &str) -> PathBuf {
 impl Resolver for Files {
     fn load(&self, location: &str) -> Result<Vec<u8>, ResolveError> {
         let path = self.path(location).ok_or(ResolveError::Absent)?;
-        let refused = |error: std::io::Error| match error.kind() == std::io::ErrorKind::NotFound {
-            true => ResolveError::Absent,
-            false => ResolveError::Refused(error.to_string()),
+        let refused = |error: std::io::Error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                ResolveError::Absent
+            } else {
+                ResolveError::Refused(error.to_string())
+            }
         };
         let mut bytes = Vec::new();
         let file = config::open(&path).map_err(refused)?;
@@ -152,17 +156,21 @@ pub fn offer(options: &RestOptions) -> Result<WsdlImport, Vec<String>> {
     }
     let configuration = configuration(&api, options).map_err(|what| vec![what])?;
     let others = typed::services(&read.description).filter(|name| *name != api.title());
-    let other_services = match options.service.is_some() || options.port.is_some() {
-        true => Vec::new(),
-        false => others.map(str::to_owned).collect(),
+    let other_services = if options.service.is_some() || options.port.is_some() {
+        Vec::new()
+    } else {
+        others.map(str::to_owned).collect()
     };
     let is_wsdl = |location: &str| read.description.documents.iter().any(|of| **of == *location);
     // The first one is told as the user named it.
     let first = xsd::join("", &options.file.to_string_lossy());
     let documents = texts.into_iter().filter(|(location, _)| is_wsdl(location));
-    let documents = documents.map(|(location, text)| match location == first {
-        true => (options.file.display().to_string(), text),
-        false => (location, text),
+    let documents = documents.map(|(location, text)| {
+        if location == first {
+            (options.file.display().to_string(), text)
+        } else {
+            (location, text)
+        }
     });
     Ok(WsdlImport {
         configuration,
@@ -185,7 +193,7 @@ fn configuration(api: &Api, options: &RestOptions) -> Result<Json, String> {
     let scheme = ["http://", "https://"].into_iter().find(|scheme| address.starts_with(scheme));
     let Some(scheme) = scheme else {
         return Err(format!(
-            "the port's address is {address:?}, which is no HTTP service; say where it runs with --upstream"
+            "the port's address is {address:?}, which is not an HTTP service; say where it runs with --upstream"
         ));
     };
     let rest = address.get(scheme.len()..).unwrap_or_default();

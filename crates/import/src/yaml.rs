@@ -195,9 +195,10 @@ fn scalar(text: &str) -> String {
             text.to_ascii_lowercase().as_str(),
             "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
         );
-    match plain {
-        true => text.to_owned(),
-        false => Json::String(text.replace("${", "$${").replace(VARIABLE, "${")).to_string(),
+    if plain {
+        text.to_owned()
+    } else {
+        Json::String(text.replace("${", "$${").replace(VARIABLE, "${")).to_string()
     }
 }
 

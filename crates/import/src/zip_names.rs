@@ -23,10 +23,11 @@ pub fn check_once(archive: &[u8], directory: u64, count: usize) -> Result<(), St
         }
         rest = behind;
     }
-    match names.len() > count {
+    if names.len() > count {
         // An extra field may give an entry another name.
-        true => Err("the archive has two files of one name".to_owned()),
-        false => Ok(()),
+        Err("the archive has two files of one name".to_owned())
+    } else {
+        Ok(())
     }
 }
 

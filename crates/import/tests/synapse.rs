@@ -1140,11 +1140,11 @@ fn expressions() {
                   P:
                     - set:
                         set: "1"
-                    # refused: property r, p.xml:4:1: `//m:x['` is no XPath at character 7
+                    # refused: property r, p.xml:4:1: `//m:x['` is not an XPath at character 7
                     - set:
                         r: ""
                     - respond: {}
-                refused p.xml:4:1: `//m:x['` is no XPath at character 7
+                refused p.xml:4:1: `//m:x['` is not an XPath at character 7
             "#]],
         ),
         (
@@ -2191,9 +2191,9 @@ fn endpoints() {
                   public:
                     address: "127.0.0.1:8080"
                 upstreams:
-                  # refused: endpoint E, e.xml:1:1: `jms:/q` is no address of HTTP
+                  # refused: endpoint E, e.xml:1:1: `jms:/q` is not an HTTP address
                   {}
-                refused `jms:/q` is no address of HTTP
+                refused `jms:/q` is not an HTTP address
             "#]],
         ),
         (
@@ -2332,7 +2332,7 @@ fn apis() {
               host: api.test
             rewrite: "/base/bulk/{**}"
             flow: orders-post-put-bulk
-          # refused: resource of orders, api.xml:19:3: the path `/a*b` has a segment that is no name and no text
+          # refused: resource of orders, api.xml:19:3: the path `/a*b` has a segment that is neither a name nor text
         flows:
           orders-get-id:
             steps:
@@ -2386,7 +2386,7 @@ fn apis() {
         converted     api.xml:17:20              property HTTP_SC
         converted     api.xml:17:72              payloadFactory
         converted     api.xml:17:206             respond
-        refused       api.xml:19:3               resource of orders                                            the path `/a*b` has a segment that is no name and no text
+        refused       api.xml:19:3               resource of orders                                            the path `/a*b` has a segment that is neither a name nor text
         converted     sequences/failed.xml:1:1   sequence failed
         17 converted, 0 approximated, 2 refused
     "#]].assert_eq(&whole(&[("api.xml", api), ("sequences/failed.xml", failed)]));

@@ -28,12 +28,13 @@ impl<'t> Members<'t> {
         let members = reader.deserialize_map(Flat).ok()?;
         reader.end().ok()?;
         let names = members.0.iter().map(|(name, _)| name);
-        let doubled = match members.0.len() <= COMPARED_MAX {
-            true => names
+        let doubled = if members.0.len() <= COMPARED_MAX {
+            names
                 .enumerate()
                 // Harmless: only the names before it are looked at.
-                .any(|(at, name)| members.0.iter().take(at).any(|(before, _)| before == name)),
-            false => names.collect::<HashSet<_>>().len() < members.0.len(),
+                .any(|(at, name)| members.0.iter().take(at).any(|(before, _)| before == name))
+        } else {
+            names.collect::<HashSet<_>>().len() < members.0.len()
         };
         (!doubled).then_some(members)
     }

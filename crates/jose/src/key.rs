@@ -94,10 +94,7 @@ impl Key {
         if let Some(algorithm) = algorithm {
             self.verifiers.retain(|(known, _)| *known == algorithm);
         }
-        match self.verifiers.is_empty() {
-            true => Err(KeyError::Mismatch),
-            false => Ok(self),
-        }
+        if self.verifiers.is_empty() { Err(KeyError::Mismatch) } else { Ok(self) }
     }
 
     /// The algorithms that the key may be used for.

@@ -63,10 +63,7 @@ impl KeySet {
         let public = blocks.iter().map(|block| pem::public(block).ok_or(KeyError::Unsupported));
         let keys: Vec<Key> =
             public.map(|public| Key::from_public(&public?)).collect::<Result<_, _>>()?;
-        match keys.is_empty() {
-            true => Err(KeyError::Malformed),
-            false => Ok(KeySet { keys }),
-        }
+        if keys.is_empty() { Err(KeyError::Malformed) } else { Ok(KeySet { keys }) }
     }
 
     /// Adds the keys of another set.
@@ -183,9 +180,10 @@ fn without_doubled(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     let mut kept = Vec::new();
     // Harmless: it was found of each key.
     for (key, doubled) in keys.into_iter().zip(doubled) {
-        match doubled {
-            true => left.push((key.id.map(String::from), KeyError::Doubled)),
-            false => kept.push(key),
+        if doubled {
+            left.push((key.id.map(String::from), KeyError::Doubled))
+        } else {
+            kept.push(key)
         }
     }
     kept

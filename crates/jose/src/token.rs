@@ -163,7 +163,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::TooLarge => write!(f, "the token is over {TOKEN_BYTES_MAX} bytes"),
-            Error::Malformed => write!(f, "the token is no JWS in compact form"),
+            Error::Malformed => write!(f, "the token is not a JWS in compact form"),
             Error::Encrypted => write!(f, "the token is encrypted (JWE), which is not supported"),
             Error::Algorithm => write!(f, "the token's `alg` is not one that is believed"),
             Error::Critical => write!(f, "the token asks for an extension (`crit`, `b64`)"),

@@ -77,7 +77,7 @@ fn unread() -> ProgramError {
 pub(crate) fn compile(text: &str) -> Result<CompiledProgram, ProgramError> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    // The environment is no message's business.
+    // Messages must not read the environment.
     let natives = natives.filter(|(name, ..)| *name != "env");
     let arena = Arena::default();
     let file = File { code: text, path: () };
@@ -129,9 +129,10 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
 impl CompiledProgram {
     /// Runs it over one message. None: it gave no value. The error is for the log.
     pub(crate) fn run(&self, message: &[u8]) -> Outcome {
-        let input = match message.is_empty() {
-            true => Val::default(),
-            false => read::parse_single(message).map_err(|error| error.to_string())?,
+        let input = if message.is_empty() {
+            Val::default()
+        } else {
+            read::parse_single(message).map_err(|error| error.to_string())?
         };
         let context = Ctx::<Data>::new(&self.0.lut, Vars::new([]));
         let mut values = self.0.id.run((context, input)).map(unwrap_valr);
@@ -143,9 +144,10 @@ impl CompiledProgram {
         let mut text = Vec::new();
         write::write(&mut text, &write::Pp::default(), 0, &value)
             .map_err(|error| error.to_string())?;
-        match text.len() > MESSAGE_BYTES_MAX || std::str::from_utf8(&text).is_err() {
-            true => Err("its value is too large, or no text in UTF-8".to_owned()),
-            false => Ok(Some(text)),
+        if text.len() > MESSAGE_BYTES_MAX || std::str::from_utf8(&text).is_err() {
+            Err("its value is too large, or no text in UTF-8".to_owned())
+        } else {
+            Ok(Some(text))
         }
     }
 }

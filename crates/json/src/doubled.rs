@@ -59,8 +59,5 @@ fn names(tape: &[TapeEntry], object: u32, count: u32) -> impl Iterator<Item = u3
 fn string<'t>(text: &'t str, tape: &[TapeEntry], at: u32) -> Cow<'t, str> {
     let Some(entry) = tape.get(at as usize) else { return Cow::Borrowed("") };
     let inner = text.get(entry.from as usize..entry.to as usize).unwrap_or_default();
-    match entry.kind == Kind::Escaped {
-        true => Cow::Owned(unescaped(inner)),
-        false => Cow::Borrowed(inner),
-    }
+    if entry.kind == Kind::Escaped { Cow::Owned(unescaped(inner)) } else { Cow::Borrowed(inner) }
 }

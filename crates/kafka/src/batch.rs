@@ -248,10 +248,8 @@ impl Batch {
                 headers.push((name, value.unwrap_or_default()));
             }
         }
-        let time = match self.is(APPENDED) {
-            true => self.time_max,
-            false => self.time_first.checked_add(time)?,
-        };
+        let time =
+            if self.is(APPENDED) { self.time_max } else { self.time_first.checked_add(time)? };
         let offset = self.first.checked_add(offset)?;
         if !(self.first..=self.last()).contains(&offset) {
             return None;

@@ -176,7 +176,7 @@ impl Cluster {
     /// Asks the cluster for a topic, and makes it if it is not there.
     async fn find(&self, topic: &Topic) -> Result<Broker, Failure> {
         if !is_topic(&topic.name) {
-            let what = format!("`{}` is no name of a topic of Kafka", topic.name);
+            let what = format!("`{}` is not a Kafka topic name", topic.name);
             return Err(Failure::Refused(what));
         }
         let mut is_made = false;

@@ -239,8 +239,9 @@ async fn frame(stream: &mut ReadHalf<Box<dyn Stream>>) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     // Harmless: the rest is of the next frame.
     stream.take(len.into()).read_to_end(&mut bytes).await?;
-    match u32::try_from(bytes.len()) == Ok(len) {
-        true => Ok(bytes.into()),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    if u32::try_from(bytes.len()) == Ok(len) {
+        Ok(bytes.into())
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }

@@ -100,7 +100,7 @@ impl Kafka {
         limits::append(log, records)?;
         let messages: Option<Vec<_>> = records.iter().map(self.settings.form.message).collect();
         let messages =
-            messages.ok_or_else(|| Error::Away("a record that is no message".to_owned()))?;
+            messages.ok_or_else(|| Error::Away("a record that is not a message".to_owned()))?;
         let bytes = records.iter().map(|record| record.len() + AROUND_BYTES).sum();
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let place = ByteReservation { bytes, of: self.bytes.clone() };

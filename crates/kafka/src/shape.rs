@@ -239,9 +239,10 @@ impl Walk<'_> {
         match kind {
             Fixed(len) => self.skip(*len),
             Text => {
-                let len = match self.is_flexible {
-                    true => self.variable()?.saturating_sub(1),
-                    false => usize::try_from(i16::from_be_bytes(self.take()?)).unwrap_or(0),
+                let len = if self.is_flexible {
+                    self.variable()?.saturating_sub(1)
+                } else {
+                    usize::try_from(i16::from_be_bytes(self.take()?)).unwrap_or(0)
                 };
                 self.skip(len)
             }
@@ -265,9 +266,10 @@ impl Walk<'_> {
 
     /// A length or a number of items; none where that is null.
     fn count(&mut self) -> Option<usize> {
-        match self.is_flexible {
-            true => Some(self.variable()?.saturating_sub(1)),
-            false => Some(usize::try_from(i32::from_be_bytes(self.take()?)).unwrap_or(0)),
+        if self.is_flexible {
+            Some(self.variable()?.saturating_sub(1))
+        } else {
+            Some(usize::try_from(i32::from_be_bytes(self.take()?)).unwrap_or(0))
         }
     }
 

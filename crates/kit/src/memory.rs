@@ -183,8 +183,8 @@ fn machine_bytes() -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     // Harmless: a group without a bound has none.
     let of_groups = cgroup_files(&groups).into_iter().filter_map(|file| {
-        // `max` is no number: it has no bound.
-        // Harmless: `max` is no number.
+        // `max` is not a number: it has no bound.
+        // Harmless: `max` is not a number.
         read(Path::new(&file))?.trim().parse().ok()
     });
     of_groups.chain(of_machine).min()
@@ -256,7 +256,7 @@ mod tests {
         count(-500);
         assert_eq!(used(), 0);
         count(60);
-        assert_eq!(used(), 60, "what was freed since the start is no room");
+        assert_eq!(used(), 60, "what was freed since the start is not room");
         assert_eq!(now(watch(pin!(fails()))), (7, false), "the one inside answers for itself");
         assert_eq!(now(watch(pin!(async { has_room(41) }))), (false, true));
         assert_eq!(now(watch(pin!(async { might_have_room(41) }))), (false, false));

@@ -122,10 +122,7 @@ pub fn zone(host: &str) -> &str {
     let mut starts = host.rmatch_indices('.').map(|(at, _)| at + 1);
     let (Some(last), Some(second)) = (starts.next(), starts.next()) else { return host };
     let is_short = last - second <= SHORT + 1;
-    let start = match is_short {
-        true => starts.next().unwrap_or(0),
-        false => second,
-    };
+    let start = if is_short { starts.next().unwrap_or(0) } else { second };
     host.get(start..).unwrap_or(host)
 }
 
@@ -162,7 +159,7 @@ mod tests {
             tokio::time::timeout(brief, PLACES.beside("", || 1)).await.is_err(),
             "all are taken"
         );
-        // What is no look-up goes on.
+        // What is not a look-up goes on.
         assert_eq!(task::beside(|| 2).await, Some(2));
         opens.into_iter().for_each(drop);
         assert_eq!(PLACES.beside("", || 3).await, Some(3));

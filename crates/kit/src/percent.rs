@@ -35,12 +35,11 @@ pub fn encoded(text: &[u8], also: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text {
         let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-        match is_unreserved || byte.is_ascii() && also.contains(byte) {
-            true => out.push(char::from(*byte)),
-            false => {
-                out.push('%');
-                out.extend([byte >> 4, byte & 15].map(capital));
-            }
+        if is_unreserved || byte.is_ascii() && also.contains(byte) {
+            out.push(char::from(*byte))
+        } else {
+            out.push('%');
+            out.extend([byte >> 4, byte & 15].map(capital));
         }
     }
     out

@@ -36,9 +36,10 @@ pub fn lend() -> Scratch {
 impl Scratch {
     /// A part of the buffer that outlives the loan. A large part takes the memory with it and leaves the buffer empty.
     pub fn part(&mut self, part: Range<usize>) -> Bytes {
-        match part.len() >= LARGE_BYTES && part.end <= self.0.len() {
-            true => Bytes::from(std::mem::take(&mut self.0)).slice(part),
-            false => Bytes::copy_from_slice(self.0.get(part).unwrap_or(&[])),
+        if part.len() >= LARGE_BYTES && part.end <= self.0.len() {
+            Bytes::from(std::mem::take(&mut self.0)).slice(part)
+        } else {
+            Bytes::copy_from_slice(self.0.get(part).unwrap_or(&[]))
         }
     }
 }

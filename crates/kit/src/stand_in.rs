@@ -36,10 +36,7 @@ pub fn is_there() -> bool {
 
 /// Refuses a connection that is to no upstream, if there is a stand-in for the network.
 pub fn refuse_others() -> io::Result<()> {
-    match is_there() {
-        true => Err(io::ErrorKind::ConnectionRefused.into()),
-        false => Ok(()),
-    }
+    if is_there() { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

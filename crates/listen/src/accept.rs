@@ -46,9 +46,12 @@ pub(crate) async fn run(
     };
     let watch = listener_state.watch();
     loop {
-        let accepted = std::future::poll_fn(|cx| match watch.is_closing(cx.waker()) {
-            true => Poll::Ready(None),
-            false => listener.poll_accept(cx).map(Some),
+        let accepted = std::future::poll_fn(|cx| {
+            if watch.is_closing(cx.waker()) {
+                Poll::Ready(None)
+            } else {
+                listener.poll_accept(cx).map(Some)
+            }
         });
         match accepted.await {
             None => return,
@@ -83,9 +86,10 @@ fn connection(
     async move {
         let serving = {
             let Some(begun) = beginning.await else { return };
-            match begun.http2 {
-                false => Ok(H1::new(begun.wire, begun.connection)),
-                true => Err(Box::pin(h2::serve(begun.wire, Vec::new(), begun.connection))),
+            if begun.http2 {
+                Err(Box::pin(h2::serve(begun.wire, Vec::new(), begun.connection)))
+            } else {
+                Ok(H1::new(begun.wire, begun.connection))
             }
         };
         match serving {
@@ -139,12 +143,11 @@ async fn begin(
 /// A client that says something wrong is worth a line to whoever asks why it cannot connect. One that comes and goes is a
 /// balancer's health check.
 fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
-    match why.kind() == io::ErrorKind::InvalidData {
-        true => {
-            let why = tls::failure(why, tls::Peer::Client);
-            tracing::info!(listener, %peer, "connection refused: {why}");
-        }
-        false => tracing::debug!(listener, %peer, "connection refused: {why}"),
+    if why.kind() == io::ErrorKind::InvalidData {
+        let why = tls::failure(why, tls::Peer::Client);
+        tracing::info!(listener, %peer, "connection refused: {why}");
+    } else {
+        tracing::debug!(listener, %peer, "connection refused: {why}")
     }
 }
 

@@ -229,10 +229,11 @@ impl Client {
 
     /// Writes as much as it takes now. An error shows again when its task writes the rest.
     pub(crate) fn write_now(&self, bytes: &[u8]) -> usize {
-        match self.interim.is_empty() {
+        if self.interim.is_empty() {
             // Harmless: the error shows again when its task writes the rest.
-            true => self.wire.write_now(bytes).unwrap_or_default(),
-            false => 0,
+            self.wire.write_now(bytes).unwrap_or_default()
+        } else {
+            0
         }
     }
 

@@ -39,9 +39,10 @@ const KEY: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
 pub(crate) fn close(code: u16, is_masked: bool) -> Vec<u8> {
     let [high, low] = code.to_be_bytes();
     let [first, second, ..] = KEY;
-    match is_masked {
-        true => [&[FIN | CLOSE, MASKED | 2], &KEY[..], &[high ^ first, low ^ second]].concat(),
-        false => vec![FIN | CLOSE, 2, high, low],
+    if is_masked {
+        [&[FIN | CLOSE, MASKED | 2], &KEY[..], &[high ^ first, low ^ second]].concat()
+    } else {
+        vec![FIN | CLOSE, 2, high, low]
     }
 }
 

@@ -56,7 +56,7 @@ struct WaitReason {
 /// The next thing that came on a connection.
 enum Next {
     Request(Box<Arrival>),
-    /// The bytes are no request. Answer and close.
+    /// The bytes are not a request. Answer and close.
     Refused(Fault),
     /// HTTP/2 by prior knowledge.
     Http2,
@@ -264,12 +264,13 @@ impl H1 {
             alarm.set(clock::now(), CLOSING);
         }
         ready!(alarm.poll(cx));
-        Poll::Ready(match begun {
-            true => Next::Refused(Fault::new(
+        Poll::Ready(if begun {
+            Next::Refused(Fault::new(
                 Kind::RequestTimeout,
                 format!("no whole head within {:?}", timeout.head),
-            )),
-            false => Next::Close,
+            ))
+        } else {
+            Next::Close
         })
     }
 

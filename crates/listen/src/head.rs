@@ -17,14 +17,15 @@ pub(crate) fn limits(listener: &Listener) -> http1::Limits {
 
 /// Methods that are not a gateway's to serve.
 pub(crate) fn refused_method(method: &[u8]) -> Result<(), Fault> {
-    match http1::is_refused_method(method) {
+    if http1::is_refused_method(method) {
         // Harmless: a method is a token.
-        true => Err(Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method))),
-        false => Ok(()),
+        Err(Fault::new(Kind::MethodRefused, String::from_utf8_lossy(method)))
+    } else {
+        Ok(())
     }
 }
 
-/// The fault of bytes that are no request.
+/// The fault of bytes that are not a request.
 pub(crate) fn refusal(error: &http1::Error) -> Fault {
     let kind = match error.status() {
         414 => Kind::TargetTooLong,

@@ -109,9 +109,10 @@ fn parse_line(line: &[u8]) -> io::Result<Option<Ends>> {
 fn address(family: &str, ip: &str, port: &str) -> io::Result<SocketAddr> {
     let ip: IpAddr = ip.parse().map_err(|_| bad("not an address"))?;
     let port: u16 = port.parse().map_err(|_| bad("not a port"))?;
-    match ip.is_ipv4() == (family == "TCP4") {
-        true => Ok(SocketAddr::new(ip, port)),
-        false => Err(bad("the address is of the other family")),
+    if ip.is_ipv4() == (family == "TCP4") {
+        Ok(SocketAddr::new(ip, port))
+    } else {
+        Err(bad("the address is of the other family"))
     }
 }
 

@@ -209,10 +209,8 @@ impl Writing {
             Direct::By(way) => way.clone(),
         };
         let writer: Rc<dyn DirectWriter> = way.clone();
-        self.direct = match outgoing.write_directly(&writer) {
-            true => Direct::By(way),
-            false => Direct::Never,
-        };
+        self.direct =
+            if outgoing.write_directly(&writer) { Direct::By(way) } else { Direct::Never };
     }
 
     /// Begins to wait for the client or for whoever makes the body, or ends that.
@@ -223,9 +221,10 @@ impl Writing {
         let now = clock::now();
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = now.duration_since(since);
-            match for_client {
-                true => account.ex.totals.client_wait.add(waited),
-                false => account.ex.totals.upstream_wait.add(waited),
+            if for_client {
+                account.ex.totals.client_wait.add(waited)
+            } else {
+                account.ex.totals.upstream_wait.add(waited)
             }
         }
         self.waiting = client.map(|for_client| (now, for_client));
@@ -262,26 +261,20 @@ impl Writing {
             return Poll::Pending;
         }
         // Only a stream without end is cut short by a client that closed its side: others may still be wanted.
-        let gone_for_good = match self.endless {
-            true => client.poll_gone(cx),
-            false => client.poll_broken(cx),
-        };
-        match gone_for_good.is_ready() {
-            true => Poll::Ready(Err(gone("closed"))),
-            false => {
-                self.listens = self.stay.is_some() && kit::task::has_budget();
-                Poll::Pending
-            }
+        let gone_for_good =
+            if self.endless { client.poll_gone(cx) } else { client.poll_broken(cx) };
+        if gone_for_good.is_ready() {
+            Poll::Ready(Err(gone("closed")))
+        } else {
+            self.listens = self.stay.is_some() && kit::task::has_budget();
+            Poll::Pending
         }
     }
 }
 
 impl DirectWriter for DirectReply {
     fn write(&self, chunk: &Chunk) -> bool {
-        let bytes = match self.is_chunked {
-            true => chunk.framed(),
-            false => chunk.payload(),
-        };
+        let bytes = if self.is_chunked { chunk.framed() } else { chunk.payload() };
         self.stay.iter().for_each(|stay| stay.moved());
         let mut taken = self.taken.borrow_mut();
         let sent = match (taken.rest.is_empty(), self.client.try_borrow()) {

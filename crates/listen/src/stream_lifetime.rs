@@ -1,6 +1,6 @@
 //! For how long an open stream may stay: until its listener closes, a reload changes its route, it is old, or nothing has passed for too
 //! long. Then it has to leave, and what has not left when its drain is over is cut. A stream has to leave too when the client's
-//! credential ends, unless a policy sees to that. A call of gRPC and a tunnel that is no WebSocket end at once then: nobody can tell them
+//! credential ends, unless a policy sees to that. A call of gRPC and a tunnel that is not a WebSocket end at once then: nobody can tell them
 //! to leave.
 
 use std::cell::{Cell, RefCell};

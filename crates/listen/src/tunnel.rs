@@ -185,16 +185,15 @@ impl Direction {
         self.websocket.as_ref().is_some_and(|websocket| websocket.frames.is_closed())
     }
 
-    /// Says goodbye, now or at the next place between two messages. What is no WebSocket knows of none.
+    /// Says goodbye, now or at the next place between two messages. What is not a WebSocket knows of none.
     fn leave(&mut self, code: u16) {
         let (State::Open, Some(websocket)) = (self.state, &mut self.websocket) else { return };
         websocket.code = code;
-        self.state = match websocket.frames.is_between() {
-            true => {
-                self.pending.extend(websocket.close());
-                State::Left
-            }
-            false => State::Leaving,
+        self.state = if websocket.frames.is_between() {
+            self.pending.extend(websocket.close());
+            State::Left
+        } else {
+            State::Leaving
         };
     }
 

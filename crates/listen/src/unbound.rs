@@ -41,10 +41,8 @@ impl UnboundListener {
     /// handshake is made: on a listener with TLS it counts as made, by a client without a certificate.
     pub async fn serve(&self, wire: Wire, peer: SocketAddr, local: SocketAddr) {
         let Some(permit) = self.listener_state.enter(0) else { return };
-        let scheme = match self.listener_state.listener().tls.is_some() {
-            true => Scheme::Https,
-            false => Scheme::Http,
-        };
+        let scheme =
+            if self.listener_state.listener().tls.is_some() { Scheme::Https } else { Scheme::Http };
         let caller = Rc::new(Caller::new(peer, local, scheme, 0));
         let connection = Connection { worker: self.worker.clone(), permit, caller };
         if let Some((wire, early, connection)) = H1::new(wire, connection).serve().await {

@@ -67,19 +67,17 @@ impl Root {
     /// whole message.
     pub fn described(&self, whole: &[u8]) -> Vec<u8> {
         let own = &self.content_type;
-        let mut described = match self.is_xop() {
-            false => own.to_vec(),
-            true => {
-                let told = multipart::parameter(own, "type")
-                    .or_else(|| multipart::parameter(whole, "start-info"));
-                let mut described = told.unwrap_or_else(|| b"text/xml".to_vec());
-                if let (Some(charset), None) = (charset::charset(own), charset::charset(&described))
-                {
-                    described.extend_from_slice(b"; charset=");
-                    described.extend_from_slice(charset);
-                }
-                described
+        let mut described = if self.is_xop() {
+            let told = multipart::parameter(own, "type")
+                .or_else(|| multipart::parameter(whole, "start-info"));
+            let mut described = told.unwrap_or_else(|| b"text/xml".to_vec());
+            if let (Some(charset), None) = (charset::charset(own), charset::charset(&described)) {
+                described.extend_from_slice(b"; charset=");
+                described.extend_from_slice(charset);
             }
+            described
+        } else {
+            own.to_vec()
         };
         let is_soap12 =
             message::media_type(&described).eq_ignore_ascii_case(b"application/soap+xml");

@@ -40,7 +40,7 @@ fn decoded(told: &[u8], text: &[u8]) -> Result<String, String> {
 /// A text in the charset that its content type says; none for what is not in it, and for a charset that is not known.
 pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<'t, str>> {
     use std::borrow::Cow;
-    // Harmless: the caller tells that it is no text.
+    // Harmless: the caller tells that it is not text.
     let as_utf8 = std::str::from_utf8(text).ok();
     let Some(told) = told else { return as_utf8.map(Cow::Borrowed) };
     if is_utf8(told) || is_ascii(told) {
@@ -51,10 +51,11 @@ pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<
         let latin = || text.iter().map(|byte| char::from(*byte)).collect();
         return Some(as_utf8.map_or_else(|| Cow::Owned(latin()), Cow::Borrowed));
     }
-    match is_utf16(told) {
-        true => utf16(told, text).map(Cow::Owned),
+    if is_utf16(told) {
+        utf16(told, text).map(Cow::Owned)
+    } else {
         // Harmless: the same.
-        false => decoded(told, text).map(Cow::Owned).ok(),
+        decoded(told, text).map(Cow::Owned).ok()
     }
 }
 
@@ -70,9 +71,10 @@ pub fn misread(content_type: &[u8], text: &[u8]) -> Option<String> {
     if is_no_text || told.eq_ignore_ascii_case(b"binary") || is_utf8(told) || is_ascii(told) {
         return None;
     }
-    match is_utf16(told) {
-        true => Some(format!("The message is not in the charset '{}'", told.escape_ascii())),
-        false => decoded(told, text).err(),
+    if is_utf16(told) {
+        Some(format!("The message is not in the charset '{}'", told.escape_ascii()))
+    } else {
+        decoded(told, text).err()
     }
 }
 
@@ -86,7 +88,7 @@ fn is_latin1(told: &[u8]) -> bool {
         .any(|name| told.eq_ignore_ascii_case(name))
 }
 
-/// A text whose content type says UTF-16, without its byte order mark; nothing for another charset, and for what is no UTF-16.
+/// A text whose content type says UTF-16, without its byte order mark; nothing for another charset, and for what is not UTF-16.
 /// Without a mark the high byte comes first (RFC 2781, 4.3).
 fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
     const MARK: char = '\u{FEFF}';
@@ -96,10 +98,9 @@ fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
         return None;
     }
     let (pairs, rest) = text.as_chunks::<2>();
-    let units = pairs.iter().map(|pair| match low_first {
-        true => u16::from_le_bytes(*pair),
-        false => u16::from_be_bytes(*pair),
-    });
+    let units = pairs
+        .iter()
+        .map(|pair| if low_first { u16::from_le_bytes(*pair) } else { u16::from_be_bytes(*pair) });
     let decoded = char::decode_utf16(units).collect::<Result<String, _>>().ok()?;
     if !rest.is_empty() {
         return None;
@@ -115,10 +116,11 @@ fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
 pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let Some(told) = content_type.and_then(charset) else { return by_declaration(message) };
     if is_utf8(told) {
-        return Ok(match declares_another(message) {
+        return Ok(if declares_another(message) {
             // Harmless: the parser refuses what is not UTF-8.
-            true => std::str::from_utf8(message).ok().map(undeclared),
-            false => None,
+            std::str::from_utf8(message).ok().map(undeclared)
+        } else {
+            None
         });
     }
     // The mark stands above the content type. Whoever says ASCII and writes UTF-8 means that.
@@ -131,9 +133,10 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec
         let text = || message.iter().map(|byte| char::from(*byte)).collect::<String>();
         return Ok(latin.then(|| undeclared(&text())));
     }
-    match is_utf16(told) {
-        true => Err(format!("The message is not in the charset '{}'", told.escape_ascii())),
-        false => decoded(told, message).map(|text| Some(undeclared(&text))),
+    if is_utf16(told) {
+        Err(format!("The message is not in the charset '{}'", told.escape_ascii()))
+    } else {
+        decoded(told, message).map(|text| Some(undeclared(&text)))
     }
 }
 

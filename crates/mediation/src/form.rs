@@ -155,7 +155,7 @@ fn in_utf8(bytes: &[u8]) -> Result<String, MultipartError> {
     text.map_err(|_| "a name or a value of the form is not UTF-8")
 }
 
-/// The text of some bytes by their content type; none if they are no text.
+/// The text of some bytes by their content type; none if they are not text.
 pub fn text_of<'m>(content_type: Option<&[u8]>, bytes: &'m [u8]) -> Option<Cow<'m, str>> {
     charset::text(content_type.and_then(charset::charset), bytes)
 }

@@ -41,7 +41,7 @@ fn cut(mut message: String) -> String {
     message
 }
 
-/// A message that is no XML.
+/// A message that is not XML.
 pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
     match no_xml(error, message) {
         Some(text) => format!("Invalid XML input. {text}"),
@@ -62,7 +62,7 @@ pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     Some(format!("Error code: 4, Line: {}, Message: {message}", error.at.line))
 }
 
-/// The message of libxml2 for a text that is no XML; a rule that it words by pieces we do not have keeps our own sentence.
+/// The message of libxml2 for a text that is not XML; a rule that it words by pieces we do not have keeps our own sentence.
 pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     if let Some(text) = no_xml(error, bytes) {
         return text;
@@ -367,12 +367,11 @@ impl From<xml::Error> for Stopped {
 
 impl Lines {
     fn settle(&mut self, here: Here<'_>) -> Result<(), Stopped> {
-        match here.offset() >= self.wanted {
-            true => {
-                self.found = self.open.last().copied();
-                Err(Stopped)
-            }
-            false => Ok(()),
+        if here.offset() >= self.wanted {
+            self.found = self.open.last().copied();
+            Err(Stopped)
+        } else {
+            Ok(())
         }
     }
 }

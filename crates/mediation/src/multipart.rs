@@ -125,10 +125,7 @@ impl Part {
                 }
             }
         }
-        match count > LINES_MAX {
-            true => Err("a part has over 100 header lines"),
-            false => Ok(part),
-        }
+        if count > LINES_MAX { Err("a part has over 100 header lines") } else { Ok(part) }
     }
 
     /// The value of a header line, in one line.
@@ -221,9 +218,10 @@ fn delimiter(content_type: &[u8]) -> Result<Box<[u8]>, MultipartError> {
     let fits = (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len())
         && boundary.iter().all(|byte| matches!(byte, b' '..=b'~'))
         && !boundary.ends_with(b" ");
-    match fits {
-        true => Ok([b"--", &*boundary].concat().into()),
-        false => Err("the boundary is not one of 1 to 70 printable characters"),
+    if fits {
+        Ok([b"--", &*boundary].concat().into())
+    } else {
+        Err("the boundary is not one of 1 to 70 printable characters")
     }
 }
 
@@ -279,9 +277,10 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// A value that stands on several lines, on one.
 fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
-    match value.contains(&b'\n') {
-        false => Cow::Borrowed(value),
-        true => Cow::Owned(value.iter().copied().filter(|b| !b"\r\n".contains(b)).collect()),
+    if value.contains(&b'\n') {
+        Cow::Owned(value.iter().copied().filter(|b| !b"\r\n".contains(b)).collect())
+    } else {
+        Cow::Borrowed(value)
     }
 }
 

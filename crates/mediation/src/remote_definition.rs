@@ -85,10 +85,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         maker: Arc<dyn Any + Send + Sync>,
     ) -> RemoteDefinition<M> {
         let ready = last.0.load().is_some();
-        let due = match ready && !fetched {
-            true => clock::now().checked_add(pace.ttl),
-            false => None,
-        };
+        let due = if ready && !fetched { clock::now().checked_add(pace.ttl) } else { None };
         let state = State { ready, due, ..State::default() };
         RemoteDefinition {
             name: name.to_owned(),
@@ -107,9 +104,10 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
             self.ask();
         }
         let serving = self.serving.0.load();
-        match serving.is_some() {
-            true => Ok(serving),
-            false => Err(self.state.borrow().failed.clone().unwrap_or_else(|| self.late())),
+        if serving.is_some() {
+            Ok(serving)
+        } else {
+            Err(self.state.borrow().failed.clone().unwrap_or_else(|| self.late()))
         }
     }
 
@@ -188,10 +186,8 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         let failures = self.state.borrow().failures;
         // The first time and now and then after it: an outage is told, and does not fill the log.
         if failures == 0 || failures.is_power_of_two() {
-            let meanwhile = match self.is_ready() {
-                true => "the last good one serves",
-                false => "messages are refused",
-            };
+            let meanwhile =
+                if self.is_ready() { "the last good one serves" } else { "messages are refused" };
             tracing::warn!(
                 definition = self.name,
                 "the definition cannot be made, {meanwhile}: {}",

@@ -47,7 +47,7 @@ pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SO
 /// The facts found about a message, so far as they were asked for; also about one that is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageFacts {
-    /// By the root's namespace; none for XML that is no envelope.
+    /// By the root's namespace; none for XML that is not an envelope.
     pub version: Option<Version>,
     /// The index of the operation that the first element in the body calls, if it is known.
     pub operation: Option<u32>,
@@ -102,10 +102,7 @@ impl Definitions {
 
     /// Checks that an input is in the coding that its head names; none is decoded here.
     fn check_coding(&self, headers: &Headers) -> Result<(), Rejection> {
-        match self.lenient {
-            true => Ok(()),
-            false => label::coding(headers),
-        }
+        if self.lenient { Ok(()) } else { label::coding(headers) }
     }
 
     /// Checks a valid input against its content type.
@@ -115,10 +112,7 @@ impl Definitions {
         message: &[u8],
         version: Option<Version>,
     ) -> Result<(), Rejection> {
-        match self.lenient {
-            true => Ok(()),
-            false => label::content_type(headers, message, version),
-        }
+        if self.lenient { Ok(()) } else { label::content_type(headers, message, version) }
     }
 }
 

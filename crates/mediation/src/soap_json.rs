@@ -83,7 +83,7 @@ impl Translation {
                 })?;
                 self.api.request_on(operation, text, &tape, bytes_max)
             }
-            // It complains itself of bytes that are no text; nothing means an empty object.
+            // It complains itself of bytes that are not text; nothing means an empty object.
             Ok(_) | Err(_) => self.api.request(operation, bytes, bytes_max),
         }
     }
@@ -180,7 +180,7 @@ impl Faults {
         match fault.code.as_str() {
             "Client" | "Sender" if self.by_code => 400,
             _ if self.by_code => 502,
-            // A fault is no success, whatever came with it.
+            // A fault is not a success, whatever came with it.
             _ if status < 400 => 500,
             _ => status,
         }
@@ -232,7 +232,7 @@ fn push_details(fault: &typed::Fault, out: &mut String) {
     out.push('}');
 }
 
-/// Problem details of a failure that is no message.
+/// Problem details of a failure that is not a message.
 fn no_message(id: &str, status: u16) -> String {
     let what = format!("The service answered with the status {status} and no SOAP message.");
     let text = json!({

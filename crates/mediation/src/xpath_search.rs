@@ -77,9 +77,10 @@ impl Cases {
 
 /// A message on which a search takes too long is its sender's fault.
 fn failed(error: &xpath::Error) -> Rejection {
-    match matches!(error.kind, ErrorKind::Limit { .. }) {
-        true => Rejection::client(error.to_string()),
-        false => Rejection::server(error.to_string()),
+    if matches!(error.kind, ErrorKind::Limit { .. }) {
+        Rejection::client(error.to_string())
+    } else {
+        Rejection::server(error.to_string())
     }
 }
 

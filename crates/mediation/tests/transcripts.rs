@@ -136,11 +136,10 @@ impl Chain {
             for reply in [false, true] {
                 let mut found = MessageFacts::default();
                 let (bytes, notes) = body.transcribed();
-                let checked = match reply {
-                    false => {
-                        self.definitions.check_input(&headers, bytes, notes, false, &mut found)
-                    }
-                    true => self.definitions.check_output(content_type, bytes, notes, &mut found),
+                let checked = if reply {
+                    self.definitions.check_output(content_type, bytes, notes, &mut found)
+                } else {
+                    self.definitions.check_input(&headers, bytes, notes, false, &mut found)
                 };
                 outcome.checked.push(checked);
                 outcome.found.push(found);

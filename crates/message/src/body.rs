@@ -235,9 +235,10 @@ impl Body {
     pub async fn gather_small(self, bytes_max: usize, too_large: Kind) -> Result<Body, Fault> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         let small = self.remaining().is_some_and(|n| n <= limit);
-        match small && matches!(self, Body::Stream(_)) {
-            true => self.gather(bytes_max, too_large).await.map(Body::whole),
-            false => Ok(self),
+        if small && matches!(self, Body::Stream(_)) {
+            self.gather(bytes_max, too_large).await.map(Body::whole)
+        } else {
+            Ok(self)
         }
     }
 

@@ -122,9 +122,10 @@ fn host_name(host: &[u8]) -> Cow<'_, [u8]> {
     let colon = host.iter().skip(bracketed).position(|b| *b == b':').map(|at| at + bracketed);
     let name = host.get(..colon.unwrap_or(host.len())).unwrap_or(host);
     let name = name.strip_suffix(b".").unwrap_or(name);
-    match name.iter().any(u8::is_ascii_uppercase) {
-        true => Cow::Owned(name.to_ascii_lowercase()),
-        false => Cow::Borrowed(name),
+    if name.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
     }
 }
 
@@ -154,10 +155,8 @@ impl ReplyHead {
 
     /// Copies a parsed head out of the buffer it was read into.
     pub fn copied(bytes: &[u8], lines: &[Line], status: u16, reason: Span) -> ReplyHead {
-        let protocol = match bytes.starts_with(b"HTTP/1.0") {
-            true => Protocol::Http10,
-            false => Protocol::Http11,
-        };
+        let protocol =
+            if bytes.starts_with(b"HTTP/1.0") { Protocol::Http10 } else { Protocol::Http11 };
         let headers = Headers::copied(bytes, lines);
         ReplyHead { status, headers, protocol, reason, reason_of: NonZeroU16::new(status) }
     }

@@ -109,12 +109,11 @@ impl DecidedNames {
             self.0.split(|b| *b == b'\n').any(|decided| http1::is_alias(decided, name))
         };
         let mut lines = trailers.split_inclusive(|b| *b == b'\n');
-        match lines.any(|line| is_decided(&line)) {
-            false => trailers,
-            true => {
-                let lines = trailers.split_inclusive(|b| *b == b'\n');
-                lines.filter(|line| !is_decided(line)).collect::<Vec<&[u8]>>().concat()
-            }
+        if lines.any(|line| is_decided(&line)) {
+            let lines = trailers.split_inclusive(|b| *b == b'\n');
+            lines.filter(|line| !is_decided(line)).collect::<Vec<&[u8]>>().concat()
+        } else {
+            trailers
         }
     }
 }

@@ -329,9 +329,10 @@ mod tests {
             let end = all.len().min(*sent + self.at_a_time);
             self.taken.extend_from_slice(&all[*sent..end]);
             *sent = end;
-            match end < all.len() || std::mem::take(&mut self.flushing) {
-                true => Poll::Pending,
-                false => Poll::Ready(Ok(())),
+            if end < all.len() || std::mem::take(&mut self.flushing) {
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(()))
             }
         }
     }

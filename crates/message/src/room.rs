@@ -9,10 +9,7 @@ const RETRY_AFTER: &str = "1";
 /// Fails if so many bytes more are over `limits.memory`.
 #[inline]
 pub fn room(bytes: usize) -> Result<(), Fault> {
-    match memory::has_room(bytes) {
-        true => Ok(()),
-        false => Err(no_room()),
-    }
+    if memory::has_room(bytes) { Ok(()) } else { Err(no_room()) }
 }
 
 /// The fault of an exchange for which there is no memory.

@@ -34,9 +34,10 @@ impl Upgrade {
         if protocols.is_empty() || protocols.iter().any(is_h2c) {
             return None;
         }
-        match protocols.iter().any(|protocol| is_websocket(protocol)) {
-            true => Some(Upgrade::WebSocket),
-            false => Some(Upgrade::Other(protocols.join(&b", "[..]))),
+        if protocols.iter().any(|protocol| is_websocket(protocol)) {
+            Some(Upgrade::WebSocket)
+        } else {
+            Some(Upgrade::Other(protocols.join(&b", "[..])))
         }
     }
 

@@ -198,14 +198,15 @@ impl Account {
             && let Some(trace) = traced::finished(self.route.as_deref(), &mut self.ex)
         {
             let tracer = self.recorders.telemetry.tracer();
-            match self.is_traced {
-                false => tracer.leave_policies(trace),
-                true => tracer.leave(Trace {
+            if self.is_traced {
+                tracer.leave(Trace {
                     route: trace.route.clone(),
                     request_id: self.ex.id.as_str().into(),
                     policies: Some(trace),
                     ..Trace::default()
-                }),
+                })
+            } else {
+                tracer.leave_policies(trace)
             }
         }
     }
@@ -246,9 +247,8 @@ impl Account {
     fn called(&self) -> Option<(&plan::Operation, Option<SoapFault>)> {
         let notes = self.ex.notes.as_ref()?;
         let operation = self.route.as_ref()?.operation(notes.operation?)?;
-        let own = self.ex.fault.as_ref().map(|fault| match problem::is_servers(fault) {
-            true => SoapFault::Server,
-            false => SoapFault::Client,
+        let own = self.ex.fault.as_ref().map(|fault| {
+            if problem::is_servers(fault) { SoapFault::Server } else { SoapFault::Client }
         });
         let told = notes.soap_fault.as_ref().and_then(|told| told.get());
         Some((operation, own.or(told)))

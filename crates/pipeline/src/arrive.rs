@@ -26,9 +26,10 @@ pub(crate) fn arrive(
         ex.id = id;
     }
     ex.peer_trusted = listener.trusts(ex.caller.peer.ip());
-    match ex.peer_trusted {
-        true => ex.client = client(listener, &head.headers).unwrap_or(ex.client),
-        false => forward::drop_claims(&mut head.headers),
+    if ex.peer_trusted {
+        ex.client = client(listener, &head.headers).unwrap_or(ex.client)
+    } else {
+        forward::drop_claims(&mut head.headers)
     }
     let ResolvedPath { path, moved } =
         path::resolve(head.path(), listener.paths).map_err(|why| refused(why, head))?;
@@ -63,15 +64,13 @@ pub(crate) fn misdirected<'p>(
     let (allow, route) = plan.table.others(&listener.name, head, &path)?;
     let (method, shown_path) = (head.method(), shown(&masked(head.path(), &[])));
     let known = http1::is_registered_method(method) || plan.table.names(method);
-    let fault = match known {
-        true => Fault::new(
+    let fault = if known {
+        Fault::new(
             Kind::MethodNotAllowed,
             format!("{} {shown_path}, which takes {allow}", shown(method)),
-        ),
-        false => Fault::new(
-            Kind::NotImplemented,
-            format!("method {}, which no route names", shown(method)),
-        ),
+        )
+    } else {
+        Fault::new(Kind::NotImplemented, format!("method {}, which no route names", shown(method)))
     };
     Some((fault.with_header("Allow", allow), route))
 }

@@ -36,7 +36,7 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
     ex.grpc = Some(Box::new(call));
     let refused = |_| {
         let detail = "`grpc-timeout` is one to eight digits and a unit.";
-        Fault::with_detail(Kind::RequestInvalid, "a `grpc-timeout` that is no time", detail)
+        Fault::with_detail(Kind::RequestInvalid, "a `grpc-timeout` that is not a time", detail)
     };
     read.map(|_| ()).map_err(refused)
 }
@@ -108,9 +108,10 @@ pub(crate) fn reply(call: &GrpcCall, fault: &Fault) -> Reply {
 /// The fault of a call whose deadline has passed, if an upstream took too long. The client is to blame for its deadline.
 pub(crate) fn blamed(deadline: Option<Instant>, fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
-    match late && deadline.is_some_and(|deadline| kit::clock::now() >= deadline) {
-        true => Fault { kind: Kind::DeadlineExceeded, ..fault },
-        false => fault,
+    if late && deadline.is_some_and(|deadline| kit::clock::now() >= deadline) {
+        Fault { kind: Kind::DeadlineExceeded, ..fault }
+    } else {
+        fault
     }
 }
 

@@ -174,15 +174,14 @@ async fn across(
         // No step reads the request any more, and an upstream may take long.
         request.body.forget_view();
     }
-    let kept = match problem::keeps_body(route.errors, ex, &request.head) {
-        true => {
-            let keeping = problem::keep_body(&mut request.body, &ex.totals.client_wait);
-            match Box::pin(keeping).await {
-                Ok(kept) => kept,
-                Err(fault) => return problem::reply(ex, route.errors, fault),
-            }
+    let kept = if problem::keeps_body(route.errors, ex, &request.head) {
+        let keeping = problem::keep_body(&mut request.body, &ex.totals.client_wait);
+        match Box::pin(keeping).await {
+            Ok(kept) => kept,
+            Err(fault) => return problem::reply(ex, route.errors, fault),
         }
-        false => None,
+    } else {
+        None
     };
     let call = ex.grpc.as_ref().map(|_| CallStart::of(ex));
     let answered = {

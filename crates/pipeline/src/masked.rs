@@ -41,19 +41,15 @@ pub(crate) fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> 
         rest = next;
         let equals = piece.iter().position(|byte| *byte == b'=');
         let (name, value) = piece.split_at_checked(equals.unwrap_or(end)).unwrap_or((piece, &[]));
-        match is_masked(name, value, secrets) {
-            true => {
-                is_changed = true;
-                out.extend_from_slice(name);
-                out.extend_from_slice(b"=*");
-            }
-            false => out.extend_from_slice(piece),
+        if is_masked(name, value, secrets) {
+            is_changed = true;
+            out.extend_from_slice(name);
+            out.extend_from_slice(b"=*");
+        } else {
+            out.extend_from_slice(piece)
         }
     }
-    match is_changed {
-        true => out.into(),
-        false => target.into(),
-    }
+    if is_changed { out.into() } else { target.into() }
 }
 
 /// `value` begins with its `=`, if there is one.

@@ -23,9 +23,10 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
     let kind = fault.kind;
     let more = fault.more.as_mut().map(|more| std::mem::take(&mut more.headers));
     // These two have the form of the interceptor contract, whatever the route's form is.
-    let errors = match matches!(kind, Kind::InterceptorFailed | Kind::InterceptorInvalid) {
-        true => Errors::Wso2,
-        false => errors,
+    let errors = if matches!(kind, Kind::InterceptorFailed | Kind::InterceptorInvalid) {
+        Errors::Wso2
+    } else {
+        errors
     };
     let own = fault.status();
     if let Some(call) = &ex.grpc {
@@ -38,10 +39,8 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
         Errors::Flow => flow::reply(ex, own, &fault)
             .unwrap_or_else(|| (own, "application/problem+json", problem(ex, own, &fault))),
         Errors::Wso2 | Errors::Apim => {
-            let layout = match errors == Errors::Apim {
-                true => wso2::Layout::Manager,
-                false => wso2::Layout::Connect,
-            };
+            let layout =
+                if errors == Errors::Apim { wso2::Layout::Manager } else { wso2::Layout::Connect };
             let (status, text) = wso2::reply(&fault, layout);
             (status, "application/json", text)
         }

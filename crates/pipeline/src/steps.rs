@@ -22,17 +22,19 @@ pub(crate) enum Descent {
 
 /// Runs the request steps from top to bottom. The body's bound is checked below the policies that answer preflights.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
-    match gather_twice(route.policies.iter().map(|policy| &policy.request)) {
-        true => turns::in_turns(each_down(route, ex, request)).await,
-        false => each_down(route, ex, request).await,
+    if gather_twice(route.policies.iter().map(|policy| &policy.request)) {
+        turns::in_turns(each_down(route, ex, request)).await
+    } else {
+        each_down(route, ex, request).await
     }
 }
 
 /// Runs the response steps from bottom to top, beginning above the policy at `depth`.
 pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
-    match gather_twice(route.policies.iter().map(|policy| &policy.response)) {
-        true => turns::in_turns(each_up(route, depth, ex, reply)).await,
-        false => each_up(route, depth, ex, reply).await,
+    if gather_twice(route.policies.iter().map(|policy| &policy.response)) {
+        turns::in_turns(each_up(route, depth, ex, reply)).await
+    } else {
+        each_up(route, depth, ex, reply).await
     }
 }
 
@@ -98,9 +100,10 @@ async fn run_at<H: Head + TracedHead>(
     ex: &mut Exchange,
     (head, body): (&mut H, &mut Body),
 ) -> Flow {
-    match traced::is_asked(ex) {
-        false => run(step, ex, head, body).await,
-        true => Box::pin(traced::run(at, step, ex, head, body)).await,
+    if traced::is_asked(ex) {
+        Box::pin(traced::run(at, step, ex, head, body)).await
+    } else {
+        run(step, ex, head, body).await
     }
 }
 

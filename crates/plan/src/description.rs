@@ -71,7 +71,7 @@ impl PublishedDescription {
                 None => (pair, &b""[..]),
             };
             let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
-            // Harmless: what is no number names no document.
+            // Harmless: what is not a number names no document.
             let number = || std::str::from_utf8(value).ok()?.parse::<usize>().ok();
             match value.is_empty() {
                 true if is(b"wsdl") => self.descriptions.first(),

@@ -98,10 +98,7 @@ fn overlong(path: &[u8], _: PathRules) -> Read {
     let escapes = path.iter().enumerate().filter(|(_, byte)| **byte == b'%');
     // Harmless: each offset is in the path.
     let mut rests = escapes.filter_map(|(at, _)| path.get(at..));
-    match rests.any(is_overlong) {
-        true => Err(PathRefusal::Escapes),
-        false => Ok(None),
-    }
+    if rests.any(is_overlong) { Err(PathRefusal::Escapes) } else { Ok(None) }
 }
 
 fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
@@ -118,10 +115,7 @@ fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
             let mut suspects = path.split(|b| *b == b'/').filter(|segment| has_one(segment));
             let hides_dots =
                 |segment: &[u8]| with_slashes(segment).split(|b| *b == b'/').any(is_dots);
-            match suspects.any(hides_dots) {
-                true => Err(PathRefusal::Escapes),
-                false => Ok(None),
-            }
+            if suspects.any(hides_dots) { Err(PathRefusal::Escapes) } else { Ok(None) }
         }
     }
 }
@@ -180,10 +174,7 @@ fn empty_segments(path: &[u8], rules: PathRules) -> Read {
 }
 
 fn dots(path: &[u8], _: PathRules) -> Read {
-    match path.split(|b| *b == b'/').any(is_dots) {
-        true => without_dots(path).map(Some),
-        false => Ok(None),
-    }
+    if path.split(|b| *b == b'/').any(is_dots) { without_dots(path).map(Some) } else { Ok(None) }
 }
 
 fn is_dots(segment: &[u8]) -> bool {
@@ -224,10 +215,11 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     while let Some((first, tail)) = rest.split_first() {
         match (first, percent::byte(tail)) {
             (b'%', Some((byte, after))) => {
-                match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-                    true => out.push(byte),
+                if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+                    out.push(byte)
+                } else {
                     // Harmless: an escape has three bytes.
-                    false => out.extend(rest.iter().take(3).map(u8::to_ascii_uppercase)),
+                    out.extend(rest.iter().take(3).map(u8::to_ascii_uppercase))
                 }
                 rest = after;
             }

@@ -220,7 +220,7 @@ mod tests {
         ] {
             assert_eq!(parse(regex).is_met(path.as_bytes()), expected, "{regex} {path}");
         }
-        assert!(!parse("/a.*").is_met(b"/a\n/b"), "a line feed is no character of a path");
+        assert!(!parse("/a.*").is_met(b"/a\n/b"), "a line feed is not a character of a path");
     }
 
     #[test]

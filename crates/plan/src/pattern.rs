@@ -66,9 +66,10 @@ fn segment(text: &str) -> Result<Segment, PatternError> {
     if let Some(name) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
         let plain = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        return match plain {
-            true => Ok(Segment::Parameter(name.to_owned())),
-            false => Err(PatternError::PartialParameter(text.to_owned())),
+        return if plain {
+            Ok(Segment::Parameter(name.to_owned()))
+        } else {
+            Err(PatternError::PartialParameter(text.to_owned()))
         };
     }
     if text.contains('*') {

@@ -35,9 +35,10 @@ impl Answerer for FixedReply {
     }
 
     fn explained(&self, _parameters: &[&str]) -> Explanation {
-        let body = match self.filled.as_ref().is_some_and(|filled| filled.body.is_some()) {
-            true => "a body made for each request".to_owned(),
-            false => format!("{} bytes", self.body.len()),
+        let body = if self.filled.as_ref().is_some_and(|filled| filled.body.is_some()) {
+            "a body made for each request".to_owned()
+        } else {
+            format!("{} bytes", self.body.len())
         };
         Explanation {
             what: format!("a fixed reply, status {}, {body}", self.status),
@@ -84,10 +85,7 @@ impl OnHead<RequestHead> for TriggeredReply {
         let mut pairs = crate::path::query_pairs(head.query().unwrap_or_default());
         let is_there = head.headers.contains(&self.name)
             || pairs.any(|(name, _)| name.eq_ignore_ascii_case(self.name.as_bytes()));
-        match is_there {
-            true => Ok(Onward::Turn(self.reply.reply(ex, head)?)),
-            false => Ok(Onward::Next),
-        }
+        if is_there { Ok(Onward::Turn(self.reply.reply(ex, head)?)) } else { Ok(Onward::Next) }
     }
 }
 

@@ -192,9 +192,10 @@ impl Table {
             let parameters = Vec::new();
             let mut search =
                 Search { table: self, listener, method, head, path, parameters, prefixes };
-            let by_regex = match tree.regexes.is_empty() {
-                true => None,
-                false => search.with_regexes(tree, &segments, path),
+            let by_regex = if tree.regexes.is_empty() {
+                None
+            } else {
+                search.with_regexes(tree, &segments, path)
             };
             let (entry, rest) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
             let parameters = search.parameters.into_iter().map(Box::from).collect();

@@ -64,13 +64,10 @@ impl Keys {
         let in_query = in_query.map(|key| percent::decoded(key, false));
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
-        match found.any(|other| Some(&other) != key.as_ref()) {
-            true => Err(refused(
-                Kind::Unauthenticated,
-                900_901,
-                "api_key: two keys that are not the same",
-            )),
-            false => Ok(key),
+        if found.any(|other| Some(&other) != key.as_ref()) {
+            Err(refused(Kind::Unauthenticated, 900_901, "api_key: two keys that are not the same"))
+        } else {
+            Ok(key)
         }
     }
 
@@ -111,10 +108,8 @@ impl OnHead<RequestHead> for Keys {
             return Err(refused(Kind::CredentialMissing, 900_902, "api_key: no key"));
         };
         // A hash says nothing of the key it is of, so how long it takes to find one may be seen.
-        let holder = match key.len() <= KEY_BYTES_MAX {
-            true => self.holders.get(&sha256(&key)),
-            false => None,
-        };
+        let holder =
+            if key.len() <= KEY_BYTES_MAX { self.holders.get(&sha256(&key)) } else { None };
         let holder = holder.cloned();
         let holder = holder
             .ok_or_else(|| refused(Kind::Unauthenticated, 900_901, "api_key: unknown key"))?;

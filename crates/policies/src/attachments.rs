@@ -208,17 +208,18 @@ impl<H: Head> Rooted<H> {
             RootUse::Edits if is_same => around.whole,
             RootUse::Edits => {
                 let of_kind = |written: &[u8]| message::media_type(written).to_ascii_lowercase();
-                let content_type = match of_kind(&now) == of_kind(&around.described) {
+                let content_type = if of_kind(&now) == of_kind(&around.described) {
                     // Of the kind that it was, but perhaps in another charset.
-                    true => charset::recoded(
+                    charset::recoded(
                         &around.root.content_type,
-                        // Harmless: a name that is no text is not one that the step gave.
+                        // Harmless: a name that is not text is not one that the step gave.
                         charset::charset(&now)
                             .and_then(|name| std::str::from_utf8(name).ok())
                             .unwrap_or("utf-8"),
-                    ),
+                    )
+                } else {
                     // Harmless: what the step gave is a text.
-                    false => Some(String::from_utf8_lossy(&now).into_owned()),
+                    Some(String::from_utf8_lossy(&now).into_owned())
                 };
                 let root = &around.root;
                 let whole = root.exchanged(&around.whole, &made.bytes, content_type.as_deref());
@@ -246,9 +247,10 @@ impl<H: Head> OnBuffered<H> for Rooted<H> {
 
     fn on_pieces(&self, ex: &mut Exchange, head: &H) -> Option<Box<dyn OnPieces<H>>> {
         // The root is known once all is there.
-        match head.told("content-type").is_some_and(Root::is_in) {
-            true => None,
-            false => self.inner.on_pieces(ex, head),
+        if head.told("content-type").is_some_and(Root::is_in) {
+            None
+        } else {
+            self.inner.on_pieces(ex, head)
         }
     }
 

@@ -46,21 +46,20 @@ impl AuthorizeSettings {
             ));
         }
         let allow = self.allow.as_ref()?;
-        match groups.iter().any(|group| allow.iter().any(|one| **one == **group)) {
-            true => None,
-            false => {
-                let named = groups.get(..NAMED_MAX).unwrap_or(groups);
-                let mut theirs = named.iter().map(|one| shown(one)).collect::<Vec<_>>().join(", ");
-                match groups.len() - named.len() {
-                    0 if groups.is_empty() => theirs.push_str("none"),
-                    0 => {}
-                    more => theirs.push_str(&format!(" and {more} more")),
-                }
-                Some(format!(
-                    "the client is in none of the groups {}; its groups are: {theirs}",
-                    allow.join(", "),
-                ))
+        if groups.iter().any(|group| allow.iter().any(|one| **one == **group)) {
+            None
+        } else {
+            let named = groups.get(..NAMED_MAX).unwrap_or(groups);
+            let mut theirs = named.iter().map(|one| shown(one)).collect::<Vec<_>>().join(", ");
+            match groups.len() - named.len() {
+                0 if groups.is_empty() => theirs.push_str("none"),
+                0 => {}
+                more => theirs.push_str(&format!(" and {more} more")),
             }
+            Some(format!(
+                "the client is in none of the groups {}; its groups are: {theirs}",
+                allow.join(", "),
+            ))
         }
     }
 

@@ -164,10 +164,7 @@ impl Users {
     }
 
     fn decide(&self, right: bool, name: &str, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        match right {
-            true => self.pass(name, ex, head),
-            false => Err(self.wrong()),
-        }
+        if right { self.pass(name, ex, head) } else { Err(self.wrong()) }
     }
 }
 
@@ -208,9 +205,10 @@ impl OnCall<RequestHead> for Users {
         }
         Decision::Waits(Box::pin(async move {
             let right = self.verify(&name, password, ex, head).await?;
-            let known = match right {
-                true => PasswordVerdict::Right,
-                false => PasswordVerdict::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR)),
+            let known = if right {
+                PasswordVerdict::Right
+            } else {
+                PasswordVerdict::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR))
             };
             KNOWN.with_borrow_mut(|memory| memory.put(self.number, &digest, known, 64));
             self.decide(right, &name, ex, head)

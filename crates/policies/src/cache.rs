@@ -161,9 +161,10 @@ impl Cache {
     }
 
     fn directives(&self, headers: &Headers) -> Directives {
-        match self.settings.ignores_directives {
-            true => Directives::default(),
-            false => Directives::of_request(headers),
+        if self.settings.ignores_directives {
+            Directives::default()
+        } else {
+            Directives::of_request(headers)
         }
     }
 
@@ -187,10 +188,12 @@ impl Cache {
             return LookupOutcome::Decided(Ok(Onward::Next));
         }
         let asked = self.directives(&head.headers);
-        let insists = match () {
-            () if asked.no_store => Some(Bypass::NoStore),
-            () if head.headers.contains("range") => Some(Bypass::Range),
-            () => None,
+        let insists = if asked.no_store {
+            Some(Bypass::NoStore)
+        } else if head.headers.contains("range") {
+            Some(Bypass::Range)
+        } else {
+            None
         };
         if let Some(bypass) = insists {
             self.slot.put(ex, Pending::Bypass(bypass));
@@ -270,12 +273,11 @@ impl Cache {
         asked: &Directives,
     ) -> FlightRole {
         let insists = asked.no_cache || asked.max_age == Some(0);
-        match self.settings.wait.is_zero() || insists {
-            true => FlightRole::Alone,
-            false => {
-                let leads = !is_authorized(ex, &head.headers);
-                self.store.board(key, leads, self.settings.wait)
-            }
+        if self.settings.wait.is_zero() || insists {
+            FlightRole::Alone
+        } else {
+            let leads = !is_authorized(ex, &head.headers);
+            self.store.board(key, leads, self.settings.wait)
         }
     }
 
@@ -442,10 +444,8 @@ impl Cache {
         let hindrance = self.hindrance(ex, head, is_authorized, &times);
         let unseen = &self.settings.unseen;
         let may_be = hindrance.is_none();
-        let entry = match may_be {
-            true => CachedReply::new(head, &asked.headers, unseen, times),
-            false => None,
-        };
+        let entry =
+            if may_be { CachedReply::new(head, &asked.headers, unseen, times) } else { None };
         let why = hindrance.unwrap_or("vary").as_bytes();
         let [stored, why]: [&[u8]; 2] = match entry {
             Some(_) => [b"; stored", b""],
@@ -487,19 +487,23 @@ impl Cache {
     ) -> Option<&'static str> {
         let bytes_max = u64::try_from(self.settings.entry_bytes_max).unwrap_or(u64::MAX);
         let announced = head.headers.get("content-length").and_then(http1::parse_content_length);
-        match () {
-            () if ex.fault.is_some() => Some("fault"),
-            () if announced.is_some_and(|n| n > bytes_max) => Some("too-large"),
-            () if !self.takes_type(&head.headers) => Some("type"),
-            () => entry::hindrance(head, is_authorized, times),
+        if ex.fault.is_some() {
+            Some("fault")
+        } else if announced.is_some_and(|n| n > bytes_max) {
+            Some("too-large")
+        } else if !self.takes_type(&head.headers) {
+            Some("type")
+        } else {
+            entry::hindrance(head, is_authorized, times)
         }
     }
 
     fn times(&self, head: &ReplyHead, asked: Instant, now: Instant) -> Times {
         let ttl = self.ttl(head.status);
-        match self.settings.ignores_directives {
-            true => Times::told(ttl, now),
-            false => Times::of(&head.headers, ttl, asked, now),
+        if self.settings.ignores_directives {
+            Times::told(ttl, now)
+        } else {
+            Times::of(&head.headers, ttl, asked, now)
         }
     }
 

@@ -90,10 +90,11 @@ impl OnStreamed<ReplyHead> for Compress {
             return Ok(None);
         }
         mark(encoding, &mut head.headers);
-        match ex.notes.as_ref().is_some_and(|notes| notes.asked_head) {
+        if ex.notes.as_ref().is_some_and(|notes| notes.asked_head) {
             // As a GET would have been answered, but for the length that nobody knows.
-            true => Ok(Some(Box::new(Unsent))),
-            false => Ok(Some(Box::new(Coder::new(encoding)?))),
+            Ok(Some(Box::new(Unsent)))
+        } else {
+            Ok(Some(Box::new(Coder::new(encoding)?)))
         }
     }
 }

@@ -39,10 +39,8 @@ const RETRY_AFTER: &str = "1";
 pub fn policy(settings: ConcurrencySettings, permits: Arc<Permits>, slots: &mut Slots) -> Policy {
     let waits = !settings.wait.is_zero();
     let limit = Limit { settings, permits, slot: slots.assign() };
-    let request: Step<RequestHead> = match waits {
-        true => Step::Call(Box::new(limit)),
-        false => Step::Head(Box::new(limit)),
-    };
+    let request: Step<RequestHead> =
+        if waits { Step::Call(Box::new(limit)) } else { Step::Head(Box::new(limit)) };
     Policy { name: "concurrency", request: Some(request), response: None }
 }
 

@@ -98,9 +98,12 @@ impl Origin {
                     .and_then(|rest| rest.strip_suffix(after.as_bytes()));
                 // Behind a colon that is not the scheme's stands a port.
                 let is_port = before.ends_with(':') && before.contains("://");
-                let good = |b: &u8| match is_port {
-                    true => b.is_ascii_digit(),
-                    false => b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'),
+                let good = |b: &u8| {
+                    if is_port {
+                        b.is_ascii_digit()
+                    } else {
+                        b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-')
+                    }
                 };
                 middle.is_some_and(|middle| !middle.is_empty() && middle.iter().all(good))
             }

@@ -126,7 +126,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// True if a `=` outside of quotes is no part of an operator: meant as in other languages.
+/// True if a `=` outside of quotes is not part of an operator: meant as in other languages.
 fn has_lone_equals(text: &str) -> bool {
     let (mut quote, mut before) = (None, ' ');
     let mut rest = text.chars().peekable();

@@ -77,7 +77,7 @@ impl OnStreamed<ReplyHead> for FromGrpc {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(dialect) = dialect(ex) else { return Ok(None) };
         let written = head.headers.get("content-type").unwrap_or(b"");
-        // A reply that is no call's passes as it is, and one of the gateway's own is written for its client already.
+        // A reply that is not a call's passes as it is, and one of the gateway's own is written for its client already.
         let Some((Dialect::Grpc, rest)) = Dialect::of(written) else { return Ok(None) };
         // Clients expect a format, which services may leave out.
         let format: &[u8] = if rest.first() == Some(&b'+') { b"" } else { b"+proto" };

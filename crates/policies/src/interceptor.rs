@@ -124,9 +124,10 @@ fn response_step(
     slot: Slot<Interception>,
 ) -> Option<Step<ReplyHead>> {
     let includes = settings.response.as_ref()?.includes;
-    Some(match includes.response_body || includes.response_trailers {
-        true => Step::Buffered(Box::new(response::Interceptor::new(settings.clone(), slot))),
-        false => Step::Call(Box::new(response::Interceptor::new(settings.clone(), slot))),
+    Some(if includes.response_body || includes.response_trailers {
+        Step::Buffered(Box::new(response::Interceptor::new(settings.clone(), slot)))
+    } else {
+        Step::Call(Box::new(response::Interceptor::new(settings.clone(), slot)))
     })
 }
 

@@ -41,18 +41,17 @@ impl OnHead<RequestHead> for AddressCheck {
     fn on_head(&self, ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
         // An IPv4 client of a socket for both is the same client.
         let client = ex.client.to_canonical();
-        match self.networks.let_pass(client) {
-            true => Ok(Onward::Next),
-            false => {
-                let cause = format!("{client} is not let in");
-                let fault = Fault::new(Kind::Refused, cause).with_code(CODE);
-                let fault =
-                    Fault { detail: self.message.clone().or(fault.detail.clone()), ..fault };
-                Err(match self.status == Kind::Refused.status() {
-                    true => fault,
-                    false => fault.with_status(self.status),
-                })
-            }
+        if self.networks.let_pass(client) {
+            Ok(Onward::Next)
+        } else {
+            let cause = format!("{client} is not let in");
+            let fault = Fault::new(Kind::Refused, cause).with_code(CODE);
+            let fault = Fault { detail: self.message.clone().or(fault.detail.clone()), ..fault };
+            Err(if self.status == Kind::Refused.status() {
+                fault
+            } else {
+                fault.with_status(self.status)
+            })
         }
     }
 }

@@ -301,7 +301,7 @@ impl Verifier {
         with: Option<(usize, &published::KeySnapshot)>,
         now: u64,
     ) -> Result<VerifiedToken, Refusal> {
-        let claims = token.claims().ok_or(Refusal::Claims("the payload is no JSON object"))?;
+        let claims = token.claims().ok_or(Refusal::Claims("the payload is not a JSON object"))?;
         let index = self.issuer_of(&claims)?;
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
         if !issuer.takes(token, &claims) {
@@ -374,7 +374,7 @@ impl Verifier {
         let Ok(token) = Token::parse(text) else {
             return self.introspected(ex, text).await;
         };
-        let claims = token.claims().ok_or(Refusal::Claims("the payload is no JSON object"))?;
+        let claims = token.claims().ok_or(Refusal::Claims("the payload is not a JSON object"))?;
         let index = self.issuer_of(&claims)?;
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
         let published = issuer.keys.published().ok_or(Refusal::KeyUnknown)?;
@@ -443,12 +443,11 @@ impl Verifier {
 
     /// A request without a token.
     fn without(&self, head: &mut RequestHead) -> Flow {
-        match self.settings.optional {
-            true => {
-                self.forget_lines(head);
-                Ok(Onward::Next)
-            }
-            false => self.refuse(&Refusal::Missing),
+        if self.settings.optional {
+            self.forget_lines(head);
+            Ok(Onward::Next)
+        } else {
+            self.refuse(&Refusal::Missing)
         }
     }
 

@@ -129,7 +129,7 @@ impl OnCertificate {
         if values.next().is_some() {
             return Err(malformed("more than one certificate passed on"));
         }
-        der(value).map(Some).ok_or_else(|| malformed("what was passed on is no certificate"))
+        der(value).map(Some).ok_or_else(|| malformed("what was passed on is not a certificate"))
     }
 
     /// Whose a certificate is, if it is taken.
@@ -164,10 +164,7 @@ fn holder(certificate: Certificate, fingerprint: &[u8; 32]) -> Identity {
 
 /// Names of hosts are the same in any case; URIs and mail addresses need not be.
 fn is_same(name: &str, listed: &str) -> bool {
-    match name.contains(['/', ':', '@']) {
-        true => name == listed,
-        false => name.eq_ignore_ascii_case(listed),
-    }
+    if name.contains(['/', ':', '@']) { name == listed } else { name.eq_ignore_ascii_case(listed) }
 }
 
 /// DER from what proxies send: PEM with its lines joined or percent-encoded (nginx, Envoy, HAProxy), or base64 alone; RFC 9440 puts

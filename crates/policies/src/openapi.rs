@@ -43,8 +43,9 @@ pub fn policy(settings: OpenApiSettings, slots: &mut Slots) -> Policy {
 }
 
 fn request_step(checks: &Arc<request::Checks>, bodies: bool) -> Step<RequestHead> {
-    match bodies {
-        true => Step::Buffered(Box::new(request::Step(checks.clone()))),
-        false => Step::Head(Box::new(request::Step(checks.clone()))),
+    if bodies {
+        Step::Buffered(Box::new(request::Step(checks.clone())))
+    } else {
+        Step::Head(Box::new(request::Step(checks.clone())))
     }
 }

@@ -33,9 +33,10 @@ pub(crate) fn remove(head: &mut RequestHead, name: &str) {
     let kept: Vec<&[u8]> = pairs.filter(|pair| !is_named(pair, name)).collect();
     let query = kept.join(&b'&');
     let path = head.path().to_vec();
-    match query.is_empty() {
-        true => head.set_target(&[&path]),
-        false => head.set_target(&[&path, b"?", &query]),
+    if query.is_empty() {
+        head.set_target(&[&path])
+    } else {
+        head.set_target(&[&path, b"?", &query])
     }
 }
 

@@ -331,9 +331,10 @@ impl UsedWindow {
 
     /// Messages that are left, of which there are none without a byte.
     fn left(&self, quota: &Quota) -> u64 {
-        match quota.bytes.is_some_and(|max| self.bytes >= max) {
-            true => 0,
-            false => quota.messages.map_or(u64::MAX, |max| max.saturating_sub(self.messages)),
+        if quota.bytes.is_some_and(|max| self.bytes >= max) {
+            0
+        } else {
+            quota.messages.map_or(u64::MAX, |max| max.saturating_sub(self.messages))
         }
     }
 }

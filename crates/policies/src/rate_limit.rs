@@ -175,9 +175,10 @@ impl Limit {
             .with_code(self.code)
             .with_header("Retry-After", wait);
         let fault = Fault { detail: self.message.clone(), ..fault };
-        let fault = match self.status == Kind::RateLimited.status() {
-            true => fault,
-            false => fault.with_status(self.status),
+        let fault = if self.status == Kind::RateLimited.status() {
+            fault
+        } else {
+            fault.with_status(self.status)
         };
         match self.headers {
             LimitHeaders::None => fault,

@@ -65,9 +65,10 @@ fn encoded(uri: &[u8]) -> Vec<u8> {
     let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
     let mut encoded = Vec::with_capacity(uri.len());
     for byte in uri {
-        match byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {
-            true => encoded.push(*byte),
-            false => encoded.extend([b'%', digit(byte >> 4), digit(byte & 15)]),
+        if byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {
+            encoded.push(*byte)
+        } else {
+            encoded.extend([b'%', digit(byte >> 4), digit(byte & 15)])
         }
     }
     encoded

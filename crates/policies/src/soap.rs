@@ -52,15 +52,19 @@ pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
         let (verbose, codings) = (settings.verbose, settings.codings);
         RootedStep { root: RootUse::Validates, step, verbose, codings }
     };
-    let request = settings.request.then(|| match definitions.lenient {
-        true => Box::new(side()) as Box<dyn OnBuffered<_>>,
-        false => Box::new(Rooted { inner: Box::new(side()), of: of(REQUEST) }),
+    let request = settings.request.then(|| {
+        if definitions.lenient {
+            Box::new(side()) as Box<dyn OnBuffered<_>>
+        } else {
+            Box::new(Rooted { inner: Box::new(side()), of: of(REQUEST) })
+        }
     });
     let request = request.map(Step::Buffered);
     let response = match settings.response || settings.upstream_errors_fault {
-        true => Some(Step::Buffered(match definitions.lenient {
-            true => Box::new(side()) as Box<dyn OnBuffered<_>>,
-            false => Box::new(Rooted { inner: Box::new(side()), of: of(RESPONSE) }),
+        true => Some(Step::Buffered(if definitions.lenient {
+            Box::new(side()) as Box<dyn OnBuffered<_>>
+        } else {
+            Box::new(Rooted { inner: Box::new(side()), of: of(RESPONSE) })
         })),
         false if definitions.operations.is_empty() => None,
         false => Some(Step::Streamed(Box::new(Watch) as Box<dyn OnStreamed<_>>)),
@@ -139,7 +143,7 @@ impl Side {
         head: &mut ReplyHead,
         body: &mut GatheredBody,
     ) -> Result<(), Fault> {
-        // A fault of ours is no message of the upstream's.
+        // A fault of ours is not a message of the upstream's.
         if ex.fault.is_some() || self.settings.errors_pass && head.status != 200 {
             return Ok(());
         }
@@ -151,7 +155,7 @@ impl Side {
         if has_no_body(ex, head, body) {
             return Ok(());
         }
-        // A page of another server, or of the service's own, is no message that could be held to a schema.
+        // A page of another server, or of the service's own, is not a message that could be held to a schema.
         let is_error = !self.definitions.lenient && !(200..300).contains(&status);
         if is_error && !head.headers.get("content-type").is_some_and(is_xml) {
             return Ok(());

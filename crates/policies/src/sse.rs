@@ -1,7 +1,7 @@
 //! `sse`: quotas and bounds for event streams.
 //!
 //! Owns the count of events, the end of a stream that may not go on, and the coding of one that has to be read. A stream passes event by
-//! event, never in parts, so that it can always end behind a whole one. Replies that are no event stream pass untouched.
+//! event, never in parts, so that it can always end behind a whole one. Replies that are not an event stream pass untouched.
 
 mod coding;
 mod metered;

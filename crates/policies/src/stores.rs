@@ -83,9 +83,10 @@ impl Line {
     ) -> Option<Vec<u64>> {
         let asked = async {
             let numbers = self.command(command).await?.numbers()?;
-            match numbers.len() == count {
-                true => Ok(numbers),
-                false => Err(io::ErrorKind::InvalidData.into()),
+            if numbers.len() == count {
+                Ok(numbers)
+            } else {
+                Err(io::ErrorKind::InvalidData.into())
             }
         };
         let answered = tokio::time::timeout(self.store.timeout, asked).await;

@@ -164,9 +164,10 @@ impl Check {
             let subscription = application.subscription(self.settings.api);
             let Some(subscription) = subscription else {
                 // Without a need for one, the application's own plan holds all the same.
-                return match self.settings.required {
-                    true => Err(missing()),
-                    false => Ok(Client {
+                return if self.settings.required {
+                    Err(missing())
+                } else {
+                    Ok(Client {
                         digest: self
                             .digest_of(|hash| hash.write(&application.digest.to_le_bytes())),
                         plan: self.settings.subscriptionless.clone(),
@@ -174,7 +175,7 @@ impl Check {
                             .plan
                             .clone()
                             .map(|plan| (application.digest, plan)),
-                    }),
+                    })
                 };
             };
             let blocked = match subscription.state {

@@ -1,6 +1,6 @@
 //! `transform`: changes the query of requests, and JSON in the bodies of requests and replies.
 //!
-//! Owns which bodies it looks at, and what is said of their bytes. What is no JSON by its content type passes as it comes; what
+//! Owns which bodies it looks at, and what is said of their bytes. What is not JSON by its content type passes as it comes; what
 //! says that it is and cannot be read is refused, since an edit that is left out may be the one that keeps a service safe.
 
 mod json;
@@ -129,10 +129,12 @@ impl OnBuffered<ReplyHead> for ResponseStep {
         if is_own || !is_json(&head.headers) {
             return Ok(false);
         }
-        let why = match () {
-            () if is_coded(&head.headers) => "is encoded, which was not asked for",
-            () if head.status == 206 => "is a part, which was not asked for",
-            () => return Ok(true),
+        let why = if is_coded(&head.headers) {
+            "is encoded, which was not asked for"
+        } else if head.status == 206 {
+            "is a part, which was not asked for"
+        } else {
+            return Ok(true);
         };
         Err(Fault::new(Kind::ReplyInvalid, format!("transform: the reply {why}")))
     }

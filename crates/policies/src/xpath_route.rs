@@ -45,9 +45,10 @@ pub fn policy(settings: XpathRouteSettings) -> Policy {
     let routing = RoutingStep { cases: Cases::new(cases), ways, verbose, bytes_max };
     let codings = Codings { gzip_only: false, topmost: false, bytes_max };
     let of = RootedStep { root: RootUse::Edits, step: STEP, verbose, codings };
-    let step: Box<dyn OnBuffered<RequestHead>> = match attachments {
-        true => Box::new(Rooted { inner: Box::new(routing), of }),
-        false => Box::new(routing),
+    let step: Box<dyn OnBuffered<RequestHead>> = if attachments {
+        Box::new(Rooted { inner: Box::new(routing), of })
+    } else {
+        Box::new(routing)
     };
     Policy { name: "xpath_route", request: Some(Step::Buffered(step)), response: None }
 }

@@ -149,7 +149,7 @@ impl XsltSettings {
         head: &mut ReplyHead,
         body: &mut GatheredBody,
     ) -> Result<bool, Fault> {
-        // A fault of ours is no message of the upstream's.
+        // A fault of ours is not a message of the upstream's.
         let above = self.errors_pass && head.status != 200;
         if ex.fault.is_some() || above {
             return Ok(false);

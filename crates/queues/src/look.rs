@@ -128,10 +128,7 @@ fn shown(dead: &Dead) -> Value {
 fn content(request: Request) -> serde_json::Map<String, Value> {
     let head = &request.head;
     let headers = head.headers.iter().map(|(name, value)| {
-        let value = match trace::is_secret(name) {
-            true => trace::MASK.to_owned(),
-            false => text(value),
-        };
+        let value = if trace::is_secret(name) { trace::MASK.to_owned() } else { text(value) };
         json!({ "name": text(name), "value": value })
     });
     let headers: Vec<Value> = headers.collect();

@@ -437,11 +437,10 @@ impl Process {
     ) {
         let (queue, message) = (self.queue.name(), record.position);
         // No field of a log line is called `message` but its text.
-        match may_pass {
-            true => tracing::warn!(queue, id = message, "dead after its last attempt: {why}"),
-            false => {
-                tracing::warn!(queue, id = message, "dead at once, since it cannot pass: {why}");
-            }
+        if may_pass {
+            tracing::warn!(queue, id = message, "dead after its last attempt: {why}")
+        } else {
+            tracing::warn!(queue, id = message, "dead at once, since it cannot pass: {why}");
         }
         if !self.queue.settings.dead_letter {
             return;

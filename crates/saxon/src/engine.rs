@@ -228,10 +228,11 @@ impl Stylesheet {
         let (done, result) = oneshot::channel();
         let sheet = self.sheet.clone();
         let job = Job { sheet, message, output_bytes_max, deadline, done };
-        match self.shared.push(Work::Transform(job)) {
+        if self.shared.push(Work::Transform(job)) {
             // A thread that ends without an answer was stopped.
-            true => result.await.unwrap_or(Err(RunError::Late)),
-            false => Err(RunError::Busy),
+            result.await.unwrap_or(Err(RunError::Late))
+        } else {
+            Err(RunError::Busy)
         }
     }
 }

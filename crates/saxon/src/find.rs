@@ -36,9 +36,10 @@ pub(crate) fn memory() -> Option<u64> {
 pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(home) = written {
         let library = home.join(LIBJVM);
-        return match library.is_file() {
-            true => Ok(library),
-            false => Err(format!("there is no Java in {}: no {LIBJVM} there", home.display())),
+        return if library.is_file() {
+            Ok(library)
+        } else {
+            Err(format!("there is no Java in {}: no {LIBJVM} there", home.display()))
         };
     }
     let from_env = env::var_os("JAVA_HOME").map(PathBuf::from);

@@ -135,9 +135,10 @@ impl SeatedThread {
         self.seat.begin(until);
         let run = self.attached.run(&mut self.slot, sheet, bytes, json, output_bytes_max);
         let stopped = self.seat.end();
-        let result = match stopped {
-            true => Err(RunError::Late),
-            false => run.map_err(RunError::Broken).and_then(|(code, bytes)| outcome(code, bytes)),
+        let result = if stopped {
+            Err(RunError::Late)
+        } else {
+            run.map_err(RunError::Broken).and_then(|(code, bytes)| outcome(code, bytes))
         };
         RunOutcome { result, stopped }
     }

@@ -190,9 +190,10 @@ impl Vm {
             let attach = (**self.vm).v1_4.AttachCurrentThreadAsDaemon;
             attach(self.vm, &raw mut env, (&raw mut arguments).cast())
         };
-        match code == JNI_OK && !env.is_null() {
-            true => Ok(AttachedThread { vm: self, env: env.cast(), here: PhantomData }),
-            false => Err(format!("a thread cannot be attached (code {code})")),
+        if code == JNI_OK && !env.is_null() {
+            Ok(AttachedThread { vm: self, env: env.cast(), here: PhantomData })
+        } else {
+            Err(format!("a thread cannot be attached (code {code})"))
         }
     }
 }
@@ -435,9 +436,10 @@ impl AttachedThread {
     fn keep(&self, local: jobject) -> Result<GlobalRef, String> {
         let kept = call!(self.env, NewGlobalRef, local);
         call!(self.env, DeleteLocalRef, local);
-        match kept.is_null() {
-            true => Err("the JVM has no memory left".to_owned()),
-            false => Ok(GlobalRef(kept)),
+        if kept.is_null() {
+            Err("the JVM has no memory left".to_owned())
+        } else {
+            Ok(GlobalRef(kept))
         }
     }
 
@@ -496,15 +498,14 @@ impl AttachedThread {
             return unknown();
         }
         let chars: *const c_char = call!(self.env, GetStringUTFChars, text, ptr::null_mut());
-        let said = match chars.is_null() {
-            true => unknown(),
-            false => {
-                // SAFETY: it is a text that ends in zero, valid until it is released below.
-                let said = unsafe { std::ffi::CStr::from_ptr(chars) };
-                let said = said.to_string_lossy().into_owned();
-                call!(self.env, ReleaseStringUTFChars, text, chars);
-                said
-            }
+        let said = if chars.is_null() {
+            unknown()
+        } else {
+            // SAFETY: it is a text that ends in zero, valid until it is released below.
+            let said = unsafe { std::ffi::CStr::from_ptr(chars) };
+            let said = said.to_string_lossy().into_owned();
+            call!(self.env, ReleaseStringUTFChars, text, chars);
+            said
         };
         call!(self.env, DeleteLocalRef, text);
         said

@@ -54,11 +54,10 @@ impl Address {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             return sqlite(rest);
         }
-        match POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
-            true => postgres(url),
-            false => Err(AddressError(
-                "it begins neither with `postgres://` nor with `sqlite:`".to_owned(),
-            )),
+        if POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
+            postgres(url)
+        } else {
+            Err(AddressError("it begins neither with `postgres://` nor with `sqlite:`".to_owned()))
         }
     }
 }
@@ -76,9 +75,10 @@ fn sqlite(rest: &str) -> Result<Address, AddressError> {
         }
     };
     // A database in memory would be another one for each connection.
-    match path.is_empty() || path == ":memory:" {
-        true => Err(AddressError("`sqlite:` is followed by a file".to_owned())),
-        false => Ok(Address::Sqlite { path: path.into(), mode }),
+    if path.is_empty() || path == ":memory:" {
+        Err(AddressError("`sqlite:` is followed by a file".to_owned()))
+    } else {
+        Ok(Address::Sqlite { path: path.into(), mode })
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Argument {
 }
 
 /// An argument in the text format of PostgreSQL, which reads it as the type of its placeholder. So numbers and times keep their
-/// digits, and what is no value of that type is the server's to refuse.
+/// digits, and what is not a value of that type is the server's to refuse.
 #[derive(Debug)]
 pub(crate) struct TextArgument(Option<String>);
 

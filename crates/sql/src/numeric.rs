@@ -47,9 +47,10 @@ fn push_whole(out: &mut String, digits: &[u16], weight: i64) {
     }
     for power in (0..=weight).rev() {
         let group = group(digits, weight, power);
-        match power == weight {
-            true => out.push_str(&group.to_string()),
-            false => out.push_str(&format!("{group:04}")),
+        if power == weight {
+            out.push_str(&group.to_string())
+        } else {
+            out.push_str(&format!("{group:04}"))
         }
     }
 }

@@ -113,16 +113,14 @@ fn quoted(rest: &str, quote: char, escapes: bool, what: &'static str) -> Result<
 fn comment(rest: &str) -> Result<usize, Fault> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(here) = rest.get(at..).filter(|here| !here.is_empty()) {
-        let taken = match () {
-            () if here.starts_with("/*") => {
-                depth += 1;
-                2
-            }
-            () if here.starts_with("*/") => {
-                depth -= 1;
-                2
-            }
-            () => here.chars().next().map_or(1, char::len_utf8),
+        let taken = if here.starts_with("/*") {
+            depth += 1;
+            2
+        } else if here.starts_with("*/") {
+            depth -= 1;
+            2
+        } else {
+            here.chars().next().map_or(1, char::len_utf8)
         };
         at += taken;
         if depth == 0 {

@@ -436,9 +436,10 @@ impl Session {
             bounds.check(count, out.len()).map_err(Ran::Failed)?;
         }
         out.push(']');
-        Ok(match columns.is_empty() {
-            false => Answer::Rows(out),
-            true => Answer::Affected(rows.rows_affected().unwrap_or(0)),
+        Ok(if columns.is_empty() {
+            Answer::Affected(rows.rows_affected().unwrap_or(0))
+        } else {
+            Answer::Rows(out)
         })
     }
 
@@ -485,7 +486,7 @@ fn said_unfit(unfit: &Unfit, name: &str, cell: &Cell<'_>) -> String {
                 "the column {name} is of the type `{kind}`, which has no JSON: write `::text` behind it"
             )
         }
-        Unfit::Malformed => format!("a value of the column {name} is no `{kind}`"),
+        Unfit::Malformed => format!("a value of the column {name} is not a `{kind}`"),
     }
 }
 

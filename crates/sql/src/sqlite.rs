@@ -202,9 +202,10 @@ impl Bounds {
         if rows > self.rows_max {
             return Err(Failure::TooMuch(format!("the answer has over {} rows", self.rows_max)));
         }
-        match bytes > self.bytes_max {
-            true => Err(Failure::TooMuch(format!("the rows have over {} bytes", self.bytes_max))),
-            false => Ok(()),
+        if bytes > self.bytes_max {
+            Err(Failure::TooMuch(format!("the rows have over {} bytes", self.bytes_max)))
+        } else {
+            Ok(())
         }
     }
 }
@@ -265,9 +266,10 @@ fn push(value: ValueRef<'_>, kind: DeclaredTypes, out: &mut String) -> Result<()
         (ValueRef::Text(bytes), kind) => {
             let text = std::str::from_utf8(bytes)
                 .map_err(|_| Failure::Refused("a text of a row is not in UTF-8".to_owned()))?;
-            match kind == DeclaredTypes::Json && json::Tape::read(text, &JSON).is_ok() {
-                true => out.push_str(text),
-                false => json::push_string(out, text),
+            if kind == DeclaredTypes::Json && json::Tape::read(text, &JSON).is_ok() {
+                out.push_str(text)
+            } else {
+                json::push_string(out, text)
             }
         }
     }

@@ -25,7 +25,7 @@ struct ClockSetting {
     shown: Duration,
 }
 
-/// A smaller difference between the two clocks is no change of one: they are not read at once, and one is kept in step with others.
+/// A smaller difference between the two clocks is not a change of one: they are not read at once, and one is kept in step with others.
 const JITTER: Duration = Duration::from_millis(500);
 
 /// The most settings that are remembered. Somebody who sets the clock more often keeps records for longer.
@@ -72,9 +72,10 @@ impl ClockHistory {
         }
         let setting = ClockSetting { at: now, shown };
         // Somebody has set it between the last look and this one, and the earlier clock counts in between.
-        self.settings.push_back(match expected.is_some_and(|expected| shown < expected) {
-            true => ClockSetting { at: seen, shown: setting.shown_at(seen) },
-            false => setting,
+        self.settings.push_back(if expected.is_some_and(|expected| shown < expected) {
+            ClockSetting { at: seen, shown: setting.shown_at(seen) }
+        } else {
+            setting
         });
         if self.settings.len() > SETTINGS_MAX
             && let Some(oldest) = self.settings.pop_front()

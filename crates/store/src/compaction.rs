@@ -200,10 +200,7 @@ impl SegmentBuilder {
             *held = (head.position, held.1 + (HEAD + payload.len()) as u64);
         }
         head.write(payload, self.segment.begin.salt, &mut self.bytes);
-        match self.bytes.len() >= CHUNK {
-            true => self.flush(),
-            false => Ok(()),
-        }
+        if self.bytes.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -120,9 +120,12 @@ impl Embedded {
 
 /// Takes a folder for this process.
 pub(crate) fn open_folder(path: &Path) -> Result<Folder, Error> {
-    Folder::open(path).map_err(|error| match error.kind() == std::io::ErrorKind::WouldBlock {
-        true => Error::Away(format!("another process has opened {}", path.display())),
-        false => Error::Away(format!("{}: {error}", path.display())),
+    Folder::open(path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            Error::Away(format!("another process has opened {}", path.display()))
+        } else {
+            Error::Away(format!("{}: {error}", path.display()))
+        }
     })
 }
 

@@ -413,9 +413,10 @@ impl Engine {
         let time = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
         let (mut ready, mut unnamed) = (Vec::new(), Vec::new());
         for append in appends {
-            match self.logs.contains_key(append.log.as_str()) {
-                true => ready.push(append),
-                false => unnamed.push(append),
+            if self.logs.contains_key(append.log.as_str()) {
+                ready.push(append)
+            } else {
+                unnamed.push(append)
             }
         }
         let lost = named.as_ref().err().cloned().unwrap_or(Error::Busy);

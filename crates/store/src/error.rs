@@ -53,8 +53,9 @@ impl std::error::Error for Error {}
 /// An error of the disk.
 pub(crate) fn of_disk(error: &std::io::Error) -> Error {
     let full = [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded];
-    match full.contains(&error.kind()) {
-        true => Error::Full(error.to_string()),
-        false => Error::Away(error.to_string()),
+    if full.contains(&error.kind()) {
+        Error::Full(error.to_string())
+    } else {
+        Error::Away(error.to_string())
     }
 }

@@ -132,10 +132,7 @@ fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
         }
     }
     let folder = open_folder(path)?;
-    let disk: Arc<dyn Disk> = match looks {
-        true => Arc::new(Overlay::new(folder)),
-        false => Arc::new(folder),
-    };
+    let disk: Arc<dyn Disk> = if looks { Arc::new(Overlay::new(folder)) } else { Arc::new(folder) };
     recovery::open(disk, Tuning::default())
 }
 

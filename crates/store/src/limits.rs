@@ -62,8 +62,5 @@ fn within(what: &'static str, size: usize, max: usize) -> Result<(), Error> {
 }
 
 fn at_most(what: &'static str, size: usize, max: usize) -> Result<(), Error> {
-    match size <= max {
-        true => Ok(()),
-        false => Err(Error::Size { what, size, max }),
-    }
+    if size <= max { Ok(()) } else { Err(Error::Size { what, size, max }) }
 }

@@ -58,10 +58,7 @@ impl<D: Disk> Disk for Overlay<D> {
         }
         let is_below =
             !state.removed.contains(name) && self.below.list()?.iter().any(|n| n == name);
-        let below = match is_below {
-            true => Some(self.below.open(name)?),
-            false => None,
-        };
+        let below = if is_below { Some(self.below.open(name)?) } else { None };
         let size = below.as_ref().map_or(Ok(0), |file| file.size())?;
         let written = OverlayContent { size, shows: size, blocks: HashMap::new() };
         let file = Arc::new(OverlayFile { below, state: Mutex::new(written) });

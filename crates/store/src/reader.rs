@@ -119,10 +119,7 @@ fn walk(
         };
         let (Some(head), Some(payload)) = (head, payload) else {
             shared.measures.damaged(1);
-            match walker.resync(0, end).map_err(|error| of_disk(&error))? {
-                true => continue,
-                false => break,
-            }
+            if walker.resync(0, end).map_err(|error| of_disk(&error))? { continue } else { break }
         };
         if head.log == log.id && each(&head, payload).is_break() {
             return Ok(ControlFlow::Break(()));

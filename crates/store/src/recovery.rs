@@ -108,9 +108,10 @@ fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io
     let mut is_known = true;
     for segment in found {
         let is_last = last == Some(segment.begin.number) && engine.number == segment.begin.number;
-        let known = match segment.begin.compacted {
-            true => Some(segment.durable()),
-            false => successors.get(&segment.begin.number).copied(),
+        let known = if segment.begin.compacted {
+            Some(segment.durable())
+        } else {
+            successors.get(&segment.begin.number).copied()
         };
         is_known &= read_segment(engine, Arc::new(segment), known, is_last, &names, recovered)?;
     }

@@ -29,10 +29,7 @@ pub(crate) struct Reserve {
 
 /// Gives the room back that the last process kept.
 pub(crate) fn give_back(disk: &dyn Disk) -> io::Result<()> {
-    match disk.list()?.iter().any(|name| name == FILE) {
-        true => disk.remove(FILE),
-        false => Ok(()),
-    }
+    if disk.list()?.iter().any(|name| name == FILE) { disk.remove(FILE) } else { Ok(()) }
 }
 
 impl Reserve {

@@ -24,10 +24,7 @@ pub struct SplitStore {
 
 impl SplitStore {
     fn logs(&self) -> &dyn Logs {
-        match self.rest.is_in_memory() {
-            true => &*self.rest,
-            false => &*self.logs,
-        }
+        if self.rest.is_in_memory() { &*self.rest } else { &*self.logs }
     }
 }
 

@@ -214,9 +214,10 @@ impl TablesFile {
         drop(database);
         let database = self.reopen().map_err(|_| Error::Away(error.to_string()))?;
         // The error may have come behind the point that decides.
-        match read_kept(&database).map_err(failed)?.commits == work.commit {
-            true => Err(Error::Away(error.to_string())),
-            false => Err(error),
+        if read_kept(&database).map_err(failed)?.commits == work.commit {
+            Err(Error::Away(error.to_string()))
+        } else {
+            Err(error)
         }
     }
 
@@ -384,9 +385,10 @@ fn read_kept(database: &Database) -> Result<RestoredState, redb::Error> {
 fn transact(database: &Database, work: &mut TransactionWork) -> Result<ChangeResults, Error> {
     let transaction = database.begin_write().map_err(failed)?;
     let changed = write(&transaction, work).map_err(failed)?;
-    match changed.iter().all(Result::is_err) && work.keeps_nothing_else() {
-        true => transaction.abort().map_err(failed)?,
-        false => transaction.commit().map_err(failed)?,
+    if changed.iter().all(Result::is_err) && work.keeps_nothing_else() {
+        transaction.abort().map_err(failed)?
+    } else {
+        transaction.commit().map_err(failed)?
     }
     Ok(changed)
 }
@@ -518,15 +520,16 @@ fn away() -> Error {
 /// An error of redb as one of ours.
 fn failed(error: impl Into<redb::Error>) -> Error {
     let error = error.into();
-    // What is no file of redb at all is an error of input for it.
+    // What is not a file of redb at all is an error of input for it.
     let is_other =
         matches!(&error, redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData);
     if let (redb::Error::Io(error), false) = (&error, is_other) {
         return crate::error::of_disk(error);
     }
-    match is_other || matches!(error, redb::Error::Corrupted(_)) {
-        true => Error::Corrupt(format!("tables: {error}")),
-        false => Error::Away(format!("tables: {error}")),
+    if is_other || matches!(error, redb::Error::Corrupted(_)) {
+        Error::Corrupt(format!("tables: {error}"))
+    } else {
+        Error::Away(format!("tables: {error}"))
     }
 }
 

@@ -101,10 +101,7 @@ impl Watches {
     pub fn wake(&self, subject: &Subject) {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(channel) = channels.get(subject) else { return };
-        match channel.is_watched() {
-            true => channel.wake(),
-            false => drop(channels.remove(subject)),
-        }
+        if channel.is_watched() { channel.wake() } else { drop(channels.remove(subject)) }
     }
 
     /// Wakes everybody, as after a time in which nobody could tell what changed.

@@ -25,10 +25,7 @@ pub(crate) struct DefinitionSum {
 
 impl Results {
     fn count(&self, good: bool) {
-        match good {
-            true => self.good.add(1),
-            false => self.bad.add(1),
-        }
+        if good { self.good.add(1) } else { self.bad.add(1) }
     }
 
     fn read(&self) -> [u64; 2] {

@@ -104,7 +104,7 @@ pub enum StreamEnd {
     Forbidden,
     /// A message was not as its schema says.
     Invalid,
-    /// A side sent bytes that are no WebSocket.
+    /// A side sent bytes that are not a WebSocket.
     Malformed,
     /// A side did not answer pings.
     Unanswered,

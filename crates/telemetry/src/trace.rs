@@ -351,10 +351,7 @@ fn next_secret(lower: &str, from: usize) -> Option<Range<usize>> {
         behind.split_at_checked(behind.find(|c| !is_of_name(c)).unwrap_or(behind.len()))?;
     // `password:x`: a colon behind the name belongs to it only in XML.
     let is_of_xml = before.get(..start)?.ends_with(['<', '/']) || after.starts_with('=');
-    let whole = match is_of_xml {
-        true => whole,
-        false => whole.split(':').next().unwrap_or_default(),
-    };
+    let whole = if is_of_xml { whole } else { whole.split(':').next().unwrap_or_default() };
     Some(start..found + whole.trim_end_matches([':', '.']).len())
 }
 

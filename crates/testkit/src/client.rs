@@ -58,7 +58,7 @@ impl Client {
 }
 
 impl Outcome {
-    /// The replies that were written; `heads`: true for each to HEAD. Bytes that are no reply, or a part of one, are an error.
+    /// The replies that were written; `heads`: true for each to HEAD. Bytes that are not a reply, or a part of one, are an error.
     pub fn replies(&self, heads: &[bool]) -> Result<Vec<Message>, String> {
         let (replies, rest) =
             read_messages(&self.written, MessageKind::Replies(heads), self.ended)?;

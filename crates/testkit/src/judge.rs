@@ -59,7 +59,7 @@ pub fn token(bytes: &[u8]) {
         return;
     }
     assert!(!keys.is_empty(), "verified by nobody");
-    // Harmless: a text without a dot was no token.
+    // Harmless: a text without a dot was not a token.
     for at in 0..text.iter().rposition(|byte| *byte == b'.').unwrap_or_default() {
         let mut other = text.to_vec();
         if let Some(byte) = other.get_mut(at) {
@@ -73,7 +73,7 @@ pub fn token(bytes: &[u8]) {
 /// The text of a configuration: it becomes a plan, or complaints that each have a place in the text.
 pub fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // The value of a reference is no part of the text, and may be anything on the machine.
+    // The value of a reference is not part of the text, and may be anything on the machine.
     if text.contains("${") {
         return;
     }

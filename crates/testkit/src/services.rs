@@ -37,7 +37,7 @@ struct Inner {
     asked: RefCell<Vec<ServiceRequest>>,
     refuses: Cell<bool>,
     piece: Cell<Option<usize>>,
-    /// Bytes that are no request of HTTP/1.
+    /// Bytes that are not a request of HTTP/1.
     broken: RefCell<Vec<String>>,
 }
 
@@ -58,7 +58,7 @@ impl Services {
         self.0.asked.take()
     }
 
-    /// The bytes written to them that are no request, since the last call of this.
+    /// The bytes written to them that are not a request, since the last call of this.
     pub fn broken(&self) -> Vec<String> {
         self.0.broken.take()
     }

@@ -119,10 +119,7 @@ impl AsyncRead for Wire {
             state.reader = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        match state.waits(0, cx) {
-            true => Poll::Pending,
-            false => Poll::Ready(state.read(out)),
-        }
+        if state.waits(0, cx) { Poll::Pending } else { Poll::Ready(state.read(out)) }
     }
 }
 

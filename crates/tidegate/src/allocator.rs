@@ -1,7 +1,7 @@
 //! The program's allocator: mimalloc, called for what has no alignment of its own by the calls that know of none.
 //!
 //! The `mimalloc` crate asks for the alignment of every value. mimalloc takes such a call for a usual one only where the size class
-//! has a free block at hand; otherwise it asks itself for a larger block instead. That leaves a size class whose size is no power of
+//! has a free block at hand; otherwise it asks itself for a larger block instead. That leaves a size class whose size is not a power of
 //! two without a page for ever, if nobody else fills it: each call for it goes the long way, about 110 instructions longer.
 //!
 //! A very large block has a mapping of its own. Growing it moves entries of the page table and copies no byte, which for a tree of 100 MB
@@ -113,40 +113,36 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
-        match layout.size() >= LARGE_BYTES {
-            true => large(layout),
-            false => small(layout),
-        }
+        if layout.size() >= LARGE_BYTES { large(layout) } else { small(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(0, layout.size());
-        match layout.size() >= LARGE_BYTES {
-            true => large_zeroed(layout),
-            false => small_zeroed(layout),
-        }
+        if layout.size() >= LARGE_BYTES { large_zeroed(layout) } else { small_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(layout.size(), 0);
-        match layout.size() >= LARGE_BYTES {
+        if layout.size() >= LARGE_BYTES {
             // SAFETY: the caller gives a block of this allocator, with its layout.
-            true => unsafe { free_large(block, layout) },
+            unsafe { free_large(block, layout) }
+        } else {
             // SAFETY: the same; a block of this size is mimalloc's.
-            false => unsafe { mimalloc::mi_free(block.cast()) },
+            unsafe { mimalloc::mi_free(block.cast()) }
         }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), size);
-        match layout.size().max(size) >= LARGE_BYTES {
+        if layout.size().max(size) >= LARGE_BYTES {
             // SAFETY: the caller gives a block of this allocator, with its layout.
-            true => unsafe { resize_large(block, layout, size) },
+            unsafe { resize_large(block, layout, size) }
+        } else {
             // SAFETY: the same; blocks of these sizes are mimalloc's.
-            false => unsafe { resize(block, layout.align(), size) },
+            unsafe { resize(block, layout.align(), size) }
         }
     }
 }
@@ -154,52 +150,53 @@ unsafe impl GlobalAlloc for Allocator {
 #[inline]
 fn small(layout: Layout) -> *mut u8 {
     let (size, align) = (layout.size(), layout.align());
-    match is_promised(align, size) {
+    if is_promised(align, size) {
         // SAFETY: any size may be asked for.
-        true => unsafe { mimalloc::mi_malloc(size) }.cast(),
+        unsafe { mimalloc::mi_malloc(size) }.cast()
+    } else {
         // SAFETY: the alignment of a layout is a power of two.
-        false => unsafe { mimalloc::mi_malloc_aligned(size, align) }.cast(),
+        unsafe { mimalloc::mi_malloc_aligned(size, align) }.cast()
     }
 }
 
 #[inline]
 fn small_zeroed(layout: Layout) -> *mut u8 {
     let (size, align) = (layout.size(), layout.align());
-    match is_promised(align, size) {
+    if is_promised(align, size) {
         // SAFETY: any size may be asked for.
-        true => unsafe { mimalloc::mi_zalloc(size) }.cast(),
+        unsafe { mimalloc::mi_zalloc(size) }.cast()
+    } else {
         // SAFETY: the alignment of a layout is a power of two.
-        false => unsafe { mimalloc::mi_zalloc_aligned(size, align) }.cast(),
+        unsafe { mimalloc::mi_zalloc_aligned(size, align) }.cast()
     }
 }
 
 /// The caller gives a block of mimalloc.
 #[inline]
 unsafe fn resize(block: *mut u8, align: usize, size: usize) -> *mut u8 {
-    match is_promised(align, size) {
+    if is_promised(align, size) {
         // SAFETY: see above.
-        true => unsafe { mimalloc::mi_realloc(block.cast(), size) }.cast(),
+        unsafe { mimalloc::mi_realloc(block.cast(), size) }.cast()
+    } else {
         // SAFETY: see above, and the alignment of a layout is a power of two.
-        false => unsafe { mimalloc::mi_realloc_aligned(block.cast(), size, align) }.cast(),
+        unsafe { mimalloc::mi_realloc_aligned(block.cast(), size, align) }.cast()
     }
 }
 
 #[cold]
 fn large(layout: Layout) -> *mut u8 {
     settle();
-    match is_mapped(layout.align(), layout.size()) {
-        true => map(layout.size()),
-        false => small(layout),
-    }
+    if is_mapped(layout.align(), layout.size()) { map(layout.size()) } else { small(layout) }
 }
 
 #[cold]
 fn large_zeroed(layout: Layout) -> *mut u8 {
     settle();
-    match is_mapped(layout.align(), layout.size()) {
+    if is_mapped(layout.align(), layout.size()) {
         // A new mapping is full of zeros.
-        true => map(layout.size()),
-        false => small_zeroed(layout),
+        map(layout.size())
+    } else {
+        small_zeroed(layout)
     }
 }
 
@@ -207,11 +204,12 @@ fn large_zeroed(layout: Layout) -> *mut u8 {
 #[cold]
 unsafe fn free_large(block: *mut u8, layout: Layout) {
     settle();
-    match is_mapped(layout.align(), layout.size()) {
+    if is_mapped(layout.align(), layout.size()) {
         // SAFETY: the block is a mapping of this size, which nothing uses any more.
-        true => unsafe { unmap(block, layout.size()) },
+        unsafe { unmap(block, layout.size()) }
+    } else {
         // SAFETY: any other block is mimalloc's.
-        false => unsafe { mimalloc::mi_free(block.cast()) },
+        unsafe { mimalloc::mi_free(block.cast()) }
     }
 }
 
@@ -226,10 +224,11 @@ unsafe fn resize_large(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: a block that is not mapped is mimalloc's.
         (false, false) => unsafe { resize(block, align, size) },
         (_, to_mapping) => {
-            let new = match to_mapping {
-                true => map(size),
+            let new = if to_mapping {
+                map(size)
+            } else {
                 // SAFETY: the caller gives a size that makes a layout with this alignment.
-                false => small(unsafe { Layout::from_size_align_unchecked(size, align) }),
+                small(unsafe { Layout::from_size_align_unchecked(size, align) })
             };
             if !new.is_null() {
                 // SAFETY: both blocks have so many bytes, and they are two.
@@ -268,10 +267,7 @@ unsafe fn unmap(block: *mut u8, size: usize) {
 }
 
 fn or_null(mapping: *mut libc::c_void) -> *mut u8 {
-    match mapping == libc::MAP_FAILED {
-        true => ptr::null_mut(),
-        false => mapping.cast(),
-    }
+    if mapping == libc::MAP_FAILED { ptr::null_mut() } else { mapping.cast() }
 }
 
 #[cfg(test)]

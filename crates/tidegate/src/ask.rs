@@ -67,16 +67,13 @@ pub(crate) fn ready(url: &str, access: &Access, patience: Duration) -> anyhow::R
 impl Gateway {
     pub(crate) fn new(url: &str, access: &Access, patience: Duration) -> anyhow::Result<Gateway> {
         let target = WebUrl::parse(url).map_err(anyhow::Error::msg)?;
-        // Harmless: a variable that is not there or not text is no token.
+        // Harmless: a variable that is not there or not text is not a token.
         let token = access.token.clone().or_else(|| std::env::var(TOKEN).ok());
         let is_good = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
         if !token.as_ref().is_none_or(is_good) {
             bail!("the token has characters that no header can carry");
         }
-        let client = match target.target.tls {
-            true => Some(tls::Client::new(&spec(access)?)?),
-            false => None,
-        };
+        let client = if target.target.tls { Some(tls::Client::new(&spec(access)?)?) } else { None };
         Ok(Gateway { url: url.to_owned(), target, token, client, patience })
     }
 

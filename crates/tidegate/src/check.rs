@@ -38,10 +38,7 @@ pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result
             }
         }
     }
-    Ok(match is_good {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The request that `explain` is asked about, as it is written on the command line.
@@ -94,10 +91,7 @@ fn body(data: &str) -> Result<Vec<u8>, String> {
     let bytes =
         read.map_err(|error| format!("cannot read `{file}`: {}", config::reason(&error)))?;
     let fits = u64::try_from(bytes.len()).is_ok_and(|bytes| bytes <= BODY_BYTES_MAX);
-    match fits {
-        true => Ok(bytes),
-        false => Err(format!("`{file}` is larger than {BODY_BYTES_MAX} bytes")),
-    }
+    if fits { Ok(bytes) } else { Err(format!("`{file}` is larger than {BODY_BYTES_MAX} bytes")) }
 }
 
 /// As large a body as a flow holds, and more than other policies read.

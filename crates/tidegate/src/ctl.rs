@@ -44,9 +44,10 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
 fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
     if !(200..300).contains(&answer.status) {
         log::say_error(&answer.refusal(&|name| name.to_owned()));
-        return Ok(match answer.is_forbidden() {
-            true => ExitCode::from(NOT_ASKED),
-            false => ExitCode::FAILURE,
+        return Ok(if answer.is_forbidden() {
+            ExitCode::from(NOT_ASKED)
+        } else {
+            ExitCode::FAILURE
         });
     }
     if answer.body.is_empty() {

@@ -50,10 +50,7 @@ const PARTLY: u8 = 3;
 
 /// The exit code of an import that was written, by whether its result does all that the input said.
 fn written(complete: bool) -> ExitCode {
-    match complete {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(PARTLY),
-    }
+    if complete { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) }
 }
 
 /// True if all of the input was converted.
@@ -118,10 +115,8 @@ fn refuse_unusable(
     mut imported: Imported,
     mut refuse: impl FnMut(&[Mistake]) -> Option<String>,
 ) -> anyhow::Result<Result<Imported, Report>> {
-    let folder = match imported.files.is_empty() {
-        true => None,
-        false => Some(Scratch::with(&imported.files)?),
-    };
+    let folder =
+        if imported.files.is_empty() { None } else { Some(Scratch::with(&imported.files)?) };
     let name = folder.as_ref().map(|folder| folder.0.join("tidegate.yaml"));
     let name = name.unwrap_or_else(|| PathBuf::from("tidegate.yaml"));
     let mut report = Report::default();

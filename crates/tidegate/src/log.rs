@@ -91,7 +91,7 @@ pub(crate) fn finish() {
     pending::finish();
 }
 
-/// A level, or levels by the part of the program. A word alone that is no level would be the name of a part, and nothing else
+/// A level, or levels by the part of the program. A word alone that is not a level would be the name of a part, and nothing else
 /// would be heard.
 fn filter(written: &str) -> Result<EnvFilter, String> {
     let wrong = || format!("{LEVEL} is `{written}`: write error, warn, info, debug, trace or off");
@@ -122,15 +122,12 @@ pub(crate) fn say(line: &str) {
 /// A line of what came over a wire, for a terminal: nothing in it moves the cursor or takes it for a command.
 pub(crate) fn printable(line: &str) -> Cow<'_, str> {
     let is_command = |c: char| c.is_control() && c != '\t';
-    match line.contains(is_command) {
-        false => line.into(),
-        true => {
-            let escaped = |c: char| match is_command(c) {
-                true => c.escape_debug().to_string(),
-                false => c.to_string(),
-            };
-            line.chars().map(escaped).collect()
-        }
+    if line.contains(is_command) {
+        let escaped =
+            |c: char| if is_command(c) { c.escape_debug().to_string() } else { c.to_string() };
+        line.chars().map(escaped).collect()
+    } else {
+        line.into()
     }
 }
 

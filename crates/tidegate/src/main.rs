@@ -72,13 +72,14 @@ fn main() -> ExitCode {
             let asked = AskedRequest { method, url, headers, client: from, data };
             check::explain(&file, Some(&asked))
         }
-        Command::Explain { file, method: Some(name), .. } => match file == Path::new("fault") {
-            true => runbook::fault(&name),
-            false => {
+        Command::Explain { file, method: Some(name), .. } => {
+            if file == Path::new("fault") {
+                runbook::fault(&name)
+            } else {
                 log::say_error("with a METHOD write a URL, too");
                 Ok(ExitCode::from(WRONG_USAGE))
             }
-        },
+        }
         Command::Explain { file, .. } => check::explain(&file, None),
         Command::Diff { files, admin, access } => diff::diff(&files, admin.as_deref(), &access),
         Command::Dump { admin, access, secrets, path } => {

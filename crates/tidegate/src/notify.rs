@@ -44,7 +44,7 @@ fn tell(lines: &str) {
     }
 }
 
-/// A name that begins with `@` is one of Linux's abstract sockets, which are no files.
+/// A name that begins with `@` is one of Linux's abstract sockets, which are not files.
 fn send(socket: &OsStr, lines: &str) -> io::Result<()> {
     let address = match socket.as_bytes().split_first() {
         Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,

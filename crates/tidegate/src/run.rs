@@ -220,9 +220,10 @@ impl RunningGateway {
         if let Some(store) = store {
             store.nodes().leave().await;
         }
-        match all {
-            true => tracing::info!("all requests have ended"),
-            false => tracing::warn!("requests that did not end in time were cut"),
+        if all {
+            tracing::info!("all requests have ended")
+        } else {
+            tracing::warn!("requests that did not end in time were cut")
         }
     }
 }

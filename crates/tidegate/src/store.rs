@@ -34,10 +34,7 @@ pub(crate) fn store(what: &StoreCommand) -> anyhow::Result<ExitCode> {
 fn check(folder: &Path) -> anyhow::Result<ExitCode> {
     let checked = inspect::check(folder)?;
     log::write_out(said(&checked).trim_end())?;
-    Ok(match checked.is_whole() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(if checked.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The outcome of a check as lines.
@@ -63,10 +60,11 @@ fn said(checked: &CheckReport) -> String {
     if !checked.is_whole() {
         lines.push(damage(checked));
     }
-    lines.push(match checked.is_whole() {
-        true => "intact".to_owned(),
-        false => "damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned(),
-    });
+    lines.push(if checked.is_whole() {
+"intact".to_owned()
+} else {
+"damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned()
+});
     lines.join("\n")
 }
 
@@ -102,9 +100,10 @@ fn export(folder: &Path) -> anyhow::Result<ExitCode> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let exported = inspect::export(folder, &mut |item| writeln!(out, "{}", line(&item)))?;
     out.flush().context("standard output")?;
-    match exported.is_whole() {
-        true => Ok(ExitCode::SUCCESS),
-        false => anyhow::bail!("the export lacks what is damaged\n{}", damage(&exported)),
+    if exported.is_whole() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        anyhow::bail!("the export lacks what is damaged\n{}", damage(&exported))
     }
 }
 

@@ -68,10 +68,7 @@ fn write(archive: &[u8], is_folder: bool, path: &Path) -> anyhow::Result<()> {
     for at in 0..zip.len() {
         let mut entry = zip.by_index(at)?;
         let name = entry.enclosed_name().context("the archive leads out of its folder")?;
-        let place = match is_folder || path.is_dir() {
-            true => path.join(name),
-            false => path.to_owned(),
-        };
+        let place = if is_folder || path.is_dir() { path.join(name) } else { path.to_owned() };
         if let Some(parent) = place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent)?;
         }
@@ -186,27 +183,27 @@ impl Undone {
 
 impl Local {
     fn read(path: &Path) -> anyhow::Result<Local> {
-        let (kind, body) = match path.is_dir() {
-            true => ("application/zip", packed(path)?),
-            false => {
-                let read = fs::read(path);
-                let why = |e| anyhow!("cannot read `{}`: {}", path.display(), config::reason(&e));
-                ("application/yaml", read.map_err(why)?)
-            }
+        let (kind, body) = if path.is_dir() {
+            ("application/zip", packed(path)?)
+        } else {
+            let read = fs::read(path);
+            let why = |e| anyhow!("cannot read `{}`: {}", path.display(), config::reason(&e));
+            ("application/yaml", read.map_err(why)?)
         };
         Ok(Local { path: path.to_owned(), kind, body })
     }
 
     /// The local file that the gateway has a complaint about.
     fn name(&self, told: &str) -> String {
-        match self.path.is_dir() {
-            true => self.path.join(told).display().to_string(),
-            false => self.path.display().to_string(),
+        if self.path.is_dir() {
+            self.path.join(told).display().to_string()
+        } else {
+            self.path.display().to_string()
         }
     }
 }
 
-/// The files of a folder as an archive. Hidden ones, and the history of a gateway, are no part of a configuration.
+/// The files of a folder as an archive. Hidden ones, and the history of a gateway, are not part of a configuration.
 fn packed(folder: &Path) -> anyhow::Result<Vec<u8>> {
     let mut names = Vec::new();
     gather(folder, "", &mut names)?;

@@ -15,9 +15,10 @@ pub(crate) fn json_object(text: &str) -> Result<String, String> {
 
 /// Accepts only characters that need no escaping in a path, since paths are made of names.
 pub(crate) fn name(text: &str) -> Result<String, String> {
-    match !text.is_empty() && text.chars().all(is_of_name) && !matches!(text, "." | "..") {
-        true => Ok(text.to_owned()),
-        false => Err("write letters, digits, `-`, `_` and `.`".to_owned()),
+    if !text.is_empty() && text.chars().all(is_of_name) && !matches!(text, "." | "..") {
+        Ok(text.to_owned())
+    } else {
+        Err("write letters, digits, `-`, `_` and `.`".to_owned())
     }
 }
 
@@ -31,9 +32,10 @@ pub(crate) fn path(text: &str) -> Result<String, String> {
     let segment =
         |part: &str| !part.is_empty() && !matches!(part, "." | "..") && part.chars().all(good);
     let below = text.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-    match below.is_some_and(|below| below.is_empty() || below.split('/').all(segment)) {
-        true => Ok(text.to_owned()),
-        false => Err("write a path such as `/petstore/v1`".to_owned()),
+    if below.is_some_and(|below| below.is_empty() || below.split('/').all(segment)) {
+        Ok(text.to_owned())
+    } else {
+        Err("write a path such as `/petstore/v1`".to_owned())
     }
 }
 

@@ -85,15 +85,18 @@ impl Certificate {
     pub fn of_pem(pem: &[u8]) -> Result<Certificate, Error> {
         let chain = certificates(pem)?;
         let read = chain.first().and_then(|der: &CertificateDer<'_>| Certificate::read(der));
-        read.ok_or_else(|| Error::Certificate("its contents are no X.509 certificate".to_owned()))
+        read.ok_or_else(|| {
+            Error::Certificate("its contents are not an X.509 certificate".to_owned())
+        })
     }
 
     /// The reasons to refuse it at this time (since the Unix epoch), the worst first.
     pub fn concerns(&self, now: Duration) -> Vec<Concern> {
         let ahead = self.not_before.saturating_sub(seconds(now));
-        let dates = match ahead > 0 {
-            true => Some(Concern::NotYetValid { days: days(ahead) }),
-            false => Concern::of_end(self.not_after, now),
+        let dates = if ahead > 0 {
+            Some(Concern::NotYetValid { days: days(ahead) })
+        } else {
+            Concern::of_end(self.not_after, now)
         };
         let version = (!self.is_version_3).then_some(Concern::Version1);
         let authority = self.is_authority.then_some(Concern::Authority);

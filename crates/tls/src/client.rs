@@ -53,11 +53,10 @@ impl Client {
             Some(pem) => Arc::new(roots(pem)?),
             None => system_roots(),
         };
-        let builder = match spec.verify {
-            true => builder.with_root_certificates(roots),
-            false => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        let builder = if spec.verify {
+            builder.with_root_certificates(roots)
+        } else {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         };
         let mut config = match &spec.pair {
             None => builder.with_no_client_auth(),

@@ -47,9 +47,10 @@ impl Subject {
                 names.push(RelativeName::new());
             }
         }
-        match names.iter().any(Vec::is_empty) {
-            true => Err("a name of it is empty".to_owned()),
-            false => Ok(Subject(names)),
+        if names.iter().any(Vec::is_empty) {
+            Err("a name of it is empty".to_owned())
+        } else {
+            Ok(Subject(names))
         }
     }
 
@@ -132,9 +133,10 @@ fn unescaped(value: &str) -> Result<String, String> {
     }
     // Harmless: blanks at the end of a value mean nothing (RFC 4514).
     bytes.truncate(kept);
-    match bytes.is_empty() {
-        true => Err("an attribute has no value".to_owned()),
-        false => String::from_utf8(bytes).map_err(|_| "a value is not UTF-8".to_owned()),
+    if bytes.is_empty() {
+        Err("an attribute has no value".to_owned())
+    } else {
+        String::from_utf8(bytes).map_err(|_| "a value is not UTF-8".to_owned())
     }
 }
 

@@ -120,9 +120,10 @@ impl<'a> Starvation<'a> {
 
     /// Notes whether there is nothing to send at present.
     pub(crate) fn note(&mut self, is_starved: bool) {
-        match is_starved {
-            true => drop(self.open.get_or_insert_with(|| self.sum.begin())),
-            false => self.open = None,
+        if is_starved {
+            self.open.get_or_insert_with(|| self.sum.begin());
+        } else {
+            self.open = None
         }
     }
 }
@@ -172,9 +173,10 @@ impl<'a> Call<'a> {
         began: Instant,
     ) -> impl Future<Output = Result<Box<Begun>, Failure>> {
         async move {
-            match self.upload.is_held() {
-                true => self.wait.set_within(began, LEAVE_WAIT),
-                false => self.wait.set(began),
+            if self.upload.is_held() {
+                self.wait.set_within(began, LEAVE_WAIT)
+            } else {
+                self.wait.set(began)
             }
             let (head, parsed, input) = match poll_fn(|cx| self.poll_reply(cx)).await {
                 Ok(read) => read,
@@ -214,9 +216,10 @@ impl<'a> Call<'a> {
             }
             None => {
                 let mut ahead = Vec::new();
-                let taken = match parsed.upgrade {
-                    true => 0,
-                    false => decoder.decode(rest, &mut ahead).map_err(|e| self.malformed(&e))?,
+                let taken = if parsed.upgrade {
+                    0
+                } else {
+                    decoder.decode(rest, &mut ahead).map_err(|e| self.malformed(&e))?
                 };
                 Ok((decoder, ahead.into(), rest.get(taken..).unwrap_or_default().to_vec()))
             }
@@ -250,9 +253,10 @@ impl<'a> Call<'a> {
     }
 
     fn late(&self) -> Failure {
-        let why = match self.wait.is_late() {
-            true => "no reply in the time of the call".to_owned(),
-            false => format!("no reply within {:?}", self.wait.response),
+        let why = if self.wait.is_late() {
+            "no reply in the time of the call".to_owned()
+        } else {
+            format!("no reply within {:?}", self.wait.response)
         };
         self.failure(Kind::UpstreamTimeout, &why, false)
     }
@@ -359,9 +363,10 @@ impl<'a> Call<'a> {
 
     /// A reply that is not HTTP/1 may be HTTP/2, the only protocol of gRPC services.
     fn no_reply(&self, input: &[u8], error: &http1::Error) -> Failure {
-        match speaks_http2(input) {
-            true => self.failure(Kind::UpstreamMalformed, SPEAKS_HTTP2, false),
-            false => self.malformed(error),
+        if speaks_http2(input) {
+            self.failure(Kind::UpstreamMalformed, SPEAKS_HTTP2, false)
+        } else {
+            self.malformed(error)
         }
     }
 

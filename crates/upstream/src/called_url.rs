@@ -35,11 +35,11 @@ impl CalledUrl {
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
             return Err("has characters that no URL has");
         }
-        let (scheme, rest) = url.split_once("://").ok_or("is no URL")?;
+        let (scheme, rest) = url.split_once("://").ok_or("is not a URL")?;
         let https = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            _ => return Err("is no http or https URL"),
+            _ => return Err("is not an http or https URL"),
         };
         if rest.contains('#') {
             return Err("has a fragment");

@@ -147,9 +147,10 @@ impl Upstream {
             refused(&tls::failure(&e, server))
         })?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        match knows && !is_http2 {
-            true => Err(refused("it does not offer HTTP/2 by ALPN")),
-            false => Ok((Wire::Wrapped(Box::new(stream)), is_http2, address)),
+        if knows && !is_http2 {
+            Err(refused("it does not offer HTTP/2 by ALPN"))
+        } else {
+            Ok((Wire::Wrapped(Box::new(stream)), is_http2, address))
         }
     }
 

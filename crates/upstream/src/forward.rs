@@ -48,11 +48,10 @@ impl Pseudonym {
 
 /// Refuses a request that has been through this process before, as it would go round for ever.
 fn refuse_loop(head: &RequestHead) -> Result<(), Fault> {
-    match head.headers.get_all("via").any(|line| PSEUDONYM.is_in(line)) {
-        true => {
-            Err(Fault::new(Kind::Loop, "its Via names this gateway: an upstream leads back here"))
-        }
-        false => Ok(()),
+    if head.headers.get_all("via").any(|line| PSEUDONYM.is_in(line)) {
+        Err(Fault::new(Kind::Loop, "its Via names this gateway: an upstream leads back here"))
+    } else {
+        Ok(())
     }
 }
 
@@ -106,9 +105,10 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     headers.add_line(PSEUDONYM.line(*protocol));
     headers.add_known("X-Request-Id", ex.id.as_bytes());
     // Addresses from trusted proxies and policies stay; the peer is added at the end of the list.
-    match headers.contains("x-forwarded-for") {
-        true => append_peer(ex, headers),
-        false => headers.add_line(&ex.caller.forwarded_for),
+    if headers.contains("x-forwarded-for") {
+        append_peer(ex, headers)
+    } else {
+        headers.add_line(&ex.caller.forwarded_for)
     }
     if !headers.contains("x-forwarded-proto") {
         headers.add_line(match ex.caller.scheme {
@@ -136,9 +136,10 @@ fn append_peer(ex: &Exchange, headers: &mut Headers) {
 /// Refuses a body in the handshake of a WebSocket. An upstream may take its bytes for the first frames, which nothing here would have
 /// examined.
 pub fn check_handshake(asked: Option<&[u8]>, has_body: bool) -> Result<(), Fault> {
-    match has_body && asked == Some(b"websocket") {
-        true => Err(Fault::new(Kind::Malformed, "a request for a WebSocket with a body")),
-        false => Ok(()),
+    if has_body && asked == Some(b"websocket") {
+        Err(Fault::new(Kind::Malformed, "a request for a WebSocket with a body"))
+    } else {
+        Ok(())
     }
 }
 
@@ -162,9 +163,10 @@ pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     let taken = reply.head.headers.get("upgrade").unwrap_or(b"");
     // What is empty was not offered.
     let taken = std::str::from_utf8(taken).unwrap_or("");
-    match !taken.is_empty() && taken.split(',').all(|name| http1::list_has(offered, name.trim())) {
-        true => Ok(()),
-        false => Err(Fault::new(Kind::UpstreamMalformed, "101 to what was not asked for")),
+    if !taken.is_empty() && taken.split(',').all(|name| http1::list_has(offered, name.trim())) {
+        Ok(())
+    } else {
+        Err(Fault::new(Kind::UpstreamMalformed, "101 to what was not asked for"))
     }
 }
 

@@ -103,9 +103,10 @@ impl Streak {
     fn after(&mut self, good: bool, was: bool, health: &Health) -> bool {
         self.len = if self.good == good { self.len.saturating_add(1) } else { 1 };
         self.good = good;
-        match good {
-            true => was || self.len >= health.healthy_after,
-            false => was && self.len < health.unhealthy_after,
+        if good {
+            was || self.len >= health.healthy_after
+        } else {
+            was && self.len < health.unhealthy_after
         }
     }
 }
@@ -133,9 +134,10 @@ impl Upstream {
             .await
             .map_err(|fault| fault.to_string())?;
         if let Some(service) = &health.grpc {
-            return match is_http2 {
-                true => self.ask_service(connection, target, service, health.timeout).await,
-                false => Err("probe: it does not speak HTTP/2".to_owned()),
+            return if is_http2 {
+                self.ask_service(connection, target, service, health.timeout).await
+            } else {
+                Err("probe: it does not speak HTTP/2".to_owned())
             };
         }
         let Some(path) = &health.path else { return Ok(()) };
@@ -148,27 +150,22 @@ impl Upstream {
         let (began, authority) = (clock::now(), target.authority());
         let client_wait = WaitTime::default();
         let (body, to) = (Body::Empty, (&**target.url(), None, &client_wait));
-        let status = match is_http2 {
-            false => {
-                let call = Call::new(connection, &head, Some(authority), body, wait, to);
-                call.begin(began).await.map(|begun| begun.parsed.status)
+        let status = if is_http2 {
+            let seat = h2::apart(self, connection, target);
+            let at = (target.settings().https, authority.as_bytes());
+            match h2::Call::new(seat, &head, at, body, wait, to) {
+                Ok(call) => call.begin(began).await.map(|begun| begun.head.status),
+                Err(failure) => Err(failure),
             }
-            true => {
-                let seat = h2::apart(self, connection, target);
-                let at = (target.settings().https, authority.as_bytes());
-                match h2::Call::new(seat, &head, at, body, wait, to) {
-                    Ok(call) => call.begin(began).await.map(|begun| begun.head.status),
-                    Err(failure) => Err(failure),
-                }
-            }
+        } else {
+            let call = Call::new(connection, &head, Some(authority), body, wait, to);
+            call.begin(began).await.map(|begun| begun.parsed.status)
         };
         let status = status.map_err(|failure| failure.fault.to_string())?;
-        match health.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
-            true => Ok(()),
-            false => Err(format!(
-                "probe: status {status} after {:?}",
-                clock::now().duration_since(began)
-            )),
+        if health.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
+            Ok(())
+        } else {
+            Err(format!("probe: status {status} after {:?}", clock::now().duration_since(began)))
         }
     }
 }

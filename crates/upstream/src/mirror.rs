@@ -194,10 +194,8 @@ impl Tee {
         let is_too_large =
             self.bytes.len().saturating_add(bytes.len()) > copy.tally.mirror.body_bytes_max;
         if is_too_large || !kit::memory::might_have_room(self.bytes.len()) {
-            copy.tally.outcome = match is_too_large {
-                true => MirrorOutcome::TooLarge,
-                false => MirrorOutcome::Dropped,
-            };
+            copy.tally.outcome =
+                if is_too_large { MirrorOutcome::TooLarge } else { MirrorOutcome::Dropped };
             self.copy = None;
             self.bytes = Vec::new();
             return;

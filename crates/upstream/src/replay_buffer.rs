@@ -42,9 +42,12 @@ impl Copy {
     /// `Forward::answer`.
     pub(crate) fn body(&self) -> Option<Body> {
         let is_kept = self.is_whole && !self.is_over;
-        is_kept.then(|| match self.bytes.is_empty() {
-            true => Body::Stream(Box::new(GatheredBody::default())),
-            false => Body::whole(self.bytes.clone().into()),
+        is_kept.then(|| {
+            if self.bytes.is_empty() {
+                Body::Stream(Box::new(GatheredBody::default()))
+            } else {
+                Body::whole(self.bytes.clone().into())
+            }
         })
     }
 }
@@ -57,9 +60,10 @@ impl Source for ReplayableBody {
         let came = out.get(before..).unwrap_or_default();
         copy.is_over |= came.len() > self.bytes_max.saturating_sub(copy.bytes.len())
             || !kit::memory::might_have_room(copy.bytes.len());
-        match copy.is_over {
-            true => copy.bytes = Vec::new(),
-            false => copy.bytes.extend_from_slice(came),
+        if copy.is_over {
+            copy.bytes = Vec::new()
+        } else {
+            copy.bytes.extend_from_slice(came)
         }
         copy.is_whole = fill == Fill::End;
         Poll::Ready(Ok(fill))

@@ -173,10 +173,7 @@ impl IncomingBody {
                     && self.upload.is_none()
                     && hold.deadline.is_none()
                     && self.connection.wire.poll_readable(cx).is_pending();
-                Poll::Ready(Ok(match is_alone {
-                    true => Fill::Later,
-                    false => fill,
-                }))
+                Poll::Ready(Ok(if is_alone { Fill::Later } else { fill }))
             }
         }
     }

@@ -186,9 +186,10 @@ impl Upstream {
     ) -> Attempts<'a> {
         let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
         let key = self.hash_key(&request.head, call.client, call.subject);
-        let copy = match retry.attempts > 0 && !retry.on.calls.is_empty() {
-            true => replay_buffer::keep(&mut request.body, retry.body_bytes_max),
-            false => None,
+        let copy = if retry.attempts > 0 && !retry.on.calls.is_empty() {
+            replay_buffer::keep(&mut request.body, retry.body_bytes_max)
+        } else {
+            None
         };
         let headers = &mut request.head.headers;
         let pins = self.pins.as_ref();
@@ -213,10 +214,7 @@ impl Upstream {
             retried: 0,
             active_retry: None,
             pauses: false,
-            elsewhere: match retry.elsewhere {
-                true => roster.places.len().saturating_sub(1),
-                false => 0,
-            },
+            elsewhere: if retry.elsewhere { roster.places.len().saturating_sub(1) } else { 0 },
             roster,
             refusals_left: REFUSALS_MAX,
             stale_left: idempotent,
@@ -462,9 +460,10 @@ impl<'a> Attempts<'a> {
     fn next_attempt(&mut self, target: &Arc<Target>, failure: Failure) -> Result<Rc<Place>, Fault> {
         // The target is not to blame for the deadline of the whole call.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
-        match !is_late && self.should_retry(target, &failure) {
-            true => self.choose_again().ok_or(failure.fault),
-            false => Err(failure.fault),
+        if !is_late && self.should_retry(target, &failure) {
+            self.choose_again().ok_or(failure.fault)
+        } else {
+            Err(failure.fault)
         }
     }
 
@@ -533,7 +532,7 @@ impl OpenReply {
         }
     }
 
-    /// True if the reply is no fault of the target. A call of gRPC that ends in its head says so by its status, as the one of HTTP is
+    /// True if the reply is not a fault of the target. A call of gRPC that ends in its head says so by its status, as the one of HTTP is
     /// 200 then.
     fn is_good(&self) -> bool {
         match self {

@@ -75,7 +75,7 @@ impl Target {
             }
             None => settings.url(),
         };
-        // What clients name is no label: there would be as many as they like.
+        // What clients name is not a label: there would be as many as they like.
         let metrics = metrics.target(if of.addresses.is_some() { CALLBACKS } else { &url });
         // Without health checks its replies decide its health, and it gets requests whatever that is.
         let checked = of.health.is_some();
@@ -165,10 +165,7 @@ impl Target {
     pub(crate) fn claim(&self, serial: u64) {
         self.metrics.claim(serial);
         // A state from health checks has no meaning without them, and a state from replies has none with them.
-        let foreign = match self.checked {
-            true => TargetHealth::Failing,
-            false => TargetHealth::Unhealthy,
-        };
+        let foreign = if self.checked { TargetHealth::Failing } else { TargetHealth::Unhealthy };
         if self.health() == foreign {
             self.metrics.set_health(TargetHealth::Unknown);
         }
@@ -316,7 +313,7 @@ impl Target {
         Some(length)
     }
 
-    /// Notes a reply that is no failure, to a request that was sent at `began`. True if the target had been suspended before.
+    /// Notes a reply that is not a failure, to a request that was sent at `began`. True if the target had been suspended before.
     pub(crate) fn resumes(&self, began: Instant) -> bool {
         self.suspension.succeeded(|| wall_ms().saturating_sub(age_ms(began)))
     }

@@ -41,6 +41,6 @@ pub fn code_of(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     }
     match std::str::from_utf8(reason) {
         Ok(_) => Ok(Some(code)),
-        Err(_) => Err(ProtocolError::text("the reason of a Close frame is no UTF-8")),
+        Err(_) => Err(ProtocolError::text("the reason of a Close frame is not UTF-8")),
     }
 }

@@ -85,7 +85,7 @@ pub struct Control {
     pub raw: Vec<u8>,
 }
 
-/// Bytes that are no WebSocket. What came before stays good, and nothing behind can be read.
+/// Bytes that are not a WebSocket. What came before stays good, and nothing behind can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolError {
     /// The code with which to close.
@@ -142,13 +142,12 @@ impl Reader {
             Some(frame) => (frame, None),
             None => {
                 let Some(frame) = self.read_header(bytes)? else { return Ok(None) };
-                match frame.header.opcode.is_control() {
-                    true => {
-                        // A header can be written in one way only.
-                        frame.header.write(&mut self.control);
-                        (frame, None)
-                    }
-                    false => (frame, Some(self.begin_data(&frame))),
+                if frame.header.opcode.is_control() {
+                    // A header can be written in one way only.
+                    frame.header.write(&mut self.control);
+                    (frame, None)
+                } else {
+                    (frame, Some(self.begin_data(&frame)))
                 }
             }
         };
@@ -294,7 +293,7 @@ impl Reader {
         let left = usize::try_from(header.len - offset).unwrap_or(usize::MAX);
         let (piece, rest) = bytes.split_at_checked(left).unwrap_or((*bytes, &[]));
         if frame.is_text && !self.check_text(piece, header.mask, offset) {
-            return Err(ProtocolError::text("a text that is no UTF-8"));
+            return Err(ProtocolError::text("a text that is not UTF-8"));
         }
         *bytes = rest;
         frame.passed += u64::try_from(piece.len()).unwrap_or_default();

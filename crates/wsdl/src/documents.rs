@@ -103,9 +103,10 @@ fn links(root: Element<'_>, report: &mut Report) -> Vec<Link> {
         child.is(WSDL11, "import") || child.is(WSDL20, "import") || child.is(WSDL20, "include")
     };
     for child in root.children().filter(wanted) {
-        let location = match child.is(WSDL20, "include") {
-            true => child.required("location", report),
-            false => child.attribute("location").filter(|location| !location.is_empty()),
+        let location = if child.is(WSDL20, "include") {
+            child.required("location", report)
+        } else {
+            child.attribute("location").filter(|location| !location.is_empty())
         };
         let Some(location) = location else { continue };
         let location = xsd::join(&child.file.location, location);

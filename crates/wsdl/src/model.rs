@@ -225,9 +225,10 @@ pub(crate) fn meant<'i>(
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace.is_empty() {
-            true => f.write_str(&self.local),
-            false => write!(f, "{{{}}}{}", self.namespace, self.local),
+        if self.namespace.is_empty() {
+            f.write_str(&self.local)
+        } else {
+            write!(f, "{{{}}}{}", self.namespace, self.local)
         }
     }
 }

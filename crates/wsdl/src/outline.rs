@@ -80,8 +80,8 @@ pub fn outline(
     }
     let (needed, unresolved): (Vec<_>, Vec<_>) =
         report.into_complaints().into_iter().partition(is_needed);
-    match needed.is_empty() {
-        true => Ok(Outline {
+    if needed.is_empty() {
+        Ok(Outline {
             version: documents.version,
             documents: documents.locations(),
             bindings: read.bindings,
@@ -90,8 +90,9 @@ pub fn outline(
             schemas,
             refuses_rpc,
             unresolved,
-        }),
-        false => Err(needed),
+        })
+    } else {
+        Err(needed)
     }
 }
 
@@ -272,9 +273,10 @@ impl SchemaInput<'_> {
         set.add(&file.document, file.root().node, &file.location);
         for source in self.sources.iter().chain(self.encodings) {
             let root = Element { file: source.file, node: source.node };
-            match root.attribute("targetNamespace").unwrap_or("") == &*target {
-                true => set.add(&source.file.document, source.node, &source.file.location),
-                false => set.offer(&source.file.document, source.node, &source.file.location),
+            if root.attribute("targetNamespace").unwrap_or("") == &*target {
+                set.add(&source.file.document, source.node, &source.file.location)
+            } else {
+                set.offer(&source.file.document, source.node, &source.file.location)
             }
         }
         let compiled = set.compile();

@@ -231,9 +231,10 @@ impl<'a> Writer<'a> {
         std::iter::from_fn(move || {
             let entry = tape.get(key).filter(|_| key < end)?;
             let name = text.get(entry.from as usize..entry.to as usize)?;
-            let name = match entry.kind == Kind::Escaped {
-                true => Cow::Owned(::json::unescaped(name)),
-                false => Cow::Borrowed(name),
+            let name = if entry.kind == Kind::Escaped {
+                Cow::Owned(::json::unescaped(name))
+            } else {
+                Cow::Borrowed(name)
             };
             let value = key + 1;
             key = tape.get(value)?.next as usize;
@@ -244,10 +245,7 @@ impl<'a> Writer<'a> {
     fn headers(&mut self, message: &'a Message) -> Done {
         let is_object = |at: usize| self.tape.get(at).is_some_and(|e| e.kind == Kind::Object);
         let named = |at| self.keys(at).filter(|(key, _)| key == "$headers").map(|(_, at)| at);
-        let all: Vec<usize> = match is_object(0) {
-            true => named(0).collect(),
-            false => Vec::new(),
-        };
+        let all: Vec<usize> = if is_object(0) { named(0).collect() } else { Vec::new() };
         let given: Vec<(Cow<'a, str>, usize)> = match *all {
             [] => Vec::new(),
             [at] if is_object(at) => self.keys(at).collect(),

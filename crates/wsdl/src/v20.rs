@@ -176,12 +176,11 @@ fn operations(
     let mut said: Vec<(Box<str>, Element<'_>)> = Vec::new();
     for bound in at.all(WSDL20, "operation") {
         let Some(reference) = bound.reference("ref", report) else { continue };
-        match interface.operations.iter().any(|operation| operation.name == reference.local) {
-            true => said.push((reference.local, bound)),
-            false => {
-                let message = format!("the interface has no operation {reference}");
-                report.at(bound, "wsdl-reference", message);
-            }
+        if interface.operations.iter().any(|operation| operation.name == reference.local) {
+            said.push((reference.local, bound))
+        } else {
+            let message = format!("the interface has no operation {reference}");
+            report.at(bound, "wsdl-reference", message);
         }
     }
     let operations = interface.operations.iter().enumerate();

@@ -114,11 +114,10 @@ fn messages(changing: bool) -> Vec<String> {
     (100..999)
         .map(|n| {
             let values = SOAP.replace(">17<", &format!(">{n}<"));
-            match changing {
-                true => {
-                    values.replace("soap:", &format!("s{n}:")).replace(":soap=", &format!(":s{n}="))
-                }
-                false => values,
+            if changing {
+                values.replace("soap:", &format!("s{n}:")).replace(":soap=", &format!(":s{n}="))
+            } else {
+                values
             }
         })
         .collect()

@@ -315,9 +315,12 @@ const SPAN: usize = 4096;
 pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut spans = (0..bytes.len()).step_by(SPAN).map(|from| (from, bytes.len().min(from + SPAN)));
-    spans.find_map(|(from, to)| match is_usual(bytes.get(from..to).unwrap_or_default()) {
-        true => None,
-        false => first_forbidden_between(bytes, from, to),
+    spans.find_map(|(from, to)| {
+        if is_usual(bytes.get(from..to).unwrap_or_default()) {
+            None
+        } else {
+            first_forbidden_between(bytes, from, to)
+        }
     })
 }
 

@@ -99,19 +99,19 @@ fn declared(bytes: &[u8], mark: usize, last: bool) -> EncodingGuess {
         _ => {
             // Harmless: this tells of the refusal.
             let name = String::from_utf8_lossy(name);
-            let what = match upper.starts_with(b"UTF-16") || upper.starts_with(b"UTF-32") {
-                true => format!("the document says it is in `{name}`, which it is not"),
-                false => format!("the encoding `{name}` is not read: use UTF-8"),
+            let what = if upper.starts_with(b"UTF-16") || upper.starts_with(b"UTF-32") {
+                format!("the document says it is in `{name}`, which it is not")
+            } else {
+                format!("the encoding `{name}` is not read: use UTF-8")
             };
             return EncodingGuess::Unknown(ErrorKind::Encoding(what.into()), mark + at);
         }
     };
-    match mark > 0 && encoding != Encoding::Utf8 {
-        true => {
-            let what = "the byte order mark is UTF-8's, and the declaration names another encoding";
-            EncodingGuess::Unknown(ErrorKind::Encoding(what.into()), mark + at)
-        }
-        false => EncodingGuess::Found(encoding, mark),
+    if mark > 0 && encoding != Encoding::Utf8 {
+        let what = "the byte order mark is UTF-8's, and the declaration names another encoding";
+        EncodingGuess::Unknown(ErrorKind::Encoding(what.into()), mark + at)
+    } else {
+        EncodingGuess::Found(encoding, mark)
     }
 }
 
@@ -260,10 +260,7 @@ impl Decoder {
         encoding: Encoding,
         out: &mut String,
     ) -> Option<ErrorKind> {
-        match rest.is_empty() {
-            true => None,
-            false => self.decode_all(rest, encoding, out),
-        }
+        if rest.is_empty() { None } else { self.decode_all(rest, encoding, out) }
     }
 
     fn decode_all(
@@ -323,9 +320,10 @@ impl Decoder {
 
     /// Ends the input: bytes still held are a partial character.
     pub(crate) fn end(&mut self) -> Option<ErrorKind> {
-        match self.held.is_empty() {
-            true => None,
-            false => Some(ErrorKind::Encoding("the document ends within a character".into())),
+        if self.held.is_empty() {
+            None
+        } else {
+            Some(ErrorKind::Encoding("the document ends within a character".into()))
         }
     }
 }

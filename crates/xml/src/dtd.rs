@@ -203,10 +203,7 @@ impl Machine {
         let max = self.options.limits.declarations_max;
         let Some(dtd) = &mut self.dtd else { return Ok(()) };
         dtd.declarations += 1;
-        match dtd.declarations > max {
-            true => Err(over(at, "declarations_max", max)),
-            false => Ok(()),
-        }
+        if dtd.declarations > max { Err(over(at, "declarations_max", max)) } else { Ok(()) }
     }
 
     /// `%name;` between declarations: its text is read as declarations.
@@ -310,10 +307,7 @@ impl Machine {
     pub(crate) fn expand(&mut self, at: usize, bytes: usize) -> Scan<()> {
         self.expanded += bytes as u64;
         let max = self.options.limits.expansion_bytes_max;
-        match self.expanded > max {
-            true => Err(over(at, "expansion_bytes_max", max)),
-            false => Ok(()),
-        }
+        if self.expanded > max { Err(over(at, "expansion_bytes_max", max)) } else { Ok(()) }
     }
 }
 

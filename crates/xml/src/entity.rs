@@ -183,10 +183,7 @@ impl Machine {
         }
         let value = raw.value.of(window.text, &self.written);
         let collapsed = collapse(value);
-        let value = match collapsed.len() == value.len() {
-            true => raw.value,
-            false => self.write(&collapsed),
-        };
+        let value = if collapsed.len() == value.len() { raw.value } else { self.write(&collapsed) };
         RawAttribute { value, id: kind == AttributeKind::Id, ..raw }
     }
 
@@ -210,9 +207,10 @@ impl Machine {
             };
             if let Some(prefix) = prefix {
                 let value = self.write(value);
-                return match self.spaces.declares(spaces_len, prefix) {
-                    true => Ok(()),
-                    false => self.declare(window, at, prefix, value, spaces_len),
+                return if self.spaces.declares(spaces_len, prefix) {
+                    Ok(())
+                } else {
+                    self.declare(window, at, prefix, value, spaces_len)
                 };
             }
         }

@@ -59,10 +59,7 @@ impl Machine {
     /// Returns where text as it is meant ends with a `<`; `at` if there may be anything else to look at.
     #[inline(always)]
     fn text_run_end(&self, bytes: &[u8], at: usize) -> usize {
-        match self.has_plain_text {
-            true => plain_text_end(bytes, at),
-            false => short_text_end(bytes, at),
-        }
+        if self.has_plain_text { plain_text_end(bytes, at) } else { short_text_end(bytes, at) }
     }
 
     /// Sends text that stands in the document as it is meant.
@@ -219,10 +216,8 @@ impl Machine {
 
     /// Adds the elements that are still open to the others.
     fn keep_passing(&mut self, bytes: &[u8]) {
-        let bare = match self.options.namespaces {
-            true => self.spaces.default_namespace(),
-            false => NO_NAMESPACE,
-        };
+        let bare =
+            if self.options.namespaces { self.spaces.default_namespace() } else { NO_NAMESPACE };
         let (spaces_len, scope) = (self.spaces.len(), self.scope);
         self.open.extend(self.passing.drain(..).map(|passing| {
             let PassingElement { name_from, name_len, prefix_len, .. } = passing;

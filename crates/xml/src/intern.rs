@@ -49,10 +49,7 @@ impl Interner {
 
     #[inline]
     pub(crate) fn find(&self, wanted: &str) -> Option<u32> {
-        match self.table.is_empty() {
-            true => self.find_among_few(wanted),
-            false => self.find_by_hash(wanted),
-        }
+        if self.table.is_empty() { self.find_among_few(wanted) } else { self.find_by_hash(wanted) }
     }
 
     #[inline]
@@ -168,10 +165,7 @@ impl Interner {
             self.long = false;
         }
         self.len = len;
-        match len <= FEW {
-            true => self.table.clear(),
-            false => self.grow(),
-        }
+        if len <= FEW { self.table.clear() } else { self.grow() }
     }
 }
 

@@ -332,19 +332,17 @@ impl Machine {
     #[inline]
     fn cut<'w>(&self, window: &Window<'w>, at: usize) -> Option<Window<'w>> {
         let max = self.options.limits.token_bytes_max as usize;
-        match window.text.len().saturating_sub(at) > max {
-            true => Some(window.cut(at + max)),
-            false => None,
-        }
+        if window.text.len().saturating_sub(at) > max { Some(window.cut(at + max)) } else { None }
     }
 
     /// A token goes on behind its window: either more input is needed, or the budget is used up.
     #[cold]
     fn incomplete(&self, window: &Window<'_>, at: usize, what: &'static str) -> Scan<ContentEnd> {
         let max = self.options.limits.token_bytes_max;
-        match window.text.len().saturating_sub(at) > max as usize {
-            true => Err(over(at, "token_bytes_max", max)),
-            false => Ok(ContentEnd::Within(at, what)),
+        if window.text.len().saturating_sub(at) > max as usize {
+            Err(over(at, "token_bytes_max", max))
+        } else {
+            Ok(ContentEnd::Within(at, what))
         }
     }
 
@@ -433,9 +431,10 @@ impl Machine {
 
     #[cold]
     fn stray(&self, window: &Window<'_>, at: usize) -> Stop {
-        let place = match self.phase == Phase::Epilog {
-            true => "after the root element",
-            false => "before the root element",
+        let place = if self.phase == Phase::Epilog {
+            "after the root element"
+        } else {
+            "before the root element"
         };
         bad(at, format!("{} is not allowed {place}", window.found(at)))
     }
@@ -475,9 +474,10 @@ impl Machine {
         at: usize,
         sink: &mut S,
     ) -> Run<usize, S::Error> {
-        match self.phase == Phase::Cdata {
-            true => self.cdata(window, at, sink),
-            false => self.text(window, at, sink),
+        if self.phase == Phase::Cdata {
+            self.cdata(window, at, sink)
+        } else {
+            self.text(window, at, sink)
         }
     }
 

@@ -69,7 +69,7 @@ impl Machine {
             if !self.is_declared_right(name, value) {
                 return Err(bad(
                     quote_at,
-                    format!("`{value}` is no value of `{name}` in an XML declaration"),
+                    format!("`{value}` is not a value of `{name}` in an XML declaration"),
                 ));
             }
         }

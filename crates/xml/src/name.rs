@@ -9,7 +9,7 @@ pub const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
 /// A namespace of a document. Within one parse equal URIs have equal ids, so that a sink can look a URI up once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Namespace<'a> {
-    /// 0 is no namespace, 1 is [`XML_NAMESPACE`], others in the order they were met.
+    /// 0 is not a namespace, 1 is [`XML_NAMESPACE`], others in the order they were met.
     pub id: u32,
     /// Empty for no namespace.
     pub uri: &'a str,

@@ -226,10 +226,7 @@ impl Parser {
             let text = std::mem::take(&mut self.text);
             return self.end(&text, sink);
         }
-        match self.is_worth_a_try() {
-            true => self.run(sink),
-            false => Ok(()),
-        }
+        if self.is_worth_a_try() { self.run(sink) } else { Ok(()) }
     }
 
     /// Ends the document: it has to be complete.

@@ -197,21 +197,18 @@ impl<'d> Writer<'d, '_> {
         }
         self.break_before();
         let value = self.document.value(node);
-        match is_comment {
-            true => {
-                self.out.push_str("<!--");
+        if is_comment {
+            self.out.push_str("<!--");
+            self.out.push_str(value);
+            self.out.push_str("-->");
+        } else {
+            self.out.push_str("<?");
+            self.out.push_str(self.document.name(node).local);
+            if !value.is_empty() {
+                self.out.push(' ');
                 self.out.push_str(value);
-                self.out.push_str("-->");
             }
-            false => {
-                self.out.push_str("<?");
-                self.out.push_str(self.document.name(node).local);
-                if !value.is_empty() {
-                    self.out.push(' ');
-                    self.out.push_str(value);
-                }
-                self.out.push_str("?>");
-            }
+            self.out.push_str("?>");
         }
         self.top_level_break();
     }

@@ -52,10 +52,7 @@ fn usual_name(bytes: &[u8], from: usize) -> Option<NameSpan> {
 #[inline]
 pub(crate) fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
     let reserved = [XML_NAMESPACE.len(), XMLNS_NAMESPACE.len(), 0].contains(&uri.len());
-    match reserved || prefix.starts_with("xml") {
-        true => wrong_reserved(prefix, uri),
-        false => None,
-    }
+    if reserved || prefix.starts_with("xml") { wrong_reserved(prefix, uri) } else { None }
 }
 
 /// The same for a prefix or namespace that may be reserved.
@@ -84,14 +81,13 @@ impl Machine {
         let read = self.read_start(window, at, spaces_len)?;
         let start = self.start(window, at, &read, spaces_len);
         sink.start(&start, self.here(window, at)).map_err(Halt::Sink)?;
-        match read.empty {
-            true => {
-                sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
-                // Harmless: what the element declared ends with it, or is read again.
-                self.spaces.truncate(spaces_len);
-                self.scope = scope;
-            }
-            false => self.open.push(OpenElement {
+        if read.empty {
+            sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
+            // Harmless: what the element declared ends with it, or is read again.
+            self.spaces.truncate(spaces_len);
+            self.scope = scope;
+        } else {
+            self.open.push(OpenElement {
                 name_from: at + 1,
                 name_len: read.name_len,
                 prefix_len: read.prefix_len,
@@ -99,7 +95,7 @@ impl Machine {
                 spaces_len,
                 scope,
                 tag: read.tag,
-            }),
+            })
         }
         Ok(read.to)
     }
@@ -134,12 +130,11 @@ impl Machine {
         self.attributes.clear();
         self.written.clear();
         let bare = window.byte(name.to) == Some(b'>') && self.dtd.is_none();
-        let (empty, to) = match bare {
-            true => {
-                self.count_start(at)?;
-                (false, name.to + 1)
-            }
-            false => self.scan_start(window, at, name, spaces_len)?,
+        let (empty, to) = if bare {
+            self.count_start(at)?;
+            (false, name.to + 1)
+        } else {
+            self.scan_start(window, at, name, spaces_len)?
         };
         let namespace = match (self.options.namespaces, name.prefix_len) {
             (false, _) => NO_NAMESPACE,
@@ -151,9 +146,10 @@ impl Machine {
         }
         let name_len = name.to - name.from;
         let tag = TagBytes::of_name(window.text.as_bytes(), name.from, name_len);
-        let place = match bare {
-            true => self.met.keep(tag, name.prefix_len, namespace, self.scope),
-            false => TagSlot::Nowhere,
+        let place = if bare {
+            self.met.keep(tag, name.prefix_len, namespace, self.scope)
+        } else {
+            TagSlot::Nowhere
         };
         Ok(StartTag { name_len, prefix_len: name.prefix_len, namespace, tag, place, empty, to })
     }
@@ -223,9 +219,10 @@ impl Machine {
     pub(crate) fn count_start(&mut self, at: usize) -> Scan<()> {
         self.token(at)?;
         let depth_max = self.options.limits.depth_max;
-        match self.open.len() + self.passing.len() >= depth_max as usize {
-            true => Err(over(at, "depth_max", depth_max)),
-            false => Ok(()),
+        if self.open.len() + self.passing.len() >= depth_max as usize {
+            Err(over(at, "depth_max", depth_max))
+        } else {
+            Ok(())
         }
     }
 
@@ -516,18 +513,20 @@ impl Machine {
             to = skip_space(bytes, to);
         }
         let name = bytes.get(at + 2..end).unwrap_or_default();
-        match bytes.get(to) == Some(&b'>') && same(name, self.open_name(window, open)) {
-            true => Ok(to),
-            false => Err(self.wrong_end(window, at, open)),
+        if bytes.get(to) == Some(&b'>') && same(name, self.open_name(window, open)) {
+            Ok(to)
+        } else {
+            Err(self.wrong_end(window, at, open))
         }
     }
 
     /// The name of the innermost open element.
     #[inline]
     fn open_name<'a>(&'a self, window: &Window<'a>, open: &OpenElement) -> &'a [u8] {
-        let names = match self.open.len() > self.kept_len {
-            true => window.text.as_bytes(),
-            false => self.kept.as_bytes(),
+        let names = if self.open.len() > self.kept_len {
+            window.text.as_bytes()
+        } else {
+            self.kept.as_bytes()
         };
         names.get(open.name_from..open.name_from + open.name_len).unwrap_or_default()
     }

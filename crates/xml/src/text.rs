@@ -77,9 +77,10 @@ impl Machine {
         cdata: bool,
         sink: &mut S,
     ) -> Run<(), S::Error> {
-        match from < to {
-            true => self.emit_text(window, from, window.get(from, to), cdata, sink),
-            false => Ok(()),
+        if from < to {
+            self.emit_text(window, from, window.get(from, to), cdata, sink)
+        } else {
+            Ok(())
         }
     }
 
@@ -241,9 +242,10 @@ impl Machine {
     /// Checks that a name is no longer than allowed.
     pub(crate) fn fits_name(&self, from: usize, to: usize) -> Scan<()> {
         let max = self.options.limits.name_bytes_max;
-        match to.saturating_sub(from) > max as usize {
-            true => Err(over(from, "name_bytes_max", max)),
-            false => Ok(()),
+        if to.saturating_sub(from) > max as usize {
+            Err(over(from, "name_bytes_max", max))
+        } else {
+            Ok(())
         }
     }
 }

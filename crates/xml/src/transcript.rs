@@ -266,9 +266,10 @@ impl Notes {
         self.events.clear();
         self.declared.clear();
         self.attributes.clear();
-        match self.spaces.is_large() {
-            true => self.spaces = Spaces::new(),
-            false => self.spaces.clear(),
+        if self.spaces.is_large() {
+            self.spaces = Spaces::new()
+        } else {
+            self.spaces.clear()
         }
         self.open.clear();
         self.broken = false;
@@ -277,10 +278,7 @@ impl Notes {
 
     #[inline]
     fn note(&mut self, event: Noted) {
-        match self.events.len() < EVENTS_MAX {
-            true => self.events.push(event),
-            false => self.broken = true,
-        }
+        if self.events.len() < EVENTS_MAX { self.events.push(event) } else { self.broken = true }
     }
 
     fn replay<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {

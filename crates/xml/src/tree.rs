@@ -307,14 +307,13 @@ impl Document {
         let mut many: HashSet<&str> = HashSet::new();
         for element in self.with_ancestors(id) {
             for (prefix, uri) in self.declared(element) {
-                let is_new = match seen.len() < FEW {
-                    true => seen.iter().all(|(known, _)| *known != prefix),
-                    false => {
-                        if many.is_empty() {
-                            many.extend(seen.iter().map(|(known, _)| *known));
-                        }
-                        many.insert(prefix)
+                let is_new = if seen.len() < FEW {
+                    seen.iter().all(|(known, _)| *known != prefix)
+                } else {
+                    if many.is_empty() {
+                        many.extend(seen.iter().map(|(known, _)| *known));
                     }
+                    many.insert(prefix)
                 };
                 if is_new {
                     seen.push((prefix, uri));

@@ -91,9 +91,10 @@ impl Budget {
     pub fn text(&mut self, bytes: usize) -> Result<(), ErrorKind> {
         let max = u64::from(self.limits.text_bytes_max);
         let bytes = bytes as u64;
-        match bytes > max {
-            true => Err(ErrorKind::Limit { name: "text_bytes_max", max }),
-            false => self.charge(1 + bytes / 8),
+        if bytes > max {
+            Err(ErrorKind::Limit { name: "text_bytes_max", max })
+        } else {
+            self.charge(1 + bytes / 8)
         }
     }
 
@@ -101,10 +102,7 @@ impl Budget {
     #[inline]
     pub fn nodes(&self, len: usize) -> Result<(), ErrorKind> {
         let max = u64::from(self.limits.nodes_max);
-        match len as u64 > max {
-            true => Err(ErrorKind::Limit { name: "nodes_max", max }),
-            false => Ok(()),
-        }
+        if len as u64 > max { Err(ErrorKind::Limit { name: "nodes_max", max }) } else { Ok(()) }
     }
 
     /// Enters a nested evaluation; [`Budget::leave`] leaves it.

@@ -114,10 +114,7 @@ impl DocumentSet {
 
     /// Writes a number as `string()` does.
     pub(crate) fn number_text(&self, value: f64) -> Cow<'static, str> {
-        match self.libxml_numbers.get() {
-            false => number_text(value),
-            true => libxml_number_text(value),
-        }
+        if self.libxml_numbers.get() { libxml_number_text(value) } else { number_text(value) }
     }
 
     /// Returns the root of the first document.
@@ -238,18 +235,20 @@ impl DocumentSet {
     /// Returns the number of nodes below a node, attributes included.
     #[inline]
     pub fn nodes_below(&self, node: Node) -> u64 {
-        match node.is_namespace() {
-            true => 0,
-            false => u64::from(self.of(node).end(node.id).0.saturating_sub(node.id.0 + 1)),
+        if node.is_namespace() {
+            0
+        } else {
+            u64::from(self.of(node).end(node.id).0.saturating_sub(node.id.0 + 1))
         }
     }
 
     /// Returns the parent; for an attribute or namespace node its element.
     #[inline]
     pub fn parent(&self, node: Node) -> Option<Node> {
-        match node.is_namespace() {
-            true => Some(node.with(node.id)),
-            false => self.of(node).parent(node.id).map(|id| node.with(id)),
+        if node.is_namespace() {
+            Some(node.with(node.id))
+        } else {
+            self.of(node).parent(node.id).map(|id| node.with(id))
         }
     }
 

@@ -56,10 +56,7 @@ impl<'a> Evaluation<'a> {
             }
             Op::If(parts) => {
                 let [test, then, other] = &**parts;
-                match self.boolean(test)? {
-                    true => self.value(then)?,
-                    false => self.value(other)?,
-                }
+                if self.boolean(test)? { self.value(then)? } else { self.value(other)? }
             }
         })
     }
@@ -185,9 +182,10 @@ impl<'a> Evaluation<'a> {
             Op::Union(all, _) => {
                 let mut union = Vec::new();
                 for op in all {
-                    match union.is_empty() {
-                        true => union = self.nodes(op)?,
-                        false => union.extend(self.nodes(op)?),
+                    if union.is_empty() {
+                        union = self.nodes(op)?
+                    } else {
+                        union.extend(self.nodes(op)?)
                     }
                     self.budget.nodes(union.len()).map_err(|kind| kind.at(0))?;
                 }

@@ -8,15 +8,13 @@ pub fn number_text(value: f64) -> Cow<'static, str> {
         return Cow::Borrowed("NaN");
     }
     if value.is_infinite() {
-        return Cow::Borrowed(match value > 0.0 {
-            true => "Infinity",
-            false => "-Infinity",
-        });
+        return Cow::Borrowed(if value > 0.0 { "Infinity" } else { "-Infinity" });
     }
-    match value == 0.0 {
-        true => Cow::Borrowed("0"),
+    if value == 0.0 {
+        Cow::Borrowed("0")
+    } else {
         // The standard library writes the shortest digits that parse to the same number, and never an exponent.
-        false => Cow::Owned(value.to_string()),
+        Cow::Owned(value.to_string())
     }
 }
 
@@ -27,9 +25,12 @@ pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
         return number_text(value);
     }
     let size = value.abs();
-    let shortened = |digits: &str| match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => digits.to_owned(),
+    let shortened = |digits: &str| {
+        if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            digits.to_owned()
+        }
     };
     if !(1e-5..=1e9).contains(&size) {
         let written = format!("{value:.14e}");
@@ -68,10 +69,7 @@ pub fn text_number(text: &str) -> f64 {
             _ => return f64::NAN,
         }
     }
-    match any && points <= 1 {
-        true => text.parse().unwrap_or(f64::NAN),
-        false => f64::NAN,
-    }
+    if any && points <= 1 { text.parse().unwrap_or(f64::NAN) } else { f64::NAN }
 }
 
 /// Returns whether a character is white space of XML.
@@ -89,8 +87,5 @@ pub(crate) fn round(value: f64) -> f64 {
     }
     // Adding a half first would round 0.49999999999999994 up.
     let floor = value.floor();
-    match value - floor >= 0.5 {
-        true => floor + 1.0,
-        false => floor,
-    }
+    if value - floor >= 0.5 { floor + 1.0 } else { floor }
 }

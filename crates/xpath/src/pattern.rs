@@ -120,9 +120,10 @@ impl Alternative {
                 (true, PatternStart::Anywhere, _) => return Ok(Run::Fits),
                 (_, _, None) => return Ok(Run::Not),
                 (true, _, Some(parent)) => {
-                    return Ok(match self.starts_at(evaluation, parent)? {
-                        true => Run::Fits,
-                        false => Run::Not,
+                    return Ok(if self.starts_at(evaluation, parent)? {
+                        Run::Fits
+                    } else {
+                        Run::Not
                     });
                 }
                 (false, _, Some(parent)) => node = parent,
@@ -161,9 +162,10 @@ fn matches_step(
     node: Node,
 ) -> Result<bool, Error> {
     let kind = evaluation.world.kind(node);
-    let here = match step.axis == Axis::Attribute {
-        true => kind == NodeKind::Attribute,
-        false => !matches!(kind, NodeKind::Attribute | NodeKind::Namespace | NodeKind::Root),
+    let here = if step.axis == Axis::Attribute {
+        kind == NodeKind::Attribute
+    } else {
+        !matches!(kind, NodeKind::Attribute | NodeKind::Namespace | NodeKind::Root)
     };
     if !here || !fits(evaluation, &step.test, node, kind) {
         return Ok(false);

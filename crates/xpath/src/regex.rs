@@ -76,18 +76,16 @@ impl Regex {
 
     /// Refuses a pattern that matches the empty string: XPath forbids to split or replace by it.
     pub(crate) fn refuse_empty(&self) -> Result<(), ErrorKind> {
-        match self.regex.is_match("") {
-            true => Err(wrong(&self.source, "it matches the empty string")),
-            false => Ok(()),
+        if self.regex.is_match("") {
+            Err(wrong(&self.source, "it matches the empty string"))
+        } else {
+            Ok(())
         }
     }
 
     /// Returns the pieces between matches; none for an empty text.
     pub(crate) fn split<'t>(&self, text: &'t str) -> Vec<&'t str> {
-        match text.is_empty() {
-            true => Vec::new(),
-            false => self.regex.split(text).collect(),
-        }
+        if text.is_empty() { Vec::new() } else { self.regex.split(text).collect() }
     }
 
     /// Replaces all matches; the result may not be longer than `max` bytes.
@@ -269,11 +267,10 @@ impl Rewriter<'_> {
 
     /// Writes a class, or its members only if it stands inside another class.
     fn set(&mut self, negation: &str, members: &str, in_class: bool) {
-        match in_class && negation.is_empty() {
-            true => self.out.push_str(members),
-            false => {
-                self.out.extend(["[", negation, members, "]"]);
-            }
+        if in_class && negation.is_empty() {
+            self.out.push_str(members)
+        } else {
+            self.out.extend(["[", negation, members, "]"]);
         }
     }
 
@@ -310,9 +307,10 @@ impl Rewriter<'_> {
         };
         let members = |(first, last)| format!("\\x{{{first:X}}}-\\x{{{last:X}}}");
         let members: String = ranges.map(members).collect();
-        match members.is_empty() {
-            true => self.set(negation, NOTHING, in_class),
-            false => self.set(negation, &members, in_class),
+        if members.is_empty() {
+            self.set(negation, NOTHING, in_class)
+        } else {
+            self.set(negation, &members, in_class)
         }
         Ok(())
     }

@@ -283,9 +283,10 @@ impl Alternative {
             };
             StreamStep::of(&step.step, known)?;
         }
-        Some(match self.steps.is_empty() || self.only_step().is_some() {
-            true => Needs::Itself,
-            false => Needs::Around,
+        Some(if self.steps.is_empty() || self.only_step().is_some() {
+            Needs::Itself
+        } else {
+            Needs::Around
         })
     }
 

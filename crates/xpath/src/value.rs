@@ -95,8 +95,5 @@ pub(crate) fn number_boolean(value: f64) -> bool {
 }
 
 pub(crate) fn boolean_text(value: bool) -> &'static str {
-    match value {
-        true => "true",
-        false => "false",
-    }
+    if value { "true" } else { "false" }
 }

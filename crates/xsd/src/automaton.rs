@@ -201,10 +201,7 @@ impl States {
     ) -> Option<(u32, MatchedParticle)> {
         let state = self.state(state)?;
         let edges = state.edges.of(&self.edges);
-        let candidates = match edges.len() > SCANNED_MAX {
-            true => among(edges, sym),
-            false => edges,
-        };
+        let candidates = if edges.len() > SCANNED_MAX { among(edges, sym) } else { edges };
         for edge in candidates {
             if edge.sym == sym && self.take(edge.ops, words) {
                 return Some((edge.next, MatchedParticle::Element(edge.element)));

@@ -60,10 +60,7 @@ impl SchemaDocument<'_> {
             return "";
         }
         let name = tree.name(node);
-        match name.namespace.uri == XSD_NAMESPACE {
-            true => name.local,
-            false => "",
-        }
+        if name.namespace.uri == XSD_NAMESPACE { name.local } else { "" }
     }
 
     /// Child elements of the schema namespace.

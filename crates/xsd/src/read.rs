@@ -54,16 +54,16 @@ pub(crate) fn build(
         builder.complex_types();
         crate::rules::check(&mut builder);
     }
-    let contents = match builder.report.is_empty() {
-        true => crate::automaton::compile_all(&mut builder),
-        false => Vec::new(),
+    let contents = if builder.report.is_empty() {
+        crate::automaton::compile_all(&mut builder)
+    } else {
+        Vec::new()
     };
-    match builder.report.is_empty() {
-        true => {
-            let noted = builder.noted.into_complaints();
-            Ok(Schema::new(builder.components, contents, &builder.documents, noted))
-        }
-        false => Err(builder.report.into_complaints()),
+    if builder.report.is_empty() {
+        let noted = builder.noted.into_complaints();
+        Ok(Schema::new(builder.components, contents, &builder.documents, noted))
+    } else {
+        Err(builder.report.into_complaints())
     }
 }
 
@@ -160,10 +160,7 @@ impl<'d> Builder<'d> {
         message: String,
     ) {
         let complaint = self.complaint(code, place, message);
-        match self.limits.as_libxml {
-            true => self.noted.push(complaint),
-            false => self.report.push(complaint),
-        }
+        if self.limits.as_libxml { self.noted.push(complaint) } else { self.report.push(complaint) }
     }
 
     fn complaint(
@@ -219,10 +216,8 @@ impl<'d> Builder<'d> {
             }
         };
         // Part 1, 4.2.1: names in no namespace take that of the including document.
-        let namespace = match namespace == NsId::ABSENT && doc.chameleon {
-            true => doc.target,
-            false => namespace,
-        };
+        let namespace =
+            if namespace == NsId::ABSENT && doc.chameleon { doc.target } else { namespace };
         let visible = namespace == doc.target
             || matches!(namespace, NsId::XSD | NsId::XSI)
             || doc.imports.contains(&namespace);

@@ -20,7 +20,7 @@ pub trait Resolver {
 /// Reason why there is no document at a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolveError {
-    /// The document does not exist. Hints may be wrong, so this is no error where the rules allow a hint to fail.
+    /// The document does not exist. Hints may be wrong, so this is not an error where the rules allow a hint to fail.
     Absent,
     /// The document exists, but must not be read.
     Refused(String),
@@ -76,9 +76,12 @@ impl Resolver for Directory {
         if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(ResolveError::Refused("it leaves the directory".to_owned()));
         }
-        let refused = |error: std::io::Error| match error.kind() == std::io::ErrorKind::NotFound {
-            true => ResolveError::Absent,
-            false => ResolveError::Refused(error.to_string()),
+        let refused = |error: std::io::Error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                ResolveError::Absent
+            } else {
+                ResolveError::Refused(error.to_string())
+            }
         };
         // A symbolic link below the directory may lead out of it.
         let root = self.root.canonicalize().map_err(refused)?;
@@ -90,9 +93,10 @@ impl Resolver for Directory {
         let mut bytes = Vec::new();
         // Harmless: one byte more than may be shows that there is more.
         file.take(self.bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(refused)?;
-        match u64::try_from(bytes.len()).is_ok_and(|length| length <= self.bytes_max) {
-            true => Ok(bytes),
-            false => Err(ResolveError::Refused(format!("over {} bytes", self.bytes_max))),
+        if u64::try_from(bytes.len()).is_ok_and(|length| length <= self.bytes_max) {
+            Ok(bytes)
+        } else {
+            Err(ResolveError::Refused(format!("over {} bytes", self.bytes_max)))
         }
     }
 }
@@ -115,12 +119,13 @@ pub fn join(base: &str, location: &str) -> String {
     if let (Some(of_base), true) = (scheme(base), location.starts_with("//")) {
         return format!("{of_base}:{location}");
     }
-    let path = match location.starts_with('/') {
-        true => location.to_owned(),
-        false => match base_path.rsplit_once('/') {
+    let path = if location.starts_with('/') {
+        location.to_owned()
+    } else {
+        match base_path.rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{location}"),
             None => location.to_owned(),
-        },
+        }
     };
     format!("{root}{}", without_dots(&path))
 }

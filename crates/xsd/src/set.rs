@@ -84,7 +84,7 @@ impl<'d> SchemaSet<'d> {
     }
 
     /// Follows a hint of an instance (`xsi:schemaLocation`), unless the set has a document for the namespace already. A failing
-    /// hint is no error.
+    /// hint is not an error.
     pub fn add_hint(&mut self, namespace: &str, location: &str, base: &str) {
         self.documents.follow(&mut self.components.names);
         if !self.documents.has_namespace(&self.components.names, namespace) {

@@ -96,7 +96,7 @@ impl<'d> Walk<'d> {
                     self.fault(attribute, "s4s-att-not-allowed", message);
                 }
                 xml::XML_NAMESPACE if name.local == "lang" && !values::is_language(value) => {
-                    let message = format!("{value:?} is no language");
+                    let message = format!("{value:?} is not a language");
                     self.fault(attribute, "s4s-att-invalid-value", message);
                 }
                 // Harmless: the other attributes are not of XML.
@@ -118,7 +118,7 @@ impl<'d> Walk<'d> {
             return;
         };
         if !values::is_valid(allowed.value, value) {
-            let message = format!("{value:?} is no value of {name}");
+            let message = format!("{value:?} is not a value of {name}");
             self.fault(node, "s4s-att-invalid-value", message);
         }
         if name == "id" && !self.ids.insert(value.trim()) {
@@ -173,8 +173,5 @@ fn accepts(slots: &[Slot], tags: &[(NodeId, Option<&str>)]) -> Result<(), usize>
             return Err(at);
         }
     }
-    match at == tags.len() {
-        true => Ok(()),
-        false => Err(at),
-    }
+    if at == tags.len() { Ok(()) } else { Err(at) }
 }

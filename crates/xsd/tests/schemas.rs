@@ -17,11 +17,10 @@ fn complaints(body: &str, others: &[(&str, &str)]) -> Vec<String> {
 }
 
 fn wrapped(body: &str) -> String {
-    match body.starts_with("<s:schema") {
-        true => body.to_owned(),
-        false => {
-            format!("<s:schema xmlns:s='http://www.w3.org/2001/XMLSchema'>\n{body}\n</s:schema>")
-        }
+    if body.starts_with("<s:schema") {
+        body.to_owned()
+    } else {
+        format!("<s:schema xmlns:s='http://www.w3.org/2001/XMLSchema'>\n{body}\n</s:schema>")
     }
 }
 

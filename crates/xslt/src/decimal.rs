@@ -101,9 +101,10 @@ impl DecimalFormat {
             return Ok(self.nan.to_string());
         }
         let signed = number < 0.0;
-        let mut body = match number.is_infinite() {
-            true => self.infinity.to_string(),
-            false => self.digits(number.abs(), &half, rounding),
+        let mut body = if number.is_infinite() {
+            self.infinity.to_string()
+        } else {
+            self.digits(number.abs(), &half, rounding)
         };
         Ok(match (signed, negative) {
             (true, Some(other)) => format!("{}{body}{}", other.prefix, other.suffix),
@@ -138,7 +139,7 @@ impl DecimalFormat {
             }
             match (active, part) {
                 (true, Part::Suffix) => {
-                    return Err(format!("`{text}` is no pattern: `{c}` behind the suffix"));
+                    return Err(format!("`{text}` is not a pattern: `{c}` behind the suffix"));
                 }
                 (true, _) => self.active(c, &mut part, &mut half, text)?,
                 (false, Part::Prefix) => self.literal(c, quoted, &mut half.scale, &mut half.prefix),
@@ -155,7 +156,7 @@ impl DecimalFormat {
     }
 
     fn active(&self, c: char, part: &mut Part, half: &mut Half, text: &str) -> Result<(), String> {
-        let bad = |what: &str| Err(format!("`{text}` is no pattern: {what}"));
+        let bad = |what: &str| Err(format!("`{text}` is not a pattern: {what}"));
         let fraction = *part == Part::Fraction;
         if c == self.decimal_separator {
             if fraction {
@@ -207,9 +208,10 @@ impl DecimalFormat {
             Rounding::ToEven => scaled,
             Rounding::Up => halves_up(scaled, half.fraction_most),
         };
-        let plain = match scaled.is_finite() {
-            true => format!("{scaled:.*}", half.fraction_most),
-            false => format!("{number:.*}", half.fraction_most),
+        let plain = if scaled.is_finite() {
+            format!("{scaled:.*}", half.fraction_most)
+        } else {
+            format!("{number:.*}", half.fraction_most)
         };
         let (integer, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
         let fraction = fraction.trim_end_matches('0');

@@ -62,9 +62,10 @@ impl Error {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.file.is_empty() {
-            true => write!(f, "{}:{}", self.line, self.column),
-            false => write!(f, "{}:{}:{}", self.file, self.line, self.column),
+        if self.file.is_empty() {
+            write!(f, "{}:{}", self.line, self.column)
+        } else {
+            write!(f, "{}:{}:{}", self.file, self.line, self.column)
         }
     }
 }

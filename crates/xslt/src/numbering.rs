@@ -38,12 +38,13 @@ pub(crate) fn format(numbers: &[f64], format: &str, grouping: Option<&Grouping>)
     let tokens: Vec<&str> = pieces.iter().copied().filter(is_token).collect();
     let first_is_token = pieces.first().is_none_or(is_token);
     let separators: Vec<&str> = pieces.iter().copied().filter(|piece| !is_token(piece)).collect();
-    let (prefix, between) = match first_is_token {
-        true => ("", separators.as_slice()),
-        false => match separators.split_first() {
+    let (prefix, between) = if first_is_token {
+        ("", separators.as_slice())
+    } else {
+        match separators.split_first() {
             Some((prefix, between)) => (*prefix, between),
             None => ("", separators.as_slice()),
-        },
+        }
     };
     let ends_apart = tokens.is_empty() || !pieces.last().is_some_and(is_token);
     let (between, suffix) = match between.split_last() {
@@ -85,10 +86,7 @@ fn token(text: &str) -> Token {
     if let Some(zero) = zero_of(last) {
         let all = text.chars().rev().skip(1).all(|c| c == zero);
         let one = u32::from(last) == u32::from(zero) + 1;
-        return match all && one {
-            true => Token::Decimal { zero, width },
-            false => DECIMAL,
-        };
+        return if all && one { Token::Decimal { zero, width } } else { DECIMAL };
     }
     match text {
         "A" => Token::Letters { first: 'A', count: 26 },
@@ -186,10 +184,7 @@ fn roman(whole: u64, upper: bool, out: &mut String) {
     for (value, numeral) in ROMAN {
         while rest >= *value {
             rest -= value;
-            match upper {
-                true => out.push_str(&numeral.to_ascii_uppercase()),
-                false => out.push_str(numeral),
-            }
+            if upper { out.push_str(&numeral.to_ascii_uppercase()) } else { out.push_str(numeral) }
         }
     }
 }

@@ -299,10 +299,7 @@ impl Literal {
     /// Returns its namespaces; if `lean`, only those that libxslt gives.
     #[inline]
     pub(crate) fn namespaces(&self, lean: bool) -> &[(Box<str>, Box<str>)] {
-        match lean {
-            true => self.namespaces.get(..self.near).unwrap_or_default(),
-            false => &self.namespaces,
-        }
+        if lean { self.namespaces.get(..self.near).unwrap_or_default() } else { &self.namespaces }
     }
 }
 

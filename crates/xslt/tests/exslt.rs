@@ -22,11 +22,10 @@ fn stylesheet(expressions: &[&str]) -> String {
     for text in expressions {
         let (many, text) = text.strip_prefix('*').map_or((false, *text), |text| (true, text));
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-        body.push_str(&match many {
-            true => format!(
-                "<xsl:for-each select=\"{text}\">[<xsl:value-of select=\".\"/>]</xsl:for-each>"
-            ),
-            false => format!("<xsl:value-of select=\"{text}\"/>"),
+        body.push_str(&if many {
+            format!("<xsl:for-each select=\"{text}\">[<xsl:value-of select=\".\"/>]</xsl:for-each>")
+        } else {
+            format!("<xsl:value-of select=\"{text}\"/>")
         });
         body.push_str(BETWEEN);
     }

@@ -121,10 +121,8 @@ fn judge<'p>(
     };
     let late = started.elapsed() > CASE_MAX;
     let expected = if case.valid { "valid" } else { "invalid" };
-    let complaint = match late {
-        true => format!("over {CASE_MAX:?}"),
-        false => format!("expected {expected}, got {got}"),
-    };
+    let complaint =
+        if late { format!("over {CASE_MAX:?}") } else { format!("expected {expected}, got {got}") };
     Judged { id: case.id.clone(), passed: passed && !late, complaint }
 }
 
@@ -145,13 +143,15 @@ fn verdict<'p>(
     }
     let known =
         |location: &str| case.schemas.iter().any(|schema| *schema == xsd::join(path, location));
-    let schema = match hints.found.iter().all(|(_, location)| known(location)) {
-        true => schema(case, files, compiled)?,
-        false => with_hints(case, files, path, &hints)?,
+    let schema = if hints.found.iter().all(|(_, location)| known(location)) {
+        schema(case, files, compiled)?
+    } else {
+        with_hints(case, files, path, &hints)?
     };
-    let root = match case.schemas.is_empty() && schema.elements().next().is_none() {
-        true => Root::Lax,
-        false => Root::Declared,
+    let root = if case.schemas.is_empty() && schema.elements().next().is_none() {
+        Root::Lax
+    } else {
+        Root::Declared
     };
     let mut validator =
         Validator::new(schema, root, Bounds { invalid_max: 1, ..Bounds::default() });
@@ -194,9 +194,8 @@ fn with_hints(
 }
 
 fn load(set: &mut SchemaSet<'_>, case: &Case<'_>) -> Result<(), String> {
-    case.schemas.iter().try_for_each(|schema| match set.add_location(schema) {
-        true => Ok(()),
-        false => Err(format!("no file {schema}")),
+    case.schemas.iter().try_for_each(|schema| {
+        if set.add_location(schema) { Ok(()) } else { Err(format!("no file {schema}")) }
     })
 }
 

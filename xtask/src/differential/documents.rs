@@ -115,9 +115,10 @@ fn element(random: &mut Rng, depth: usize, out: &mut String) {
     }
     for number in 0..random.usize(0..3) {
         let value = any(random, VALUES);
-        out.push_str(&match random.bool() {
-            true => format!(" k{number}='{}'", value.replace('\'', "&apos;")),
-            false => format!(" p:k{number} = \"{value}\""),
+        out.push_str(&if random.bool() {
+            format!(" k{number}='{}'", value.replace('\'', "&apos;"))
+        } else {
+            format!(" p:k{number} = \"{value}\"")
         });
     }
     if random.u8(0..4) == 0 {

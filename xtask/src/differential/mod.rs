@@ -105,10 +105,7 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
             [word, ..] => return Err(Failure::Usage(format!("what is `{word}`?\n\n{HELP}"))),
         };
     }
-    match options.java.is_empty() {
-        true => Err(Failure::Usage(HELP.to_owned())),
-        false => Ok(options),
-    }
+    if options.java.is_empty() { Err(Failure::Usage(HELP.to_owned())) } else { Ok(options) }
 }
 
 /// Compares well-formedness, on generated documents and mutations of them.

@@ -37,7 +37,7 @@ impl Verdict {
         match (self, other) {
             (Verdict::Yes(one), Verdict::Yes(two)) => one == two,
             (Verdict::No(_), Verdict::No(_)) | (Verdict::Bad(_), Verdict::Bad(_)) => true,
-            // No answer is no opinion.
+            // No answer decides nothing.
             (Verdict::Yes(_) | Verdict::No(_) | Verdict::Bad(_) | Verdict::Silent, _) => false,
         }
     }
@@ -157,9 +157,10 @@ pub(crate) fn xmllint(files: &[PathBuf], schema: Option<&Path>) -> Result<Vec<Ve
             Some(_) => !validated.contains(name.as_str()),
             None => fault.is_some(),
         };
-        match refused {
-            true => Verdict::No(fault.unwrap_or_default().to_owned()),
-            false => Verdict::Yes(String::new()),
+        if refused {
+            Verdict::No(fault.unwrap_or_default().to_owned())
+        } else {
+            Verdict::Yes(String::new())
         }
     };
     Ok(files.iter().map(verdict).collect())

@@ -340,9 +340,10 @@ impl Walk<'_> {
             return;
         }
         self.left -= 1;
-        let name = match self.qualified != self.slips() {
-            true => format!("t:{}", element.name),
-            false => element.name.clone(),
+        let name = if self.qualified != self.slips() {
+            format!("t:{}", element.name)
+        } else {
+            element.name.clone()
         };
         let _ok = write!(self.out, "<{name}");
         self.inside(element, &name);

@@ -58,7 +58,7 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
             if !begins {
                 continue;
             }
-            let what = format!("`{name}` is no name for a type that a new reader would guess");
+            let what = format!("`{name}` is not a name for a type that a new reader would guess");
             complaints.push(source.complain(at, what, format!("call it {better}")));
         }
     }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn types_have_names_of_the_field() {
-        let one = "`Ticket` is no name for a type that a new reader would guess".to_owned();
+        let one = "`Ticket` is not a name for a type that a new reader would guess".to_owned();
         assert_eq!(found("pub(crate) struct Ticket {\n"), [one]);
         assert_eq!(found("enum Saying<'a> {}\ntype Speech = u8;\n").len(), 2);
         assert_eq!(found("pub enum Found<'t> {\nstruct FoundRoute;\n").len(), 1);

@@ -168,16 +168,14 @@ fn text_prefix(rest: &str) -> &'static str {
 fn block_comment(rest: &str) -> usize {
     let (mut depth, mut at) = (0usize, 0);
     while let Some(here) = rest.get(at..).filter(|here| !here.is_empty()) {
-        at += match () {
-            () if here.starts_with("/*") => {
-                depth += 1;
-                2
-            }
-            () if here.starts_with("*/") => {
-                depth -= 1;
-                2
-            }
-            () => here.chars().next().map_or(1, char::len_utf8),
+        at += if here.starts_with("/*") {
+            depth += 1;
+            2
+        } else if here.starts_with("*/") {
+            depth -= 1;
+            2
+        } else {
+            here.chars().next().map_or(1, char::len_utf8)
         };
         if depth == 0 {
             break;

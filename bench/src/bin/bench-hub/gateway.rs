@@ -104,9 +104,10 @@ impl Gateway {
         stream.read_to_end(&mut reply)?;
         let reply = String::from_utf8_lossy(&reply);
         let (head, body) = reply.split_once("\r\n\r\n").unwrap_or_default();
-        match head.starts_with("HTTP/1.1 200") {
-            true => Ok(body.to_owned()),
-            false => Err(io::Error::other(format!("{path}: {head}"))),
+        if head.starts_with("HTTP/1.1 200") {
+            Ok(body.to_owned())
+        } else {
+            Err(io::Error::other(format!("{path}: {head}")))
         }
     }
 

@@ -140,9 +140,10 @@ impl Server {
         if let Some(mut into) = client.stdin.take() {
             into.write_all(statements.as_bytes())?;
         }
-        match client.wait()?.success() {
-            true => Ok(began.elapsed()),
-            false => Err(io::Error::other(format!("psql has failed: {}", self.folder.display()))),
+        if client.wait()?.success() {
+            Ok(began.elapsed())
+        } else {
+            Err(io::Error::other(format!("psql has failed: {}", self.folder.display())))
         }
     }
 }

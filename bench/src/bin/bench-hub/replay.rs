@@ -82,10 +82,8 @@ fn text(number: usize) -> String {
 async fn read(gateway: &Gateway, is_stream: bool, events: usize) -> io::Result<Measured> {
     let mut wire = Wire::connect(gateway.public).await?;
     let before = gateway.cpu()?;
-    let time = match is_stream {
-        true => stream(&mut wire, events).await?,
-        false => poll(&mut wire, events).await?,
-    };
+    let time =
+        if is_stream { stream(&mut wire, events).await? } else { poll(&mut wire, events).await? };
     Ok(Measured { events, time, cpu: gateway.cpu()?.saturating_sub(before) })
 }
 

@@ -90,9 +90,10 @@ impl Gateway {
         };
         let open = ["tidegate_connections_open{", "tidegate_upstream_requests_active{"];
         let fds: f64 = sum(&["process_open_fds "]);
-        match fds > 0.0 {
-            true => Ok(Held { resident_kib: self.resident_kib()?, fds, open: sum(&open) }),
-            false => Err(io::Error::other(format!("no metrics: {text}"))),
+        if fds > 0.0 {
+            Ok(Held { resident_kib: self.resident_kib()?, fds, open: sum(&open) })
+        } else {
+            Err(io::Error::other(format!("no metrics: {text}")))
         }
     }
 }

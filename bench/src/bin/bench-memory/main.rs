@@ -297,9 +297,10 @@ fn open(gateway: &Gateway, case: &Case, count: u32) -> io::Result<Vec<TcpStream>
             reply.extend_from_slice(piece.get(..count).unwrap_or_default());
         }
         // Gateways may give other reasons and lines, but no other status.
-        match reply.get(..12) == case.reply.get(..12) {
-            true => Ok(stream),
-            false => Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned())),
+        if reply.get(..12) == case.reply.get(..12) {
+            Ok(stream)
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned()))
         }
     };
     (0..count).map(open_one).collect()

@@ -77,9 +77,10 @@ mod tests {
             let mut between = Between::default();
             let mut tries = 0;
             while let Some(rate) = between.next(first) {
-                match rate <= most {
-                    true => between.held = Some(rate),
-                    false => between.missed = Some(rate),
+                if rate <= most {
+                    between.held = Some(rate)
+                } else {
+                    between.missed = Some(rate)
                 }
                 tries += 1;
                 assert!(tries < 100);

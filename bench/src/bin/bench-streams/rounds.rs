@@ -74,9 +74,10 @@ pub(crate) fn measure(
     );
     let mut peers = Vec::new();
     for (peer, rig) in &mut *open {
-        let highest = match effort.at_highest && scenario.rate.is_finite() {
-            true => highest::search(rig, scenario.rate, effort.time)?,
-            false => None,
+        let highest = if effort.at_highest && scenario.rate.is_finite() {
+            highest::search(rig, scenario.rate, effort.time)?
+        } else {
+            None
         };
         if let Some(Highest { rate, rig_busy }) = highest {
             let (name, busy) = (peer.kind.name(), rig_busy * 100.0);

@@ -19,7 +19,7 @@ struct Side {
     number: usize,
     is_open: bool,
     is_gone: bool,
-    /// Bytes that are no whole head or frame yet.
+    /// Bytes that are not a whole head or frame yet.
     held: Vec<u8>,
     /// Of the client: messages sent.
     sent: u64,
@@ -139,12 +139,11 @@ impl Side {
         taken: &mut Taken,
     ) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held);
-        let mut rest = match held.is_empty() {
-            true => bytes,
-            false => {
-                held.extend_from_slice(bytes);
-                &held
-            }
+        let mut rest = if held.is_empty() {
+            bytes
+        } else {
+            held.extend_from_slice(bytes);
+            &held
         };
         if !self.is_open
             && let Some((head, behind)) = split_head(rest)

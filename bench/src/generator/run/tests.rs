@@ -159,15 +159,12 @@ fn tls_is_spoken_and_its_certificate_checked_where_that_is_wanted() {
         group(&mut load).requests[0].body = "${random:100000}".parse().unwrap();
         load.target.tls = Some(TlsTarget { name: "localhost".to_owned(), authorities });
         let outcome = ran(&load);
-        match is_right {
-            true => {
-                assert_eq!(errors(&outcome), BTreeMap::new());
-                assert!(outcome.measured().latencies.len() > 3);
-            }
-            false => {
-                let kinds: Vec<ErrorKind> = errors(&outcome).into_keys().collect();
-                assert_eq!(kinds, [ErrorKind::Tls]);
-            }
+        if is_right {
+            assert_eq!(errors(&outcome), BTreeMap::new());
+            assert!(outcome.measured().latencies.len() > 3);
+        } else {
+            let kinds: Vec<ErrorKind> = errors(&outcome).into_keys().collect();
+            assert_eq!(kinds, [ErrorKind::Tls]);
         }
     }
 }

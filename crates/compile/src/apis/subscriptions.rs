@@ -34,10 +34,7 @@ pub(super) fn add(
     let mut keys = check.value.clone();
     if let Some(tier) = &made.tier {
         let name = Spanned { value: tier.name.clone(), at: check.at, intact: true };
-        match tier.of_api {
-            true => keys.api_plan = Some(name),
-            false => keys.resource_plan = Some(name),
-        }
+        if tier.of_api { keys.api_plan = Some(name) } else { keys.resource_plan = Some(name) }
     }
     let last = policies.iter().rposition(|policy| wants_credentials(&policy.value));
     let at = match last {

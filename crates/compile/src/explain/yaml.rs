@@ -72,10 +72,11 @@ fn text(words: &str) -> String {
         "true" | "false" | "null" | "yes" | "no" | "on" | "off"
     );
     let bare = starts_plain && words.chars().all(plain) && !reserved;
-    match bare || is_quantity(words) {
-        true => words.to_owned(),
+    if bare || is_quantity(words) {
+        words.to_owned()
+    } else {
         // A JSON string is a YAML string.
-        false => Value::from(words.replace("${", "$${")).to_string(),
+        Value::from(words.replace("${", "$${")).to_string()
     }
 }
 

@@ -77,9 +77,10 @@ impl Compiler<'_, '_> {
     }
 
     fn method(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<Method> {
-        match text.value.contains("{{") {
-            true => self.template(text, Kind::Text, namespaces).map(Method::Made),
-            false => names::method(text, self.report).map(|method| Method::Fixed(method.into())),
+        if text.value.contains("{{") {
+            self.template(text, Kind::Text, namespaces).map(Method::Made)
+        } else {
+            names::method(text, self.report).map(|method| Method::Fixed(method.into()))
         }
     }
 
@@ -87,12 +88,11 @@ impl Compiler<'_, '_> {
     fn path(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<CallPath> {
         let trimmed = text.value.trim();
         let inner = trimmed.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
-        match inner.is_some_and(|inner| !inner.contains("{{") && !inner.contains("}}")) {
-            true => {
-                let text = Spanned { value: trimmed.to_owned(), at: text.at, intact: text.intact };
-                self.template(&text, Kind::Text, namespaces).map(CallPath::Whole)
-            }
-            false => self.template(text, Kind::Path, namespaces).map(CallPath::Template),
+        if inner.is_some_and(|inner| !inner.contains("{{") && !inner.contains("}}")) {
+            let text = Spanned { value: trimmed.to_owned(), at: text.at, intact: text.intact };
+            self.template(&text, Kind::Text, namespaces).map(CallPath::Whole)
+        } else {
+            self.template(text, Kind::Path, namespaces).map(CallPath::Template)
         }
     }
 }

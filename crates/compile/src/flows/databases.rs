@@ -141,7 +141,11 @@ impl<'a> Compiler<'a, '_> {
             Err(why) => {
                 let help =
                     "write one statement, such as `select name from customers where id = $1`";
-                self.report.error(query.at, format!("that is no statement of a flow: {why}"), help);
+                self.report.error(
+                    query.at,
+                    format!("that is not a statement of a flow: {why}"),
+                    help,
+                );
                 None
             }
         }

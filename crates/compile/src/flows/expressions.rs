@@ -122,7 +122,7 @@ impl Compiler<'_, '_> {
             Err(error) => {
                 let error = error.to_string();
                 let what = error.lines().last().unwrap_or("").trim_start_matches("error: ");
-                let what = format!("that is no regular expression: {what}");
+                let what = format!("that is not a regular expression: {what}");
                 self.report.error(text.at, what, "correct it, or write `equals` for a plain text");
                 None
             }

@@ -81,7 +81,7 @@ impl Compiler<'_, '_> {
             Some(GatherInto::Xml(markup)) => match Into::element(&markup.value) {
                 Ok(into) => Some(Some(into)),
                 Err(what) => {
-                    let what = format!("that is no element: {what}");
+                    let what = format!("that is not an element: {what}");
                     self.report.error(markup.at, what, "write one such as `<All/>`");
                     None
                 }

@@ -491,7 +491,7 @@ impl<'a> Compiler<'a, '_> {
                 format!("`set` another variable to `${name}.body`, and change that"),
             ),
             None if ::flows::RESERVED.contains(&name) => (
-                format!("`${name}` is no part of the body"),
+                format!("`${name}` is not part of the body"),
                 "write a place in `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
             ),
             // There is no such name, as the expression says.

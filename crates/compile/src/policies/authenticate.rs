@@ -75,9 +75,10 @@ fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
     let named = |name: &config::Spanned<String>, place| (name.value.to_ascii_lowercase(), place);
     match kind {
         CredentialKind::Jwt(keys) => {
-            let header = match keys.header.value.eq_ignore_ascii_case("authorization") {
-                true => named(&keys.header, "bearer"),
-                false => named(&keys.header, "header"),
+            let header = if keys.header.value.eq_ignore_ascii_case("authorization") {
+                named(&keys.header, "bearer")
+            } else {
+                named(&keys.header, "header")
             };
             let query = keys.query.iter().map(|name| (name.value.clone(), "query"));
             std::iter::once(header).chain(query).collect()

@@ -42,9 +42,10 @@ pub(crate) fn build(
         tells_as_kong: keys.headers == CacheHeaders::Kong,
         ignores_cookies: keys.cookies == CacheCookies::Ignore,
         stale_if_error: keys.stale_if_error,
-        wait: match above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
-            true => Duration::ZERO,
-            false => keys.wait,
+        wait: if above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
+            Duration::ZERO
+        } else {
+            keys.wait
         },
         unseen,
         // Only policies above this one have sent a request elsewhere when it comes here.

@@ -40,9 +40,10 @@ fn settings<'m>(
         _ => false,
     };
     let expose = names(&keys.expose.0, report);
-    let headers = match asked {
-        true => AllowedHeaders::Asked,
-        false => AllowedHeaders::Listed(names(&keys.headers.0, report).join(", ")),
+    let headers = if asked {
+        AllowedHeaders::Asked
+    } else {
+        AllowedHeaders::Listed(names(&keys.headers.0, report).join(", "))
     };
     let options_pass = own.clone().any(|method| method == "OPTIONS");
     let allow: Vec<&str> = match own.len() {

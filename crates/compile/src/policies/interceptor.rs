@@ -30,10 +30,7 @@ pub(crate) fn build(
     }
     let request = request.as_ref().and_then(|side| service(side, place, report));
     let response = response.as_ref().and_then(|side| service(side, place, report));
-    let endpoints = match request.is_some() {
-        true => endpoints(keys, place, report),
-        false => Vec::new(),
-    };
+    let endpoints = if request.is_some() { endpoints(keys, place, report) } else { Vec::new() };
     let api = api(keys, place);
     interceptor::policy(InterceptorSettings { request, response, api, endpoints }, place.slots)
 }
@@ -166,9 +163,10 @@ fn endpoints(
 fn api(keys: &Interceptor, place: &RouteScope<'_, '_>) -> Api {
     let Route { matches, upstream, .. } = place.of;
     let written = &keys.api;
-    let methods = match written.methods.is_empty() {
-        true => matches.value.methods.0.iter().map(|method| method.value.clone()).collect(),
-        false => written.methods.clone(),
+    let methods = if written.methods.is_empty() {
+        matches.value.methods.0.iter().map(|method| method.value.clone()).collect()
+    } else {
+        written.methods.clone()
     };
     let first = || upstream.as_ref().and_then(|upstream| upstream.value.names().next());
     let ends = || first().unwrap_or("").to_owned();

@@ -42,7 +42,7 @@ pub(super) fn trusted(
     let read = |text: &config::Spanned<String>| {
         let found = mutual_tls::fingerprint(&text.value);
         if found.is_none() {
-            let what = format!("`{}` is no SHA-256 fingerprint", text.value.escape_debug());
+            let what = format!("`{}` is not a SHA-256 fingerprint", text.value.escape_debug());
             let help = "write the 64 hex digits of `openssl x509 -fingerprint -sha256`";
             report.error(text.at, what, help);
         }

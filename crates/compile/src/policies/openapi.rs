@@ -281,10 +281,11 @@ impl OperationsBuilder<'_> {
             let content = body.content.iter().map(|content| self.content(content, side));
             checks::RequestBody { required: body.required, content: content.collect() }
         });
-        let replies = match self.response.is_some() {
+        let replies = if self.response.is_some() {
             // Harmless: `reply` reports an invalid status.
-            true => operation.replies.iter().filter_map(|reply| self.reply(reply)).collect(),
-            false => Vec::new(),
+            operation.replies.iter().filter_map(|reply| self.reply(reply)).collect()
+        } else {
+            Vec::new()
         };
         checks::Operation { method: operation.method.clone(), parameters, body, replies }
     }
@@ -299,7 +300,7 @@ impl OperationsBuilder<'_> {
             None => status.parse().ok().map(Statuses::One),
         };
         let Some(statuses) = statuses else {
-            self.fault(format!("`{}` is no status of a response", reply.status));
+            self.fault(format!("`{}` is not a response status", reply.status));
             return None;
         };
         let side = SchemaSide::Response;

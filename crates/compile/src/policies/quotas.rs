@@ -21,10 +21,7 @@ pub(crate) fn window(written: &Spanned<EventWindow>) -> Spanned<Window> {
 
 /// By whom is counted where nothing is written: a plan is a subscription's, if there is one.
 pub(super) fn own_key(plans: bool) -> KeySource {
-    match plans {
-        true => KeySource::Subscription,
-        false => KeySource::Subject,
-    }
+    if plans { KeySource::Subscription } else { KeySource::Subject }
 }
 
 /// The quotas of each plan, as the policies know them.

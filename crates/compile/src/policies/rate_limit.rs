@@ -272,13 +272,15 @@ fn otherwise(
         };
     }
     if own.is_empty() && own.burst.is_none() && own.intact {
-        let help = match keys.plans {
-            true => "add `default: PLAN`, or `requests: 100, per: 1m`",
-            false => "write `requests: 100, per: 1m`",
+        let help = if keys.plans {
+            "add `default: PLAN`, or `requests: 100, per: 1m`"
+        } else {
+            "write `requests: 100, per: 1m`"
         };
-        let what = match keys.plans {
-            true => "no limit for callers without a plan",
-            false => "a rate limit without a limit",
+        let what = if keys.plans {
+            "no limit for callers without a plan"
+        } else {
+            "a rate limit without a limit"
         };
         report.error(at, what, help);
     }
@@ -355,10 +357,8 @@ fn counts(
 ) -> (Arc<KeyCounts>, Option<Arc<SharedCounts>>) {
     let whose = keys.name.as_ref().map_or(place.whose, |name| &name.value);
     // Names of limits and of routes are apart, and so are limits whose keys or plans differ.
-    let kind = match keys.name.is_some() {
-        true => format!("{} name", place.kind),
-        false => place.kind.to_owned(),
-    };
+    let kind =
+        if keys.name.is_some() { format!("{} name", place.kind) } else { place.kind.to_owned() };
     let key = format!(
         "rate_limit {kind} {whose} {} {:?} {:?}",
         keys.encode(),

@@ -18,7 +18,7 @@ pub(crate) fn build(
     // Harmless: an invalid redirect status gets a complaint below.
     let known = u16::try_from(status.value.get()).ok().filter(|known| STATUSES.contains(known));
     if known.is_none() {
-        let what = format!("{} is no status of a redirect", status.value.get());
+        let what = format!("{} is not a redirect status", status.value.get());
         report.error(status.at, what, "write 301, 302, 303, 307 or 308");
     }
     let host = ["https://", "http://"].into_iter().find_map(|scheme| {

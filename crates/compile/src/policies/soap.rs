@@ -29,9 +29,10 @@ use wsdl::RpcMessages;
 
 /// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
-    match policies::of(route).iter().any(|row| row.xml.is_some()) {
-        true => plan::Errors::Soap { verbose: tells(route), flow: route.flow.is_some() },
-        false => plan::Errors::Problem,
+    if policies::of(route).iter().any(|row| row.xml.is_some()) {
+        plan::Errors::Soap { verbose: tells(route), flow: route.flow.is_some() }
+    } else {
+        plan::Errors::Problem
     }
 }
 
@@ -102,14 +103,16 @@ pub(crate) fn build(
     match &keys.schema {
         Some(schema) => {
             let known = remote_definition::may_be_fetched(schema, keys.fetch.as_ref(), report);
-            let documents = match known {
-                true => load::load(schema, &keys.imports, ReferenceRules::of(keys), report),
-                false => None,
+            let documents = if known {
+                load::load(schema, &keys.imports, ReferenceRules::of(keys), report)
+            } else {
+                None
             };
             if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment()) {
-                match faulty {
-                    true => definitions.action = asked(comment, keys, schema, faulty, report),
-                    false => actionless(keys, report),
+                if faulty {
+                    definitions.action = asked(comment, keys, schema, faulty, report)
+                } else {
+                    actionless(keys, report)
                 }
             } else if let Some(mut documents) = documents {
                 if definitions.lenient {
@@ -254,15 +257,16 @@ fn asked(
         ActionCheck::Required => Strictness::Required,
     };
     if documents.is_schema() || documents.is_comment() {
-        let what = format!("`{}` is no WSDL, so it names no actions", schema.value);
+        let what = format!("`{}` is not a WSDL, so it names no actions", schema.value);
         let help = "name a WSDL in `schema`, or remove `action`";
-        match faulty {
-            true => report.warn(
+        if faulty {
+            report.warn(
                 keys.action.at,
                 format!("{what}, and requests that name one are refused"),
                 help,
-            ),
-            false => report.error(keys.action.at, what, help),
+            )
+        } else {
+            report.error(keys.action.at, what, help)
         }
     }
     Some(ActionRules { strictness, empty: empty == EmptyAction::Allow })
@@ -300,11 +304,10 @@ fn counted(
 /// Complains about a faulty definition: an error, or a warning if it is answered with faults.
 pub(super) fn complain(wrong: &DefinitionError, at: At, faulty: bool, report: &mut Report) {
     for what in &wrong.complaints {
-        match faulty {
-            true => {
-                report.warn(at, what.as_str(), "correct it: until then every message is refused")
-            }
-            false => report.error(at, what.as_str(), "correct the definition"),
+        if faulty {
+            report.warn(at, what.as_str(), "correct it: until then every message is refused")
+        } else {
+            report.error(at, what.as_str(), "correct the definition")
         }
     }
 }
@@ -331,10 +334,13 @@ fn envelope(
     let (text, name) = match (schemas.get(version.text()), version, taken) {
         (Some(file), _, _) => return own(file, keys, faulty, place, report),
         (None, Version::V12, None) => return Envelope::Missing,
-        (None, Version::V11, _) => match place.of.errors == config::Errors::Kong {
-            true => (Cow::Borrowed(ENVELOPE_11), "soap 1.1 envelope"),
-            false => (mediation::soap::envelope_11_lenient(), "lenient soap 1.1 envelope"),
-        },
+        (None, Version::V11, _) => {
+            if place.of.errors == config::Errors::Kong {
+                (Cow::Borrowed(ENVELOPE_11), "soap 1.1 envelope")
+            } else {
+                (mediation::soap::envelope_11_lenient(), "lenient soap 1.1 envelope")
+            }
+        }
         (None, Version::V12, Some(_)) => (Cow::Borrowed(ENVELOPE_12), "soap 1.2 envelope"),
     };
     match &*load::compiled(&Documents::of_text(&text, name), place) {

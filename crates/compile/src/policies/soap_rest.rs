@@ -123,7 +123,7 @@ fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> S
         return paths::as_matched(own.trim_end_matches('/'));
     };
     if !paths::is_target(&written.value) || written.value.contains(['?', '{', '*']) {
-        let what = format!("`{}` is no path", written.value.escape_debug());
+        let what = format!("`{}` is not a path", written.value.escape_debug());
         report.error(written.at, what, "write it as it is sent, such as `/calculator`");
     }
     paths::as_matched(written.value.trim_end_matches('/'))
@@ -136,7 +136,7 @@ fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
         return None;
     }
     if !paths::is_target(&written.value) || written.value.contains('?') {
-        let what = format!("`{}` is no path", written.value.escape_debug());
+        let what = format!("`{}` is not a path", written.value.escape_debug());
         report.error(written.at, what, "write `/openapi.json`, or `off`");
     }
     Some(paths::as_matched(&written.value))
@@ -145,9 +145,8 @@ fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
 /// An operation's path if none is written: its name, with percent escapes.
 fn own_path(operation: &Operation) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encoded = operation.name().bytes().map(|byte| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
+    let encoded = operation.name().bytes().map(|byte| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     });
     std::iter::once("/".to_owned()).chain(encoded).collect()
 }
@@ -167,7 +166,7 @@ fn action(api: &Api, operation: &Operation) -> Box<str> {
 fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
     if let Some(written) = &keys.path {
         if !paths::is_target(&written.value) {
-            let what = format!("`{}` is no path", written.value.escape_debug());
+            let what = format!("`{}` is not a path", written.value.escape_debug());
             report.error(written.at, what, "write the path of the service, such as `/ws`");
             return None;
         }

@@ -73,7 +73,7 @@ fn shared(
     let SseShare { by: ShareBy::Path, replay, slow, linger, headers } = &share.value;
     for name in &headers.0 {
         if !http1::is_token(name.value.as_bytes()) {
-            let what = format!("`{}` is no name of a header", name.value.escape_debug());
+            let what = format!("`{}` is not a header name", name.value.escape_debug());
             report.error(name.at, what, "write a name such as `x-tenant`");
         } else if OF_THE_GATEWAY.iter().any(|own| name.value.eq_ignore_ascii_case(own)) {
             let what = format!("`{}` of a shared stream is the gateway's own", name.value);

@@ -25,10 +25,7 @@ pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report
     };
     Some(Store {
         place,
-        tls: match tls {
-            true => Some(upstreams::client(&written.tls, report)?),
-            false => None,
-        },
+        tls: if tls { Some(upstreams::client(&written.tls, report)?) } else { None },
         database,
         password: written.password.as_ref().map(|password| password.0.clone()),
         interval: written.interval.value.0,

@@ -50,10 +50,7 @@ pub(crate) fn build(
             },
         },
         required: keys.required,
-        plans: match keys.plans.is_empty() {
-            true => shared.plans().cloned().collect(),
-            false => offered,
-        },
+        plans: if keys.plans.is_empty() { shared.plans().cloned().collect() } else { offered },
         subscriptionless: subscriptionless.filter(|_| !keys.required),
         own,
         told: is_told(place),

@@ -111,7 +111,7 @@ fn json(keys: &JsonEdit, parameters: &[String], report: &mut Report) -> JsonEdit
     edits
 }
 
-/// Braces of JSON are no placeholders, so the text of a whole value is one template.
+/// Braces of JSON are not placeholders, so the text of a whole value is one template.
 fn text(value: &Spanned<JsonText>) -> Spanned<String> {
     Spanned { value: value.value.0.clone(), at: value.at, intact: value.intact }
 }
@@ -119,7 +119,7 @@ fn text(value: &Spanned<JsonText>) -> Spanned<String> {
 fn pointer(text: &str, at: At, report: &mut Report) -> Option<Pointer> {
     let read = Pointer::parse(text);
     read.map_err(|why| {
-        let what = format!("`{}` is no place in a document: {why}", text.escape_debug());
+        let what = format!("`{}` is not a place in a document: {why}", text.escape_debug());
         report.error(
             at,
             what,

@@ -101,7 +101,7 @@ fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {
             }
             Ok(topic) => topics.push(topic),
             Err(MalformedTopic::Path(path)) => {
-                let what = format!("`{}` is no path of a topic", path.escape_debug());
+                let what = format!("`{}` is not a topic path", path.escape_debug());
                 report.error(name.at, what, "write a path such as `/room/{id}`");
             }
             Err(MalformedTopic::Unknown(parameter)) => {

@@ -45,9 +45,10 @@ pub(crate) fn build(
         errors_pass: soap::errors_pass(place),
         codings,
     };
-    match on == On::Response && soap::is_mock(place) {
-        true => plan::Policy { name: "xslt", request: None, response: None },
-        false => transforms::policy(on, settings),
+    if on == On::Response && soap::is_mock(place) {
+        plan::Policy { name: "xslt", request: None, response: None }
+    } else {
+        transforms::policy(on, settings)
     }
 }
 
@@ -137,10 +138,7 @@ fn sheets(
         XsltEngine::Saxon => true,
         XsltEngine::Auto => later,
     };
-    let engine = match by_saxon {
-        false => Ok(None),
-        true => saxon::engine(place, report).map(Some),
-    };
+    let engine = if by_saxon { saxon::engine(place, report).map(Some) } else { Ok(None) };
     if let (true, Some(output)) = (by_saxon, &keys.output) {
         let what = "`output` is how the native engine writes, and this stylesheet is for Saxon";
         report.error(output.at, what, "remove `output`");
@@ -168,9 +166,10 @@ fn sheets(
         Some(_) | None => match recipe.at_once(place) {
             Ok(sheet) => Some(warn_of_missing(sheet, stylesheet.at, report)),
             Err(wrong) => {
-                let help = match remote.is_empty() {
-                    true => "correct the stylesheet",
-                    false => "name files in the stylesheet, or add `fetch: { ttl: 1h }`",
+                let help = if remote.is_empty() {
+                    "correct the stylesheet"
+                } else {
+                    "name files in the stylesheet, or add `fetch: { ttl: 1h }`"
                 };
                 complain(&wrong.complaints, help, keys, place, report);
                 let failed = wrong.failed(&recipe.documents, &FetchedDocuments::new());
@@ -268,9 +267,10 @@ impl DefinitionCompiler {
 
 impl supplies::DefinitionCompiler<CompiledStylesheet> for DefinitionCompiler {
     fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String> {
-        match self.remote().is_empty() {
-            true => Ok(Vec::new()),
-            false => remote_definition::wanted(self.documents.missing(fetched)),
+        if self.remote().is_empty() {
+            Ok(Vec::new())
+        } else {
+            remote_definition::wanted(self.documents.missing(fetched))
         }
     }
 
@@ -304,9 +304,10 @@ fn complain(
 ) {
     let at = keys.stylesheet.at;
     for line in what.lines() {
-        match soap::faulty_pass(keys.bad_definitions, place) {
-            true => report.warn(at, line, format!("{help}: until then every message is refused")),
-            false => report.error(at, line, help),
+        if soap::faulty_pass(keys.bad_definitions, place) {
+            report.warn(at, line, format!("{help}: until then every message is refused"))
+        } else {
+            report.error(at, line, help)
         }
     }
 }

@@ -145,7 +145,7 @@ impl Decode for GatherComplete {
             match (text, text.parse::<u32>()) {
                 ("all", _) => Ok(Self::All),
                 (_, Ok(number)) if number > 0 => Ok(Self::Number(number)),
-                _ => Err(format!("{} is no number of results", quote(text))),
+                _ => Err(format!("{} is not a number of results", quote(text))),
             }
         })
     }

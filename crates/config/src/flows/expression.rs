@@ -150,9 +150,10 @@ impl Decode for ExpressionText {
     }
 
     fn encode(&self) -> Json {
-        match self.language == ExpressionLanguage::Marked && !self.required {
-            true => self.text.value.as_str().into(),
-            false => Json::Object(self.entries()),
+        if self.language == ExpressionLanguage::Marked && !self.required {
+            self.text.value.as_str().into()
+        } else {
+            Json::Object(self.entries())
         }
     }
 

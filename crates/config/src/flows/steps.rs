@@ -142,7 +142,7 @@ keys! {
         reason: Spanned<String> = Spanned::unwritten("The message could not be processed.".to_owned()),
         /// More for them, a template.
         detail: Option<Spanned<String>>,
-        /// The status; 500 if absent, or 400 for a client's fault where the message is no SOAP.
+        /// The status; 500 if absent, or 400 for a client's fault where the message is not SOAP.
         status: Option<Between<400, 599>>,
     }
 }
@@ -287,7 +287,7 @@ keys! {
         /// Paths such as `orders/order`, with the outermost element or without it, of elements that are arrays of JSON, even if there is one.
         arrays: Vec<Spanned<String>> = Vec::new(),
         /// True: texts that are numbers and truths become such.
-        // The digits of an order's number are no number.
+        // The digits of an order's number are not a number.
         types: bool = false,
         /// What an array of JSON without items is in XML.
         // Without a mark it would be gone on the way back.
@@ -450,9 +450,10 @@ impl Decode for DropStep {
 
 impl Decode for StatusTemplate {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        match node.text().is_some_and(|text| text.contains("{{")) {
-            true => Spanned::decode(node, decoder).map(Self::Template),
-            false => Between::decode(node, decoder).map(Self::Status),
+        if node.text().is_some_and(|text| text.contains("{{")) {
+            Spanned::decode(node, decoder).map(Self::Template)
+        } else {
+            Between::decode(node, decoder).map(Self::Status)
         }
     }
 
@@ -543,15 +544,16 @@ impl Decode for StatusClass {
             match (one, class) {
                 (Some(status), _) => Ok(Self { first: status, last: status }),
                 (None, Some(first)) => Ok(Self { first, last: first + 99 }),
-                (None, None) => Err(format!("{} is no status", quote(text))),
+                (None, None) => Err(format!("{} is not a status", quote(text))),
             }
         })
     }
 
     fn encode(&self) -> Json {
-        match self.first == self.last {
-            true => self.first.into(),
-            false => format!("{}xx", self.first / 100).into(),
+        if self.first == self.last {
+            self.first.into()
+        } else {
+            format!("{}xx", self.first / 100).into()
         }
     }
 

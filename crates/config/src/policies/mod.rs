@@ -162,7 +162,7 @@ policies! {
     Interceptor = "interceptor",
     /// Refuses what an OpenAPI document does not allow.
     OpenApi = "openapi",
-    /// Refuses what is no proper SOAP message.
+    /// Refuses what is not a proper SOAP message.
     Soap = "soap",
     /// Offers a SOAP service as an API of JSON.
     SoapRest = "soap_rest",

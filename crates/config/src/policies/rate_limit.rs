@@ -28,7 +28,7 @@ keys! {
         /// the header, or for which the expression gives no text, counts for its client.
         by: Option<Spanned<LimitBy>>,
         /// Whether the limits of the client's plan apply, as in the section `plans`; those written here are for clients without one.
-        // What one route allows is no business of another's plans unless somebody says so.
+        // What one route allows does not concern another's plans unless somebody says so.
         plans: bool = false,
         /// The plan of clients without one, instead of limits written here.
         default: Option<Spanned<String>>,

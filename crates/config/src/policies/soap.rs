@@ -163,7 +163,7 @@ words! {
 }
 
 words! {
-    /// The treatment of replies that are no success.
+    /// The treatment of replies that are not success.
     pub enum UpstreamErrors {
         /// They are treated as others.
         Pass = "pass",
@@ -204,7 +204,7 @@ impl Decode for Envelope {
         let schemas = Map::<Spanned<DefinitionAt>>::decode(node, decoder)?;
         for (version, _) in schemas.iter() {
             if !matches!(version.value.as_str(), "1.1" | "1.2") {
-                let what = format!("{} is no version of SOAP", quote(&version.value));
+                let what = format!("{} is not a SOAP version", quote(&version.value));
                 decoder.error(version.at, what, help);
             }
         }

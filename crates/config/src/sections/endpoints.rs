@@ -50,12 +50,11 @@ impl Decode for EndpointAllow {
         let Some(text) = node.text().filter(|text| text.contains("://")) else {
             let help =
                 "write a URL such as `https://*.example.com`, or a network such as `10.0.0.0/8`";
-            return match node.text().is_some_and(|text| text.contains(['.', ':'])) {
-                true => Network::decode(node, decoder).map(Self::Network),
-                false => {
-                    decoder.expected(node, "a URL or a network", help);
-                    None
-                }
+            return if node.text().is_some_and(|text| text.contains(['.', ':'])) {
+                Network::decode(node, decoder).map(Self::Network)
+            } else {
+                decoder.expected(node, "a URL or a network", help);
+                None
             };
         };
         let text = text.strip_suffix('/').unwrap_or(text);
@@ -63,9 +62,10 @@ impl Decode for EndpointAllow {
         let (scheme, authority) = text.split_once("://").unwrap_or(("", ""));
         let below = authority.strip_prefix("*.");
         let url = format!("{scheme}://{}", below.unwrap_or(authority));
-        let read = match url.contains('*') {
-            true => Err(format!("{} has a `*` that is not its whole first part", quote(text))),
-            false => TargetUrl::parse(&url),
+        let read = if url.contains('*') {
+            Err(format!("{} has a `*` that is not its whole first part", quote(text)))
+        } else {
+            TargetUrl::parse(&url)
         };
         match (read, below) {
             (Ok(url), Some(_)) if url.host.parse::<std::net::IpAddr>().is_ok() => {

@@ -154,7 +154,7 @@ keys! {
     pub struct RouteLimits {
         /// The largest request body; 413 above, before a byte of it is read if its length is announced. Without it a body of any length
         /// streams through.
-        // Bodies are never held unless a policy asks, so an upload of any length is no harm by itself.
+        // Bodies are never held unless a policy asks, so an upload of any length does no harm by itself.
         body_bytes_max: Option<Size>,
         /// Whether a request body has to say its length; 411 if it does not.
         // Most servers take a body of unknown length.

@@ -133,7 +133,7 @@ keys! {
         /// To connect, TLS included.
         // A service in reach answers in milliseconds; the second covers one lost SYN.
         connect: Timeout = Timeout(Duration::from_secs(1)),
-        /// The wait for the reply's headers, 504 after; then the longest pause within its body. It is no limit on the whole reply, and an
+        /// The wait for the reply's headers, 504 after; then the longest pause within its body. It is not a limit on the whole reply, and an
         /// event stream may be silent for any time.
         // What nginx, Kong and HAProxy users are used to.
         response: Timeout = Timeout(Duration::from_secs(60)),

@@ -26,18 +26,18 @@ impl Decode for DatabaseUrl {
         let help = "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
         let text = decoder.parse(node, "the URL of a database", help, |text| {
             let known = ["postgres://", "postgresql://", SQLITE];
-            match known.iter().any(|scheme| text.starts_with(scheme)) {
-                true => Ok(text.to_owned()),
-                false => {
-                    // A scheme is no secret; what follows it may be.
+            if known.iter().any(|scheme| text.starts_with(scheme)) {
+Ok(text.to_owned())
+} else {
+                    // A scheme is not a secret; what follows it may be.
                     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
                     let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
-                    Err(match is_word && !scheme.is_empty() {
-                        true => format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite are"),
-                        false => "this is not the URL of a database".to_owned(),
-                    })
+                    Err(if is_word && !scheme.is_empty() {
+format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite are")
+} else {
+"this is not the URL of a database".to_owned()
+})
                 }
-            }
         })?;
         let file = text.strip_prefix(SQLITE).map(|rest| rest.split('?').next().unwrap_or(rest));
         // The file changes with each message, so nobody watches it.

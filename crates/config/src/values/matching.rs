@@ -130,7 +130,7 @@ impl Decode for RetryOn {
             let help = "only a status from 500 to 599 says that the service failed";
             decoder.error(
                 node.at,
-                format!("the status `{status}` is no failure of the service"),
+                format!("the status `{status}` is not a failure of the service"),
                 help,
             );
             return None;
@@ -164,9 +164,12 @@ impl Decode for RetryOn {
 impl Decode for CookieName {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write letters, digits, `-`, `_` or `.`, such as `server`";
-        decoder.parse(node, "the name of a cookie", help, |text| match is_token(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(format!("{} is no name of a cookie", quote(text))),
+        decoder.parse(node, "the name of a cookie", help, |text| {
+            if is_token(text) {
+                Ok(Self(text.to_owned()))
+            } else {
+                Err(format!("{} is not a cookie name", quote(text)))
+            }
         })
     }
 
@@ -194,9 +197,10 @@ impl Decode for StatusRange {
     }
 
     fn encode(&self) -> Json {
-        match self.first == self.last {
-            true => self.first.into(),
-            false => format!("{}-{}", self.first, self.last).into(),
+        if self.first == self.last {
+            self.first.into()
+        } else {
+            format!("{}-{}", self.first, self.last).into()
         }
     }
 

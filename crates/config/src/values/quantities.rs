@@ -146,9 +146,10 @@ impl Decode for Percent {
     }
 
     fn encode(&self) -> Json {
-        match self.0.is_multiple_of(10_000) {
-            true => (self.0 / 10_000).into(),
-            false => (f64::from(self.0) / 10_000.0).into(),
+        if self.0.is_multiple_of(10_000) {
+            (self.0 / 10_000).into()
+        } else {
+            (f64::from(self.0) / 10_000.0).into()
         }
     }
 
@@ -227,9 +228,10 @@ impl Decode for Factor {
     }
 
     fn encode(&self) -> Json {
-        match self.0.is_multiple_of(1000) {
-            true => (self.0 / 1000).into(),
-            false => (f64::from(self.0) / 1000.0).into(),
+        if self.0.is_multiple_of(1000) {
+            (self.0 / 1000).into()
+        } else {
+            (f64::from(self.0) / 1000.0).into()
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) fn comparable(
         Part::Query(_) => wrong(
             cursor,
             from,
-            "a query that may find several values is no value; take one with `value(...)`, or how many with `count(...)`",
+            "a query that may find several values is not a value; take one with `value(...)`, or how many with `count(...)`",
         ),
         Part::Truth(_) => wrong(cursor, from, "a truth cannot be compared; use it as it stands"),
     }
@@ -101,7 +101,7 @@ fn known(
     match Regex::compile(text, whole) {
         Some(regex) => Ok(Pattern::Known(regex)),
         None => {
-            let what = format!("`{text}` is no regular expression of RFC 9485");
+            let what = format!("`{text}` is not a regular expression of RFC 9485");
             cursor.refuse_at(from, ErrorKind::Regex(what.into()))
         }
     }

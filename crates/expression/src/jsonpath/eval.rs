@@ -73,9 +73,10 @@ impl<'r> Run<'r> {
         for segment in &path.segments {
             let mut found = Vec::new();
             for node in nodes {
-                match segment.descends {
-                    true => self.descend(segment, node, &mut found)?,
-                    false => self.select(segment, node, &mut found)?,
+                if segment.descends {
+                    self.descend(segment, node, &mut found)?
+                } else {
+                    self.select(segment, node, &mut found)?
                 }
             }
             nodes = found;
@@ -163,13 +164,15 @@ impl<'r> Run<'r> {
         let len = i64::from(self.text.count(node));
         let place = |index: i64| if index < 0 { len + index } else { index };
         let forward = step > 0;
-        let (first, last) = match forward {
-            true => (start.map_or(0, place), end.map_or(len, place)),
-            false => (start.map_or(len - 1, place), end.map_or(-1, place)),
+        let (first, last) = if forward {
+            (start.map_or(0, place), end.map_or(len, place))
+        } else {
+            (start.map_or(len - 1, place), end.map_or(-1, place))
         };
-        let (mut at, stop) = match forward {
-            true => (first.clamp(0, len), last.clamp(0, len)),
-            false => (first.clamp(-1, len - 1), last.clamp(-1, len - 1)),
+        let (mut at, stop) = if forward {
+            (first.clamp(0, len), last.clamp(0, len))
+        } else {
+            (first.clamp(-1, len - 1), last.clamp(-1, len - 1))
         };
         while if forward { at < stop } else { at > stop } {
             // Harmless: no item comes before the first.
@@ -327,10 +330,7 @@ impl<'r> Run<'r> {
     }
 
     fn charge_pattern(&mut self, steps: u64) -> Result<(), FailureKind> {
-        match steps > PATTERN_STEPS_MAX {
-            true => Err(pattern_over()),
-            false => self.budget.charge(steps),
-        }
+        if steps > PATTERN_STEPS_MAX { Err(pattern_over()) } else { self.budget.charge(steps) }
     }
 }
 

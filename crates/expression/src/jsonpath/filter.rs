@@ -34,9 +34,10 @@ fn sign(cursor: &mut Cursor<'_>, sign: &str) -> bool {
     let before = cursor.at;
     cursor.blanks();
     let found = cursor.eat(sign);
-    match found {
-        true => cursor.blanks(),
-        false => cursor.at = before,
+    if found {
+        cursor.blanks()
+    } else {
+        cursor.at = before
     }
     found
 }
@@ -73,10 +74,7 @@ fn parenthesis(cursor: &mut Cursor<'_>) -> Result<Logical, Error> {
     cursor.blanks();
     let inner = cursor.nested(logical)?;
     cursor.blanks();
-    match cursor.eat(")") {
-        true => Ok(inner),
-        false => cursor.refuse("`)` is expected here"),
-    }
+    if cursor.eat(")") { Ok(inner) } else { cursor.refuse("`)` is expected here") }
 }
 
 fn comparison(cursor: &mut Cursor<'_>) -> Option<Comparison> {
@@ -134,7 +132,7 @@ fn word(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
             "false" => Ok(Part::Value(Comparable::Boolean(false))),
             "null" => Ok(Part::Value(Comparable::Null)),
             _ => {
-                let what = format!("`{name}` is no literal; a string stands in quotes");
+                let what = format!("`{name}` is not a literal; a string stands in quotes");
                 cursor.refuse_at(from, ErrorKind::syntax(what))
             }
         };

@@ -40,10 +40,7 @@ impl Translation {
         if reader.rest.next().is_some() {
             return None;
         }
-        let text = match whole {
-            true => format!("\\A(?:{})\\z", reader.out),
-            false => reader.out,
-        };
+        let text = if whole { format!("\\A(?:{})\\z", reader.out) } else { reader.out };
         Some(Translation { text, steps: reader.steps.saturating_add(BASE_STEPS) })
     }
 

@@ -23,9 +23,10 @@ pub(super) fn whole(text: &str) -> Result<Path, Error> {
         return cursor.refuse("a query begins with `$`");
     }
     let path = cursor.path()?;
-    match cursor.at == text.len() {
-        true => Ok(path),
-        false => cursor.refuse("a segment is expected here: `.name`, `..name` or `[...]`"),
+    if cursor.at == text.len() {
+        Ok(path)
+    } else {
+        cursor.refuse("a segment is expected here: `.name`, `..name` or `[...]`")
     }
 }
 
@@ -107,9 +108,10 @@ impl<'t> Cursor<'t> {
         if !descends && !self.eat(".") {
             return Ok(None);
         }
-        let selector = match self.eat("*") {
-            true => Selector::Wildcard,
-            false => Selector::Name(self.shorthand()?.into()),
+        let selector = if self.eat("*") {
+            Selector::Wildcard
+        } else {
+            Selector::Name(self.shorthand()?.into())
         };
         Ok(Some(Segment { descends, selectors: vec![selector] }))
     }
@@ -176,15 +178,12 @@ impl<'t> Cursor<'t> {
         let end = self.integer()?;
         let behind = self.at;
         self.blanks();
-        let step = match self.eat(":") {
-            true => {
-                self.blanks();
-                self.integer()?
-            }
-            false => {
-                self.at = behind;
-                None
-            }
+        let step = if self.eat(":") {
+            self.blanks();
+            self.integer()?
+        } else {
+            self.at = behind;
+            None
         };
         Ok(Selector::Slice { start, end, step: step.unwrap_or(1) })
     }

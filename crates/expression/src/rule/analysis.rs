@@ -61,9 +61,10 @@ pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (Erro
             Expr::Select(select) => {
                 check_member(&select.operand, &select.field, &next.bound, names).map_err(wrong)?;
                 let is_vars = matches!(&select.operand.expr, Expr::Ident(name) if name == "vars");
-                match is_vars && !next.bound.contains(&"vars") {
-                    true => drop(used.variables.insert(select.field.clone())),
-                    false => waiting.push(next.inside(&select.operand)),
+                if is_vars && !next.bound.contains(&"vars") {
+                    used.variables.insert(select.field.clone());
+                } else {
+                    waiting.push(next.inside(&select.operand))
                 }
             }
             Expr::Call(call) => {
@@ -74,9 +75,12 @@ pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (Erro
                     return Err(wrong(ErrorKind::Function(what.into())));
                 }
                 let parts = call.target.as_deref().into_iter().chain(&call.args).enumerate();
-                waiting.extend(parts.map(|(at, part)| match twice && at == 0 {
-                    true => PendingPart { times: 2, ..next.inside(part) },
-                    false => next.inside(part),
+                waiting.extend(parts.map(|(at, part)| {
+                    if twice && at == 0 {
+                        PendingPart { times: 2, ..next.inside(part) }
+                    } else {
+                        next.inside(part)
+                    }
                 }));
             }
             Expr::Comprehension(all) => {

@@ -380,17 +380,11 @@ fn call(name: &str, id: Option<u64>, of: IdedExpr) -> IdedExpr {
 }
 
 fn weighed(part: &IdedExpr) -> IdedExpr {
-    match is_small(&part.expr) {
-        true => metered(part),
-        false => call(WEIGH, None, metered(part)),
-    }
+    if is_small(&part.expr) { metered(part) } else { call(WEIGH, None, metered(part)) }
 }
 
 fn copied(part: &IdedExpr) -> IdedExpr {
-    match is_small(&part.expr) {
-        true => metered(part),
-        false => call(COPY, None, metered(part)),
-    }
+    if is_small(&part.expr) { metered(part) } else { call(COPY, None, metered(part)) }
 }
 
 /// True for the name of a call that stands around a value and gives that.

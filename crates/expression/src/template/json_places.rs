@@ -39,7 +39,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     let read = match JsonText::read(filled, &LIMITS) {
         Ok(read) => read,
         Err(malformed) => {
-            let what = format!("the template is no JSON: {} is expected here", malformed.what);
+            let what = format!("the template is not JSON: {} is expected here", malformed.what);
             return wrong(malformed.at, what);
         }
     };

@@ -82,9 +82,6 @@ fn end(text: &str) -> Option<usize> {
 /// Compiles the text between the braces. A literal makes no sense there, so that a text that does not begin with `$` or `/` is
 /// XPath too: `{{ count(//item) }}`.
 pub(super) fn compile(text: &str, names: &dyn Names) -> Result<Expression, Error> {
-    let language = match text.starts_with(['$', '/']) {
-        true => Language::Marked,
-        false => Language::XPath,
-    };
+    let language = if text.starts_with(['$', '/']) { Language::Marked } else { Language::XPath };
     Expression::compile(text, language, names)
 }

@@ -46,14 +46,13 @@ pub(super) fn push(text: &str, out: &mut String, budget: &mut Budget) -> Result<
     for byte in text.bytes() {
         let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
         budget.output(if plain { 1 } else { 3 })?;
-        match plain {
-            true => out.push(char::from(byte)),
-            false => {
-                out.push('%');
-                for digit in [byte >> 4, byte & 15] {
-                    let digit = char::from_digit(u32::from(digit), 16).unwrap_or('0');
-                    out.push(digit.to_ascii_uppercase());
-                }
+        if plain {
+            out.push(char::from(byte))
+        } else {
+            out.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                let digit = char::from_digit(u32::from(digit), 16).unwrap_or('0');
+                out.push(digit.to_ascii_uppercase());
             }
         }
     }

@@ -52,9 +52,10 @@ pub(super) fn sites(
                 state = behind(literal, state).map_err(|(place, what)| {
                     ErrorKind::Malformed(what.into()).at(text, at + place)
                 })?;
-                let front = match *at == 0 && literal.starts_with(declaration) {
-                    true => literal.find("?>").map_or(0, |end| end + 2),
-                    false => 0,
+                let front = if *at == 0 && literal.starts_with(declaration) {
+                    literal.find("?>").map_or(0, |end| end + 2)
+                } else {
+                    0
                 };
                 let (front, rest) = literal.split_at_checked(front).unwrap_or(("", literal));
                 if !front.is_empty() {
@@ -65,9 +66,10 @@ pub(super) fn sites(
                     open = true;
                 }
                 // The same length or longer: places behind the change are a few bytes off.
-                match front.is_empty() {
-                    true => filled.push(&safe, *at),
-                    false => filled.push(rest, at + front.len()),
+                if front.is_empty() {
+                    filled.push(&safe, *at)
+                } else {
+                    filled.push(rest, at + front.len())
                 }
                 literals.push(safe);
             }
@@ -191,9 +193,10 @@ fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<()
         let (start, at) = start.copied().unwrap_or_default();
         let kind = error.kind.to_string();
         // The end tag around all of it is not the author's.
-        let kind = match place + CLOSE.len() >= filled.text.len() {
-            true => kind.replacen(&format!("`{CLOSE}`"), "the end", 1),
-            false => kind,
+        let kind = if place + CLOSE.len() >= filled.text.len() {
+            kind.replacen(&format!("`{CLOSE}`"), "the end", 1)
+        } else {
+            kind
         };
         let what = format!("the template is not well-formed: {kind}");
         return Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start.min(place))));

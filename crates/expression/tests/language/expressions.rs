@@ -335,7 +335,7 @@ fn computations_that_fail_say_so() {
     }
 }
 
-/// Issue 21: a union of values that are no nodes says so, instead of asking for a node-set.
+/// Issue 21: a union of values that are not nodes says so, instead of asking for a node-set.
 #[test]
 fn only_nodes_are_joined() {
     for (source, message, part) in [

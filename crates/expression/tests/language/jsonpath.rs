@@ -109,7 +109,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("$[?match(@)]", 4, "does not take 1 arguments"),
         ("$[?match(@, '(?i)a')]", 13, "no regular expression"),
         ("$[?@ == '\u{1}']", 10, "control character"),
-        ("$[?@\n== x]", 4, "`x` is no literal"),
+        ("$[?@\n== x]", 4, "`x` is not a literal"),
     ] {
         let error = Query::compile(query).unwrap_err();
         assert!(error.to_string().contains(part), "{query}: {error}");
@@ -195,8 +195,9 @@ fn wrong(case: &Json) -> Result<(), String> {
     if !is_one_of("result", "results", values.clone().into()) {
         return Err(format!("{name}: {selector} finds {values:?}"));
     }
-    match is_one_of("result_paths", "results_paths", paths.clone().into()) {
-        true => Ok(()),
-        false => Err(format!("{name}: {selector} finds at {paths:?}")),
+    if is_one_of("result_paths", "results_paths", paths.clone().into()) {
+        Ok(())
+    } else {
+        Err(format!("{name}: {selector} finds at {paths:?}"))
     }
 }

@@ -127,7 +127,7 @@ impl Scope for Message {
             BODY => self.body.clone(),
             STATUS => json("200"),
             ABSENT => Value::Nothing,
-            FAILS => return Err(FailureKind::Malformed("the body is no XML".into())),
+            FAILS => return Err(FailureKind::Malformed("the body is not XML".into())),
             _ => match (place(VARIABLES_FROM), place(HEADERS_FROM)) {
                 (Some(place), _) => self.variables[place].1.clone(),
                 (None, Some(place)) => text(&self.headers[place].1),

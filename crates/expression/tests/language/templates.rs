@@ -409,9 +409,10 @@ fn many_namespaces_are_held_to_the_budget() {
             let filled = template.fill(&message, &mut Budget::new(limits.clone()));
             let kind = filled.map_err(|failure| failure.kind);
             let over = Err(FailureKind::Limit { name: "steps_max", max: 1_000_000 });
-            match fits {
-                true => assert!(kind.is_ok(), "{child}: {kind:?}"),
-                false => assert_eq!(kind, over, "{child}"),
+            if fits {
+                assert!(kind.is_ok(), "{child}: {kind:?}")
+            } else {
+                assert_eq!(kind, over, "{child}")
             }
         }
     }

@@ -93,7 +93,7 @@ impl CallTo {
         let mut text = run.fill(state, &url.base)?;
         let authority = text.split_once("://").map_or("", |(_, authority)| authority);
         if url.has_scheme && authority.contains(['/', '?', '#', '@', '\\']) {
-            return Err(bad("url", &text, "a value is no part of a host"));
+            return Err(bad("url", &text, "a value is not part of a host"));
         }
         if let Some(rest) = &url.rest {
             if text.contains('?') {
@@ -269,9 +269,10 @@ impl Method {
         let is_token = !method.is_empty()
             && method.len() <= METHOD_BYTES_MAX
             && method.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-        match is_token && method != "CONNECT" {
-            true => Ok(Cow::Owned(method)),
-            false => Err(bad("method", &method, "it must be a method such as `GET`")),
+        if is_token && method != "CONNECT" {
+            Ok(Cow::Owned(method))
+        } else {
+            Err(bad("method", &method, "it must be a method such as `GET`"))
         }
     }
 }
@@ -292,10 +293,7 @@ fn whole_path(path: String) -> Result<String, Fault> {
         let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
         matches!(name, b"." | b"..")
     };
-    match segments.any(is_dots) {
-        true => refused("it must not have segments of dots"),
-        false => Ok(path),
-    }
+    if segments.any(is_dots) { refused("it must not have segments of dots") } else { Ok(path) }
 }
 
 /// The longest method of a call; those that are registered have at most 17 bytes.
@@ -371,14 +369,14 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let left = state.left_at(began);
     let given = deadline.map(|deadline| deadline.saturating_duration_since(began));
     let limit = call.timeout.into_iter().chain(given).fold(left, Duration::min);
-    let late = || match () {
-        () if given == Some(limit) => {
+    let late = || {
+        if given == Some(limit) {
             Fault::new(Kind::DeadlineExceeded, "the time that the client gave the call is over")
-        }
-        () if limit < left => {
+        } else if limit < left {
             Fault::new(Kind::UpstreamTimeout, format!("upstream {name}: {CALL_OVER}"))
+        } else {
+            flow_timeout()
         }
-        () => flow_timeout(),
     };
     if limit.is_zero() {
         return Err(late());
@@ -426,9 +424,10 @@ impl Call {
         let rest = |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
         let mut message = Message::reply(reply, self.timeout.map(rest));
         if let Err(fault) = refused {
-            let fault = match is_soap_fault(&mut message, run, left).await {
-                true => fault.with_code(SOAP_FAULT_CODE),
-                false => fault,
+            let fault = if is_soap_fault(&mut message, run, left).await {
+                fault.with_code(SOAP_FAULT_CODE)
+            } else {
+                fault
             };
             return Ok((status, Err(fault)));
         }
@@ -441,12 +440,11 @@ impl Call {
     /// A status that the operator calls a fault.
     fn refuse(&self, name: &str, reply: &Reply) -> Result<(), Fault> {
         let status = reply.head.status;
-        match self.fault_on.iter().any(|(first, last)| (*first..=*last).contains(&status)) {
-            false => Ok(()),
-            true => {
-                let cause = format!("upstream {name} replied with status {status}");
-                Err(Fault::new(Kind::UpstreamStatus, cause))
-            }
+        if self.fault_on.iter().any(|(first, last)| (*first..=*last).contains(&status)) {
+            let cause = format!("upstream {name} replied with status {status}");
+            Err(Fault::new(Kind::UpstreamStatus, cause))
+        } else {
+            Ok(())
         }
     }
 }

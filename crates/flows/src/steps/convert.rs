@@ -106,7 +106,7 @@ fn converted(
         }
         (Convert::Text, View::Text(_)) => return Ok(None),
         (_, View::Empty) => return Ok(None),
-        (_, View::Bytes) => return Err(content.malformed("bytes that are no text")),
+        (_, View::Bytes) => return Err(content.malformed("bytes that are not text")),
     }))
 }
 
@@ -282,10 +282,7 @@ impl ToJson<'_> {
         // `12E5` is the number of an article more often than 1200000.
         let is_number = || !text.contains(['e', 'E']) && expression::Number::parse(text).is_some();
         let is_typed = self.types && (matches!(text, "true" | "false") || is_number());
-        match is_typed {
-            true => out.push_str(text),
-            false => push_string(out, text),
-        }
+        if is_typed { out.push_str(text) } else { push_string(out, text) }
     }
 }
 
@@ -364,10 +361,7 @@ fn push_element(
 }
 
 fn scalar(text: &JsonText, node: JsonNode) -> String {
-    match text.kind(node) == json::Kind::Null {
-        true => String::new(),
-        false => text.string(node).into_owned(),
-    }
+    if text.kind(node) == json::Kind::Null { String::new() } else { text.string(node).into_owned() }
 }
 
 fn push_text(out: &mut String, text: &str, content: &Content) -> Result<(), Fault> {

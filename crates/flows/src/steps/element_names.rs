@@ -67,7 +67,7 @@ fn escaped(text: &str) -> Option<(char, usize)> {
     if !is_number {
         return None;
     }
-    // Harmless: other texts are no escapes.
+    // Harmless: other texts are not escapes.
     let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
     Some((c, "_x_".len() + digits.len()))
 }

@@ -93,7 +93,7 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
         _ => None,
     };
     let Some(text) = text else {
-        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the message"));
+        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is not part of the message"));
     };
     run.bound(text.len())?;
     state.message.rewrite(text)
@@ -144,7 +144,7 @@ fn in_variable(
         _ => None,
     };
     let Some(text) = text else {
-        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is no part of the variable"));
+        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is not part of the variable"));
     };
     run.bound(text.len())?;
     state.set(number, Variable::Value(read(&text)?));
@@ -361,16 +361,15 @@ fn push_child(
         (Some(b'['), _) => (['[', ']'], inside(raw), put.to_owned()),
         (Some(b'{'), true) => {
             let takes_a_place = text.members(node).any(|(name, _)| name.is_some_and(is_new));
-            let before = match takes_a_place {
-                false => inside(raw),
-                true => {
-                    // Harmless: members of the same name are replaced.
-                    let kept = text.members(node).filter_map(|(name, value)| {
-                        let name = name.filter(|name| !is_new(*name))?;
-                        Some([text.raw(name), ":", text.raw(value)].concat())
-                    });
-                    kept.collect::<Vec<_>>().join(",")
-                }
+            let before = if takes_a_place {
+                // Harmless: members of the same name are replaced.
+                let kept = text.members(node).filter_map(|(name, value)| {
+                    let name = name.filter(|name| !is_new(*name))?;
+                    Some([text.raw(name), ":", text.raw(value)].concat())
+                });
+                kept.collect::<Vec<_>>().join(",")
+            } else {
+                inside(raw)
             };
             (['{', '}'], before, inside(put))
         }

@@ -15,10 +15,7 @@ pub struct FaultTemplate {
 
 impl FaultTemplate {
     pub(crate) fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
-        let kind = match self.client {
-            true => Kind::FlowRefused,
-            false => Kind::FlowFault,
-        };
+        let kind = if self.client { Kind::FlowRefused } else { Kind::FlowFault };
         let reason = run.fill(state, &self.reason)?;
         let detail = self.detail.as_ref().map(|detail| run.fill(state, detail)).transpose()?;
         let mut fault = Fault::with_detail(kind, format!("a step of the flow: {reason}"), &reason);

@@ -319,10 +319,8 @@ async fn collect<'a>(
     let (mut len, mut too_large) = (0, Ok(()));
     let at_once = AtOnce::new(began, &run.ex.totals);
     // With too few branches there is nothing to wait for.
-    let limit = match needed > total && !gather.keep {
-        true => Duration::ZERO,
-        false => gather.timeout.min(left),
-    };
+    let limit =
+        if needed > total && !gather.keep { Duration::ZERO } else { gather.timeout.min(left) };
     let ended = {
         let waiting = async {
             let mut under_way = FuturesUnordered::new();
@@ -522,9 +520,10 @@ fn join(
     // Harmless: a branch that failed is in the list of those.
     let there = || results.iter().flatten();
     // Where there was nothing to split, a SOAP message keeps its own envelope.
-    let own = match results.is_empty() && gather.into != Some(Into::Json) {
-        true => around(&Value::Nothing, &state.message),
-        false => None,
+    let own = if results.is_empty() && gather.into != Some(Into::Json) {
+        around(&Value::Nothing, &state.message)
+    } else {
+        None
     };
     let as_json = match &gather.into {
         Some(Into::Json) => true,
@@ -559,9 +558,10 @@ fn join(
         String::with_capacity(len + before.len() + after.len() + open.len() + close.len());
     text.push_str(before);
     let inside = [open].into_iter().chain(there().map(|taken| &*taken.text)).chain([close]);
-    match default_namespace {
-        false => text.extend(inside),
-        true => text.push_str(&undefaulted(&inside.collect::<String>(), run)?),
+    if default_namespace {
+        text.push_str(&undefaulted(&inside.collect::<String>(), run)?)
+    } else {
+        text.extend(inside)
     }
     text.push_str(after);
     let content_type = content_type.to_vec();

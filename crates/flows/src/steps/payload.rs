@@ -176,14 +176,12 @@ impl PayloadSource {
                 if inside && let Value::Nodes(nodes) = value {
                     value = Value::Nodes(soap::inner(nodes));
                 }
-                let (body, content_type) = match is_plain(&value) && inside {
-                    true => {
-                        let markup = markup_of(&value, false, &mut run.budget());
-                        let failed =
-                            |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
-                        (PayloadBytes::Text(markup.map_err(failed)?), XML)
-                    }
-                    false => written(&value, run)?,
+                let (body, content_type) = if is_plain(&value) && inside {
+                    let markup = markup_of(&value, false, &mut run.budget());
+                    let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+                    (PayloadBytes::Text(markup.map_err(failed)?), XML)
+                } else {
+                    written(&value, run)?
                 };
                 Ok(PayloadContent { body, content_type, is_xml: content_type == XML })
             }
@@ -232,9 +230,10 @@ pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Resul
         && let View::Xml { document, envelope: Some(envelope) } = content.known()?
     {
         let markup = body.into_text()?;
-        let markup = match has_default_namespace(document, envelope.body) {
-            true => undefaulted(&markup, run)?,
-            false => markup,
+        let markup = if has_default_namespace(document, envelope.body) {
+            undefaulted(&markup, run)?
+        } else {
+            markup
         };
         let text = in_body(document, *envelope, markup);
         run.bound(text.len())?;
@@ -347,12 +346,11 @@ pub(crate) fn drop_message(state: &mut State) {
 impl Run<'_> {
     /// Refuses a step's body over the flow's limit.
     pub(crate) fn bound(&self, bytes: usize) -> Result<(), Fault> {
-        match bytes > self.body_bytes_max {
-            false => Ok(()),
-            true => {
-                let max = self.body_bytes_max;
-                Err(Fault::new(Kind::FlowFailed, format!("a step made over {max} bytes")))
-            }
+        if bytes > self.body_bytes_max {
+            let max = self.body_bytes_max;
+            Err(Fault::new(Kind::FlowFailed, format!("a step made over {max} bytes")))
+        } else {
+            Ok(())
         }
     }
 }

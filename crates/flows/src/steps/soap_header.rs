@@ -22,13 +22,13 @@ impl SoapHeader {
     }
 }
 
-/// Changes the message's header. A message that is no SOAP has none, which is the sender's fault.
+/// Changes the message's header. A message that is not SOAP has none, which is the sender's fault.
 pub(crate) fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let View::Xml { document, envelope: Some(envelope) } = content.known()? else {
         return Err(Fault::with_detail(
             Kind::RequestInvalid,
-            "soap_header: the message is no SOAP message",
+            "soap_header: the message is not a SOAP message",
             "A SOAP message is expected.",
         ));
     };
@@ -37,9 +37,10 @@ pub(crate) fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Resul
     for template in &edit.set {
         let markup = run.fill(state, template)?;
         let around = envelope.header.unwrap_or(envelope.root);
-        let markup = match has_default_namespace(document, around) {
-            true => undefaulted(&markup, run)?,
-            false => markup,
+        let markup = if has_default_namespace(document, around) {
+            undefaulted(&markup, run)?
+        } else {
+            markup
         };
         gone.push(name_of(&markup)?);
         added.push_str(&markup);

@@ -43,9 +43,12 @@ pub(crate) async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<
     let asked = step.database.run(&step.statement, arguments, bounds);
     let answer = within(limit, pin!(asked)).await.unwrap_or(Err(Failure::Late));
     run.waited.set(clock::now().duration_since(began));
-    let answer = answer.map_err(|failure| match failure == Failure::Late && limit == left {
-        true => flow_timeout(),
-        false => step.fault(&failure),
+    let answer = answer.map_err(|failure| {
+        if failure == Failure::Late && limit == left {
+            flow_timeout()
+        } else {
+            step.fault(&failure)
+        }
     })?;
     match (answer, step.into) {
         (Answer::Rows(text), Some(number)) => {

@@ -76,7 +76,7 @@ fn errors(validate: &Validate, run: &Run<'_>, state: &State) -> Result<Vec<Box<s
         Schemas::Json(schema) => {
             let (bytes, content_type) = payload::bytes_of(&value, run)?;
             if content_type != payload::JSON {
-                return Ok(vec!["the message is no JSON".into()]);
+                return Ok(vec!["the message is not JSON".into()]);
             }
             Ok(of_json(schema, &bytes))
         }
@@ -118,9 +118,10 @@ fn of_json(schema: &json_schema::Schema, bytes: &[u8]) -> Vec<Box<str>> {
         Ok(document) => document,
         Err(unreadable) => return vec![unreadable.to_string().into()],
     };
-    match schema.allows(&document) {
-        true => Vec::new(),
-        false => schema.faults(&document, false, ERRORS_MAX).into_iter().map(Into::into).collect(),
+    if schema.allows(&document) {
+        Vec::new()
+    } else {
+        schema.faults(&document, false, ERRORS_MAX).into_iter().map(Into::into).collect()
     }
 }
 

@@ -169,7 +169,7 @@ impl Copy {
         run.request = RefCell::new(self.request);
         state.deadline = clock::now().checked_add(timeout).unwrap_or_else(clock::now);
         state.part = None;
-        // Its replies are no part of what a cache around it keeps.
+        // Its replies are not part of what a cache around it keeps.
         state.noted = None;
         let ran = {
             let running = run_steps(&steps, &run, &mut state);

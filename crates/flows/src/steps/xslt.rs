@@ -53,7 +53,7 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
     let Value::Nodes(nodes) = run.value(state, of)? else { return Ok(()) };
     let Some((document, node)) = nodes.iter().next() else { return Ok(()) };
     if !state.message.content().is_some_and(|content| content.has(document)) {
-        let cause = "xslt: the element is no part of the message";
+        let cause = "xslt: the element is not part of the message";
         return Err(Fault::new(Kind::FlowFailed, cause));
     }
     let one = Value::Nodes(Nodes::one(document.clone(), node));
@@ -80,12 +80,11 @@ async fn transformed(
     run: &Run<'_>,
     state: &State,
 ) -> Result<Result<TransformResult, TransformRejection>, Fault> {
-    let result = match made.parameters.is_empty() {
-        true => None,
-        false => {
-            let parameters = parameters(made, run, state)?;
-            made.transformation.run_with(content_type, body, &parameters)
-        }
+    let result = if made.parameters.is_empty() {
+        None
+    } else {
+        let parameters = parameters(made, run, state)?;
+        made.transformation.run_with(content_type, body, &parameters)
     };
     if let Some(result) = result {
         return Ok(result);

@@ -80,12 +80,11 @@ fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let len = integer::take(block, 7)?;
     let (text, rest) = block.split_at_checked(len).ok_or(CUT)?;
     *block = rest;
-    match is_huffman {
-        true => huffman::decode(text, out),
-        false => {
-            out.extend_from_slice(text);
-            Ok(())
-        }
+    if is_huffman {
+        huffman::decode(text, out)
+    } else {
+        out.extend_from_slice(text);
+        Ok(())
     }
 }
 

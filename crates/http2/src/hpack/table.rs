@@ -46,7 +46,7 @@ impl Table {
     pub(super) fn insert(&mut self, text: &[u8], name_len: usize) {
         let size = text.len() + ENTRY_BYTES;
         self.shrink_to(self.size_max.saturating_sub(size));
-        // An entry larger than the whole table empties it, and is no error.
+        // An entry larger than the whole table empties it, and is not an error.
         if size <= self.size_max {
             self.size += size;
             self.entries.push_front(TableEntry { text: text.into(), name_len });

@@ -82,12 +82,11 @@ impl Session {
 
     /// The number of streams that may be open, with those that wait to be closed.
     pub fn streams_max(&self) -> usize {
-        match self.is_leaving() || self.last_opened >= NUMBER_MAX {
-            true => 0,
-            false => {
-                let most = self.config.streams_max.min(self.streams_allowed);
-                usize::try_from(most).unwrap_or(usize::MAX)
-            }
+        if self.is_leaving() || self.last_opened >= NUMBER_MAX {
+            0
+        } else {
+            let most = self.config.streams_max.min(self.streams_allowed);
+            usize::try_from(most).unwrap_or(usize::MAX)
         }
     }
 
@@ -171,9 +170,10 @@ impl Session {
     /// The caller is done with a stream. Unless both sides have finished, the server is told to stop.
     pub fn close(&mut self, number: u32) {
         if let Some(stream) = self.streams.get(number) {
-            match stream.is_complete() {
-                false => self.reset(number, Code::CANCEL),
-                true => drop(self.streams.remove(number)),
+            if stream.is_complete() {
+                drop(self.streams.remove(number))
+            } else {
+                self.reset(number, Code::CANCEL)
             }
         }
         self.lost.retain(|lost| lost.number != number);
@@ -201,14 +201,15 @@ impl Session {
     pub(super) fn lose_all(&mut self) {
         self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(0) {
-            match self.streams.get(number).is_some_and(|stream| stream.is_receiving) {
-                true => self.lose(number, Gone::Lost),
-                false => self.reset_by_server(number, Code::NO_ERROR),
+            if self.streams.get(number).is_some_and(|stream| stream.is_receiving) {
+                self.lose(number, Gone::Lost)
+            } else {
+                self.reset_by_server(number, Code::NO_ERROR)
             }
         }
     }
 
-    /// The bound on the next head of a stream, if it is no block of trailers.
+    /// The bound on the next head of a stream, if it is not a block of trailers.
     pub(super) fn expects_head(&self, number: u32) -> Option<usize> {
         let reply = self.streams.get(number)?.reply.as_ref()?;
         (!reply.has_begun).then_some(reply.bytes_left)
@@ -232,14 +233,13 @@ impl Session {
         let size = block.bytes.len() + LINE_BYTES * block.lines.len();
         reply.bytes_left = reply.bytes_left.saturating_sub(size);
         reply.heads.push_back((head, std::mem::take(block)));
-        match head.status < 200 {
-            true => reply.interim += 1,
-            false => {
-                reply.has_begun = true;
-                stream.announced = reply.length(&head);
-                stream.is_receiving = !is_end;
-                self.fruitless = 0;
-            }
+        if head.status < 200 {
+            reply.interim += 1
+        } else {
+            reply.has_begun = true;
+            stream.announced = reply.length(&head);
+            stream.is_receiving = !is_end;
+            self.fruitless = 0;
         }
         stream.wake_reader();
     }
@@ -311,9 +311,10 @@ impl PendingReply {
 
     /// The length of the body, if it is known. Some replies announce that of another (RFC 9110, 6.4.1).
     fn length(&self, head: &Head) -> Option<u64> {
-        match self.is_bodiless || matches!(head.status, 204 | 304) {
-            true => Some(0),
-            false => head.content_length,
+        if self.is_bodiless || matches!(head.status, 204 | 304) {
+            Some(0)
+        } else {
+            head.content_length
         }
     }
 }

@@ -379,8 +379,5 @@ impl Session {
 }
 
 fn empty(buffer: &mut Vec<u8>) {
-    match buffer.capacity() > KEPT_BYTES_MAX {
-        true => *buffer = Vec::new(),
-        false => buffer.clear(),
-    }
+    if buffer.capacity() > KEPT_BYTES_MAX { *buffer = Vec::new() } else { buffer.clear() }
 }

@@ -73,9 +73,10 @@ impl Session {
             return Err(Error::new(Code::ENHANCE_YOUR_CALM, "frames that come to nothing"));
         }
         let event = self.by_kind(head, payload, block)?;
-        match self.resets > RESETS_MAX * ENDS_PER_RESET {
-            true => Err(Error::new(Code::ENHANCE_YOUR_CALM, "streams that are opened to be reset")),
-            false => Ok(event),
+        if self.resets > RESETS_MAX * ENDS_PER_RESET {
+            Err(Error::new(Code::ENHANCE_YOUR_CALM, "streams that are opened to be reset"))
+        } else {
+            Ok(event)
         }
     }
 
@@ -128,11 +129,14 @@ impl Session {
                 }
             },
         };
-        let wrong = match () {
-            () if !stream.is_receiving => Some(Code::STREAM_CLOSED),
-            () if !stream.receive.charge(len) => Some(Code::FLOW_CONTROL_ERROR),
-            () if !fits || is_early => Some(Code::PROTOCOL_ERROR),
-            () => None,
+        let wrong = if !stream.is_receiving {
+            Some(Code::STREAM_CLOSED)
+        } else if !stream.receive.charge(len) {
+            Some(Code::FLOW_CONTROL_ERROR)
+        } else if !fits || is_early {
+            Some(Code::PROTOCOL_ERROR)
+        } else {
+            None
         };
         if let Some(code) = wrong {
             self.give_back(len);
@@ -450,13 +454,13 @@ impl Session {
         let more = i64::from(number(*payload.as_array::<4>().ok_or(WRONG_SIZE)?));
         if head.stream == 0 {
             self.room += more;
-            return match () {
-                () if more == 0 => Err(NO_GROWTH),
-                () if self.room > WINDOW_MAX => Err(TOO_MUCH),
-                () => {
-                    self.streams.wake_writers();
-                    Ok(())
-                }
+            return if more == 0 {
+                Err(NO_GROWTH)
+            } else if self.room > WINDOW_MAX {
+                Err(TOO_MUCH)
+            } else {
+                self.streams.wake_writers();
+                Ok(())
             };
         }
         self.known(head.stream)?;
@@ -465,12 +469,12 @@ impl Session {
             return if more == 0 { Err(NO_GROWTH) } else { Ok(()) };
         };
         stream.room += more;
-        match () {
-            () if more == 0 => self.refuse_stream(head.stream, Code::PROTOCOL_ERROR),
-            () if stream.room > WINDOW_MAX => {
-                self.refuse_stream(head.stream, Code::FLOW_CONTROL_ERROR)
-            }
-            () => stream.wake_writer(),
+        if more == 0 {
+            self.refuse_stream(head.stream, Code::PROTOCOL_ERROR)
+        } else if stream.room > WINDOW_MAX {
+            self.refuse_stream(head.stream, Code::FLOW_CONTROL_ERROR)
+        } else {
+            stream.wake_writer()
         }
         Ok(())
     }

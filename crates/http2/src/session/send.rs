@@ -42,9 +42,10 @@ impl Session {
         let len = stream.body.len();
         out.extend_from_slice(&stream.body);
         empty(&mut stream.body);
-        let piece = match stream.is_receiving {
-            true => BodyPiece::More,
-            false => BodyPiece::End(std::mem::take(&mut stream.trailers)),
+        let piece = if stream.is_receiving {
+            BodyPiece::More
+        } else {
+            BodyPiece::End(std::mem::take(&mut stream.trailers))
         };
         self.consumed(number, u32::try_from(len).unwrap_or(u32::MAX));
         piece
@@ -64,9 +65,10 @@ impl Session {
     pub fn remaining(&self, number: u32) -> Option<u64> {
         let stream = self.streams.get(number)?;
         let here = stream.body.len() as u64;
-        match stream.is_receiving {
-            true => stream.announced.map(|left| left + here),
-            false => stream.trailers.is_empty().then_some(here),
+        if stream.is_receiving {
+            stream.announced.map(|left| left + here)
+        } else {
+            stream.trailers.is_empty().then_some(here)
         }
     }
 

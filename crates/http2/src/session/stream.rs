@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::Window;
 use super::client::PendingReply;
 
-/// The number of streams reset by us that are remembered. Frames that the peer sent them before it knew are no mistake.
+/// The number of streams reset by us that are remembered. Frames that the peer sent them before it knew are not a mistake.
 const RESET_KEPT: usize = 64;
 
 /// One stream, from its head until both sides have finished.

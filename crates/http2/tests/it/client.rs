@@ -133,7 +133,7 @@ fn whoever_leaves_says_so() {
     server.answers();
     server.session.close(stream);
     assert_eq!(server.answers(), "1: reset 8\n");
-    // What was on its way is no mistake, and gives the connection's window back.
+    // What was on its way is not a mistake, and gives the connection's window back.
     server.send(&reply(stream, 0, OK)).unwrap();
     for _ in 0..140 {
         server.send(&frame(DATA, 0, stream, &[b'x'; 16_384])).unwrap();

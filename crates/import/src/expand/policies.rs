@@ -173,13 +173,10 @@ impl Expansion<'_> {
             return RequiredCredentials::default();
         }
         if let Some(name) = asked.others.first() {
-            let what = match asked.together {
-                true => {
-                    format!("asks for `{name}` beside a token, and only the token is looked at")
-                }
-                false => {
-                    format!("takes `{name}` in place of a token, and here only a token is taken")
-                }
+            let what = if asked.together {
+                format!("asks for `{name}` beside a token, and only the token is looked at")
+            } else {
+                format!("takes `{name}` in place of a token, and here only a token is taken")
             };
             self.unchecked(spot, what);
         }
@@ -424,7 +421,7 @@ impl Expansion<'_> {
                 let read = endpoints::whole(&written).map(|s| json!(format!("{s}s")));
                 if read.is_none() {
                     let what = format!("`{name}` of an interceptor");
-                    let note = format!("is {written}, which is no number of seconds");
+                    let note = format!("is {written}, which is not a number of seconds");
                     self.note(Note::new(Outcome::Refused, spot, ("", &what), note));
                 }
                 read
@@ -454,7 +451,7 @@ pub(crate) fn truth(value: &Json) -> Option<bool> {
 fn words(value: Option<&Json>) -> Vec<String> {
     match value {
         Some(Json::Array(items)) => {
-            // What is no text is kept as one, so that no scope is lost.
+            // What is not text is kept as one, so that no scope is lost.
             items.iter().map(crate::model::text).collect()
         }
         Some(Json::String(text)) => {

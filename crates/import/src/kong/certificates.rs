@@ -53,9 +53,10 @@ impl Converter<'_> {
         }
         for sni in &all.snis {
             let name = sni.item.get("name").map_or(sni.item.at, |name| name.at);
-            let verdict = match sni.item.is_map() {
-                true => self.checked(&sni.item, fields::SNI),
-                false => Verdict::default(),
+            let verdict = if sni.item.is_map() {
+                self.checked(&sni.item, fields::SNI)
+            } else {
+                Verdict::default()
             };
             if sni.name.is_empty() {
                 self.mistakes.add(name, "an sni without `name`");

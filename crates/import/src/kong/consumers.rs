@@ -144,21 +144,18 @@ impl Converter<'_> {
             },
             CredentialKind::Basic => match (item.text("username"), item.text("password")) {
                 (Some(user), Some(password)) => {
-                    let secret = match credential.is_hashed {
-                        false => ("password", password.to_owned()),
-                        true => {
-                            let id = all
-                                .consumers
-                                .get(credential.consumer)
-                                .and_then(|c| c.item.text("id"));
-                            match id {
-                                Some(id) => ("sha1", format!("{id}:{password}")),
-                                None => {
-                                    verdict.refuse("the password is hashed with the id of the consumer, which is not in the file");
-                                    return;
-                                }
+                    let secret = if credential.is_hashed {
+                        let id =
+                            all.consumers.get(credential.consumer).and_then(|c| c.item.text("id"));
+                        match id {
+                            Some(id) => ("sha1", format!("{id}:{password}")),
+                            None => {
+                                verdict.refuse("the password is hashed with the id of the consumer, which is not in the file");
+                                return;
                             }
                         }
+                    } else {
+                        ("password", password.to_owned())
                     };
                     let entry = entry(user, subject, secret.0, &secret.1, &holder);
                     people.users.insert(user.to_owned(), entry);
@@ -201,9 +198,10 @@ impl Converter<'_> {
         };
         let algorithm = item.text("algorithm").unwrap_or("HS256");
         let has_secret = algorithm.starts_with("HS");
-        let (secret, public_key) = match has_secret {
-            true => (item.text("secret").map(str::to_owned), None),
-            false => (None, item.text("rsa_public_key").map(str::to_owned)),
+        let (secret, public_key) = if has_secret {
+            (item.text("secret").map(str::to_owned), None)
+        } else {
+            (None, item.text("rsa_public_key").map(str::to_owned))
         };
         match (&secret, &public_key) {
             (None, None) if has_secret => {
@@ -256,10 +254,7 @@ fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Map<String
         entry.insert("subject".to_owned(), json!(subject));
     }
     entry.extend(holder.clone());
-    match entry.len() == 1 && key != "sha1" {
-        true => json!(secret),
-        false => Json::Object(entry),
-    }
+    if entry.len() == 1 && key != "sha1" { json!(secret) } else { Json::Object(entry) }
 }
 
 impl Token {

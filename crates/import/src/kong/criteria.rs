@@ -26,7 +26,7 @@ pub(super) struct Criteria {
     pub(super) is_closed: bool,
 }
 
-/// Characters of a path that is no regular expression, before format 3.0.
+/// Characters of a path that is not a regular expression, before format 3.0.
 fn is_plain(path: &str) -> bool {
     path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c))
 }

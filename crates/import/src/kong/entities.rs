@@ -84,7 +84,7 @@ const CREDENTIALS: [(&str, CredentialKind); 7] = [
     ("mtls_auth_credentials", CredentialKind::Other("mtls-auth credential")),
 ];
 
-/// Keys of a file that are no entities.
+/// Keys of a file that are not entities.
 const PLAIN: [&str; 6] =
     ["_format_version", "_transform", "_info", "_workspace", "_konnect", "_plugin_configs"];
 

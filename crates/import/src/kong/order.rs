@@ -158,10 +158,8 @@ pub(super) fn pairs(atoms: &[Atom]) -> (Vec<Pair>, usize) {
             if atom.route == beside.route || !differs(atom, beside) || !meets(atom, beside) {
                 return;
             }
-            let (winner, loser) = match atom.kong > beside.kong {
-                true => (atom, beside),
-                false => (beside, atom),
-            };
+            let (winner, loser) =
+                if atom.kong > beside.kong { (atom, beside) } else { (beside, atom) };
             let key = (winner.route, loser.route);
             if found.contains_key(&key) {
                 return;
@@ -251,10 +249,8 @@ fn example(winner: &Atom, loser: &Atom) -> Option<String> {
         format!("{name}: {}", values.first().map_or("", String::as_str))
     };
     let headers: Vec<String> = headers.map(one).collect();
-    let with = match headers.is_empty() {
-        true => String::new(),
-        false => format!(" with {}", headers.join(", ")),
-    };
+    let with =
+        if headers.is_empty() { String::new() } else { format!(" with {}", headers.join(", ")) };
     Some(format!("{method} {scheme}://{host}{path}{with}"))
 }
 

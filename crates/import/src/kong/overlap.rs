@@ -41,7 +41,7 @@ fn automaton(text: &str) -> Option<NFA> {
         .which_captures(WhichCaptures::None);
     let syntax = syntax::Config::new().unicode(false).utf8(false);
     let pattern = format!("(?:{text})(?s:.)*");
-    // Harmless: what is no expression is refused by the check of the result.
+    // Harmless: what is not an expression is refused by the check of the result.
     NFA::compiler().configure(config).syntax(syntax).build(&pattern).ok()
 }
 

@@ -58,7 +58,7 @@ const PLUGINS: &[PluginRow] = &[
     no_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),
     no_guard("degraphql", 1_500, "GraphQL has no counterpart"),
     guard("jwt", 1_450, JWT),
-    no_guard("oauth2", 1_400, "the gateway is no authorisation server by itself"),
+    no_guard("oauth2", 1_400, "the gateway is not an authorisation server by itself"),
     no_guard("vault-auth", 1_350, "credentials of a vault have no counterpart"),
     guard("key-auth", 1_250, KEY_AUTH),
     no_guard("ldap-auth", 1_200, "LDAP has no counterpart"),

@@ -22,7 +22,7 @@ pub(super) struct RouteEffect {
     pub(super) priority: i32,
     /// In the order in which they run.
     pub(super) policies: Vec<Json>,
-    /// A kind of credential, which is no policy yet if others may stand beside it.
+    /// A kind of credential, which is not a policy yet if others may stand beside it.
     pub(super) credential: Option<OneCredential>,
     /// Keys of the route.
     pub(super) route: Map<String, Json>,

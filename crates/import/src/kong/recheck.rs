@@ -1,6 +1,6 @@
 //! Parts that the gateway would not take: what is written always passes `check`.
 //!
-//! A policy that is no guard is taken out of its route. A route whose guard or destination is refused answers 503, and one whose match is
+//! A policy that is not a guard is taken out of its route. A route whose guard or destination is refused answers 503, and one whose match is
 //! refused is taken out.
 
 use std::collections::HashMap;
@@ -71,9 +71,10 @@ impl KongImport {
         }
         let is_match = rest.first().is_some_and(|key| key == "match");
         let Some(routes) = section(&mut self.whole, "routes") else { return false };
-        match is_match {
-            true => drop(routes.remove(name)),
-            false => close(routes, name),
+        if is_match {
+            drop(routes.remove(name))
+        } else {
+            close(routes, name)
         }
         if let Some((what, place)) = self.origins.get(&("routes".to_owned(), name.to_owned())) {
             self.table.refuse(what, place, why);

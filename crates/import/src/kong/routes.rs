@@ -297,12 +297,13 @@ impl Converter<'_> {
             let of_it = || atoms.iter().zip(left).filter(|(atom, _)| atom.route == at);
             let first = draft.criteria.methods.clone();
             let is_whole = of_it().all(|(atom, left)| *left && atom.methods == first);
-            let matches: Vec<Json> = match is_whole {
-                true => draft.criteria.whole(),
-                false => of_it()
+            let matches: Vec<Json> = if is_whole {
+                draft.criteria.whole()
+            } else {
+                of_it()
                     .filter(|(_, left)| **left)
                     .map(|(atom, _)| draft.criteria.one(atom))
-                    .collect(),
+                    .collect()
             };
             for found in matches {
                 self.write(draft, &found);
@@ -332,9 +333,10 @@ impl Converter<'_> {
         let found = draft.criteria.listener.map_or_else(|| found.clone(), on);
         keys.insert("match".to_owned(), found);
         keys.extend(draft.keys.clone());
-        let name = match self.out.routes.contains_key(&draft.name) {
-            false => draft.name.clone(),
-            true => self.out.fresh("route", &draft.name),
+        let name = if self.out.routes.contains_key(&draft.name) {
+            self.out.fresh("route", &draft.name)
+        } else {
+            draft.name.clone()
         };
         let origin = (draft.what.clone(), draft.at);
         self.origins.insert(("routes".to_owned(), name.clone()), origin);

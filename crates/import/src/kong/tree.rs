@@ -112,7 +112,7 @@ impl Mistakes {
                 Ok((name, true)) => match variables.known.get(&name) {
                     Some(value) => out.push_str(value),
                     None => {
-                        let what = format!("`{name}` is not set, and its value is no text");
+                        let what = format!("`{name}` is not set, and its value is not text");
                         self.add(at, what);
                     }
                 },
@@ -147,16 +147,17 @@ fn named(template: &str) -> Result<(String, bool), String> {
     let name = call.strip_prefix("env").map(str::trim);
     let name = name.and_then(|name| name.strip_prefix(['"', '`'])?.strip_suffix(['"', '`']));
     let Some(name) = name else {
-        return Err(format!("`{}` is no template of decK; it knows `env`", template.trim()));
+        return Err(format!("`{}` is not a template of decK; it knows `env`", template.trim()));
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    match name.starts_with("DECK_") && name.chars().all(is_name) {
-        false => Err(format!("decK reads variables that begin with `DECK_`, and not `{name}`")),
-        true => match kind {
+    if name.starts_with("DECK_") && name.chars().all(is_name) {
+        match kind {
             None => Ok((name.to_owned(), false)),
             Some("toInt" | "toBool" | "toFloat") => Ok((name.to_owned(), true)),
             Some(other) => Err(format!("`{other}` is not known to decK here")),
-        },
+        }
+    } else {
+        Err(format!("decK reads variables that begin with `DECK_`, and not `{name}`"))
     }
 }
 
@@ -304,7 +305,7 @@ impl Item {
 
     /// A whole number of a key.
     pub(super) fn whole(&self, key: &str, absent: u64) -> u64 {
-        // Harmless: what is no number is a mistake that the table of fields tells.
+        // Harmless: what is not a number is a mistake that the table of fields tells.
         self.text(key).and_then(|text| text.parse().ok()).unwrap_or(absent)
     }
 
@@ -318,7 +319,7 @@ impl Item {
         let Some(item) = self.get(key) else { return Vec::new() };
         match &item.value {
             Value::Text(text) => vec![text],
-            // Harmless: what is no text is a mistake that the table of fields tells.
+            // Harmless: what is not text is a mistake that the table of fields tells.
             Value::List(items) => items.iter().filter_map(Item::scalar).collect(),
             Value::Null | Value::Map(_) => Vec::new(),
         }

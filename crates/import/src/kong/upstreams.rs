@@ -119,9 +119,10 @@ impl Converter<'_> {
 
     fn service(&mut self, service: &Entity, pools: &[Pool]) -> ServiceEnd {
         let mut verdict = self.checked(&service.item, fields::SERVICE);
-        let label = match service.name.is_empty() {
-            true => service.item.text("url").or(service.item.text("host")).unwrap_or("").to_owned(),
-            false => service.name.clone(),
+        let label = if service.name.is_empty() {
+            service.item.text("url").or(service.item.text("host")).unwrap_or("").to_owned()
+        } else {
+            service.name.clone()
         };
         let what = format!("service {label}");
         let enabled = service.item.is_true("enabled", true);
@@ -214,9 +215,12 @@ impl Converter<'_> {
                 let same = used
                     .iter()
                     .all(|(_, weight)| Some(weight) == used.first().map(|(_, first)| first));
-                let one = |(host, weight): &&(String, u64)| match same && *weight > 0 {
-                    true => json!(target(host)),
-                    false => json!({ "url": target(host), "weight": weight }),
+                let one = |(host, weight): &&(String, u64)| {
+                    if same && *weight > 0 {
+                        json!(target(host))
+                    } else {
+                        json!({ "url": target(host), "weight": weight })
+                    }
                 };
                 made.insert("targets".to_owned(), used.iter().map(one).collect());
                 made.extend(pool.keys.clone());
@@ -315,10 +319,11 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u64>)> {
         Some(at) if !is_bare_v6 => {
             let (host, port) = authority.split_at_checked(at)?;
             let port = port.get(1..)?;
-            match port.contains('\u{0}') {
-                true => Some((authority, None)),
-                // A port that is no number makes the whole none.
-                false => Some((host, Some(port.parse().ok()?))),
+            if port.contains('\u{0}') {
+                Some((authority, None))
+            } else {
+                // A port that is not a number makes the whole none.
+                Some((host, Some(port.parse().ok()?)))
             }
         }
         _ => Some((authority, None)),
@@ -326,9 +331,10 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u64>)> {
 }
 
 fn bracketed(host: &str) -> String {
-    match host.contains(':') && !host.starts_with('[') && !host.contains('\u{0}') {
-        true => format!("[{host}]"),
-        false => host.to_owned(),
+    if host.contains(':') && !host.starts_with('[') && !host.contains('\u{0}') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
     }
 }
 
@@ -339,9 +345,10 @@ fn with_port(target: &str, absent: u64) -> Option<String> {
     if host.is_empty() || host.contains(odd) {
         return None;
     }
-    match host.contains('\u{0}') && port.is_none() {
-        true => Some(host.to_owned()),
-        false => Some(format!("{}:{}", bracketed(host), port.unwrap_or(absent))),
+    if host.contains('\u{0}') && port.is_none() {
+        Some(host.to_owned())
+    } else {
+        Some(format!("{}:{}", bracketed(host), port.unwrap_or(absent)))
     }
 }
 
@@ -461,11 +468,10 @@ fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verd
     }
     if health.contains_key("path") {
         let statuses = healthy.texts("http_statuses");
-        let statuses: Vec<Json> = match statuses.is_empty() {
-            true => vec![json!(200), json!(302)],
-            false => {
-                statuses.iter().map(|status| json!(status.parse::<u64>().unwrap_or(200))).collect()
-            }
+        let statuses: Vec<Json> = if statuses.is_empty() {
+            vec![json!(200), json!(302)]
+        } else {
+            statuses.iter().map(|status| json!(status.parse::<u64>().unwrap_or(200))).collect()
         };
         health.insert("statuses".to_owned(), Json::Array(statuses));
     }

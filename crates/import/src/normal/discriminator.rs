@@ -14,7 +14,7 @@ pub(super) type Children = HashMap<JsonLocation, Vec<(String, JsonLocation)>>;
 type Branches = BTreeMap<JsonLocation, Vec<String>>;
 
 impl Reader<'_> {
-    /// Makes a choice by name of the alternatives of a schema. Alternatives that are no references have no name; they stay.
+    /// Makes a choice by name of the alternatives of a schema. Alternatives that are not references have no name; they stay.
     pub(super) fn discriminate(
         &mut self,
         made: &mut Map<String, Json>,
@@ -52,12 +52,11 @@ impl Reader<'_> {
         }
         let choice = self.choice(property, branches, true)?;
         made.remove(keyword);
-        let choice = match unnamed.is_empty() {
-            true => choice,
-            false => {
-                unnamed.push(choice);
-                json!({ "anyOf": unnamed })
-            }
+        let choice = if unnamed.is_empty() {
+            choice
+        } else {
+            unnamed.push(choice);
+            json!({ "anyOf": unnamed })
         };
         add_to_all(made, [choice]);
         Some(())
@@ -126,15 +125,16 @@ impl Reader<'_> {
             };
             // The name of a schema, or a reference.
             let named = self.schemas_place().child(reference);
-            let target = match self.files.at(&named).is_some() {
-                true => named,
-                false => match self.files.resolve(at, reference) {
+            let target = if self.files.at(&named).is_some() {
+                named
+            } else {
+                match self.files.resolve(at, reference) {
                     Ok(target) => target,
                     Err(fault) => {
                         self.fault(fault);
                         return None;
                     }
-                },
+                }
             };
             found.push((name.clone(), self.follow(target)?));
         }

@@ -15,7 +15,7 @@ enum Below {
     NamedSchemas,
     /// A list of schemas, or one.
     Items,
-    /// A value that is no schema.
+    /// A value that is not a schema.
     Value,
     /// Nothing that has an effect.
     Nothing,
@@ -130,9 +130,10 @@ impl Reader<'_> {
 
     /// A schema that stands within another.
     fn inner(&mut self, value: &Json, at: &JsonLocation) -> Option<Json> {
-        match value.get("$ref").is_some_and(Json::is_string) && !self.holds_more(at) {
-            true => self.schema_there(at, SchemaUse::Whole),
-            false => self.schema(value, at, SchemaUse::Whole),
+        if value.get("$ref").is_some_and(Json::is_string) && !self.holds_more(at) {
+            self.schema_there(at, SchemaUse::Whole)
+        } else {
+            self.schema(value, at, SchemaUse::Whole)
         }
     }
 
@@ -193,9 +194,10 @@ impl Reader<'_> {
             let at = at.child(&index.to_string());
             // A part is inherited, and does not choose among those that inherit it.
             let is_reference = item.get("$ref").is_some_and(Json::is_string);
-            match part == SchemaUse::Inherited && is_reference && !self.holds_more(&at) {
-                true => self.schema_there(&at, SchemaUse::Inherited),
-                false => self.inner(item, &at),
+            if part == SchemaUse::Inherited && is_reference && !self.holds_more(&at) {
+                self.schema_there(&at, SchemaUse::Inherited)
+            } else {
+                self.inner(item, &at)
             }
         });
         read.collect::<Option<Vec<Json>>>().map(Json::Array)

@@ -56,13 +56,12 @@ pub(super) fn read(path: &Path) -> Result<Sources, String> {
     let failed = |error| format!("cannot read `{shown}`: {}", config::reason(&error));
     let about = fs::metadata(path).map_err(failed)?;
     let mut sources = Sources::default();
-    match about.is_dir() {
-        true => sources.folder(path, "", 0)?,
-        false => {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            // Harmless: a file that is there has a name.
-            sources.file(path, &name.unwrap_or_default())?;
-        }
+    if about.is_dir() {
+        sources.folder(path, "", 0)?
+    } else {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        // Harmless: a file that is there has a name.
+        sources.file(path, &name.unwrap_or_default())?;
     }
     sources.files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(sources)
@@ -85,10 +84,7 @@ impl Sources {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let whole = match below.is_empty() {
-                true => name.clone(),
-                false => format!("{below}/{name}"),
-            };
+            let whole = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
             if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
                 self.folder(&entry.path(), &whole, depth + 1)?;
             } else if kind.is_file() && (is_archive(&name) || is_read(&name)) {
@@ -108,21 +104,19 @@ impl Sources {
         let shown = path.display();
         let failed = |error| format!("cannot read `{shown}`: {}", config::reason(&error));
         let file = fs::File::open(path).map_err(failed)?;
-        let max = match is_archive(name) {
-            true => ALL_BYTES_MAX,
-            false => FILE_BYTES_MAX,
-        };
+        let max = if is_archive(name) { ALL_BYTES_MAX } else { FILE_BYTES_MAX };
         let bytes = bounded(file, max).map_err(|what| format!("cannot read `{shown}`: {what}"))?;
-        match is_archive(name) {
-            true => self.archive(&bytes, name).map_err(|what| format!("`{shown}`: {what}")),
-            false => self.push(name.to_owned(), bytes),
+        if is_archive(name) {
+            self.archive(&bytes, name).map_err(|what| format!("`{shown}`: {what}"))
+        } else {
+            self.push(name.to_owned(), bytes)
         }
     }
 
     /// Reads an archive. An entry whose path leads out of it makes the whole archive unfit.
     fn archive(&mut self, bytes: &[u8], name: &str) -> Result<(), String> {
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes))
-            .map_err(|error| format!("it is no archive that can be read: {error}"))?;
+            .map_err(|error| format!("it is not an archive that can be read: {error}"))?;
         if archive.len() > FILES_MAX {
             return Err(format!("it has more than {FILES_MAX} entries"));
         }
@@ -132,7 +126,7 @@ impl Sources {
             let within = entry.name().to_owned();
             if !zip_names::is_plain(entry.name_raw(), &within) {
                 return Err(format!(
-                    "entry {at} has a name that is no UTF-8, or does not say that it is"
+                    "entry {at} has a name that is not UTF-8, or does not say that it is"
                 ));
             }
             let leaves = entry.enclosed_name().is_none()
@@ -194,8 +188,9 @@ fn is_read(name: &str) -> bool {
 fn bounded(from: impl Read, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     from.take(max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    match u64::try_from(bytes.len()).is_ok_and(|length| length <= max) {
-        true => Ok(bytes),
-        false => Err(format!("it is larger than {max} bytes")),
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= max) {
+        Ok(bytes)
+    } else {
+        Err(format!("it is larger than {max} bytes"))
     }
 }

@@ -85,12 +85,11 @@ impl Files {
                 Some(Ok(document)) => {
                     let file = File { name: source.name.clone(), document, at: None };
                     let is_artifact = Element::root(&file).is_some_and(|root| root.is_synapse());
-                    match is_artifact {
-                        true => files.artifacts.push(file),
-                        false => {
-                            files.registry.extend(registered(&file));
-                            files.resources.push((source.name, source.bytes));
-                        }
+                    if is_artifact {
+                        files.artifacts.push(file)
+                    } else {
+                        files.registry.extend(registered(&file));
+                        files.resources.push((source.name, source.bytes));
                     }
                 }
                 Some(Err(error)) => {
@@ -166,16 +165,13 @@ impl<'a> Artifacts<'a> {
             _ => return self.others.push(element),
         };
         let name = element.attribute("name").or(element.attribute("key")).unwrap_or("");
-        match by_name.contains_key(name) {
-            false => {
-                by_name.insert(name, element);
-                self.named.push(element);
-            }
-            true => {
-                let what = format!("{} {name}", element.name());
-                let why = "there is one of this name already; the first is taken";
-                table.add(Outcome::Refused, &what, element.place(), why);
-            }
+        if by_name.contains_key(name) {
+            let what = format!("{} {name}", element.name());
+            let why = "there is one of this name already; the first is taken";
+            table.add(Outcome::Refused, &what, element.place(), why);
+        } else {
+            by_name.insert(name, element);
+            self.named.push(element);
         }
     }
 
@@ -242,7 +238,7 @@ impl<'a> Artifacts<'a> {
         if let Some((_, content)) = registered {
             return Ok(Resource { name: name.to_owned(), content: content.clone() });
         }
-        // A registry's path is no path of the archive, so that at last the file's own name has to do.
+        // A registry's path is not a path of the archive, so that at last the file's own name has to do.
         let mut found = Vec::new();
         for with in [path, name] {
             found = self.resources.iter().filter(|(whole, _)| ends(whole, with)).collect();

@@ -104,10 +104,7 @@ impl<'t> Reader<'_, '_, 't> {
     /// Skips a sign or a word, if it is there.
     fn takes(&mut self, sign: &str) -> bool {
         let is_word = sign.starts_with(|c: char| c.is_ascii_alphabetic());
-        let is_there = match is_word {
-            true => word(self.rest) == sign,
-            false => self.rest.starts_with(sign),
-        };
+        let is_there = if is_word { word(self.rest) == sign } else { self.rest.starts_with(sign) };
         if is_there {
             self.skip(sign.len());
         }
@@ -120,18 +117,16 @@ impl<'t> Reader<'_, '_, 't> {
             return Err(self.refused("an expression that is nested so deep"));
         }
         let condition = self.operators(0)?;
-        let part = match self.takes("?") {
-            false => condition,
-            true => {
-                let then = self.conditional()?;
-                if !self.takes(":") {
-                    return Err(self.refused("a `?` without `:`"));
-                }
-                let otherwise = self.conditional()?;
-                let text =
-                    format!("({} ? {} : {})", condition.inside(0), then.text, otherwise.text);
-                Part::plain(text, Gives::Any)
+        let part = if self.takes("?") {
+            let then = self.conditional()?;
+            if !self.takes(":") {
+                return Err(self.refused("a `?` without `:`"));
             }
+            let otherwise = self.conditional()?;
+            let text = format!("({} ? {} : {})", condition.inside(0), then.text, otherwise.text);
+            Part::plain(text, Gives::Any)
+        } else {
+            condition
         };
         self.depth -= 1;
         Ok(part)
@@ -174,7 +169,7 @@ impl<'t> Reader<'_, '_, 't> {
             "==" => format!("sameText({first}, {second})"),
             "!=" => format!("!sameText({first}, {second})"),
             _ if is_null || [left, right].iter().any(|side| side.gives == Gives::Text) => {
-                return Err(self.refused(&format!("`{sign}` of what is no number")));
+                return Err(self.refused(&format!("`{sign}` of what is not a number")));
             }
             _ if left.gives == Gives::Any && right.gives == Gives::Any => {
                 // Texts are in no order there.
@@ -189,9 +184,10 @@ impl<'t> Reader<'_, '_, 't> {
         let first = self.rest.chars().next().unwrap_or(' ');
         if self.takes("(") {
             let inner = self.conditional()?;
-            return match self.takes(")") {
-                true => Ok(Part { text: inner.inside(LEVELS.len()), level: None, ..inner }),
-                false => Err(self.refused("a parenthesis that is not closed")),
+            return if self.takes(")") {
+                Ok(Part { text: inner.inside(LEVELS.len()), level: None, ..inner })
+            } else {
+                Err(self.refused("a parenthesis that is not closed"))
             };
         }
         if self.takes("!") || self.takes("not") {
@@ -221,9 +217,10 @@ impl<'t> Reader<'_, '_, 't> {
         let is_length = word(self.rest) == "length" && self.takes("length");
         if is_length && self.takes("(") {
             let inner = self.conditional()?;
-            return match self.takes(")") {
-                true => Ok(Part::plain(format!("size({})", inner.text), Gives::Number)),
-                false => Err(self.refused("a parenthesis that is not closed")),
+            return if self.takes(")") {
+                Ok(Part::plain(format!("size({})", inner.text), Gives::Number))
+            } else {
+                Err(self.refused("a parenthesis that is not closed"))
             };
         }
         Err(self.refused_here())

@@ -367,10 +367,7 @@ impl<'a> Converter<'a> {
             let name = self.sequence_flow(key, sequence);
             steps.push(json!({ "sequence": name }));
             let ends = sequence.children().last().is_some_and(|last| last.name() == "respond");
-            return Ok(match ends {
-                true => Next::End,
-                false => Next::Continue,
-            });
+            return Ok(if ends { Next::End } else { Next::Continue });
         }
         if sequence.attribute("onError").is_some() {
             self.note("the fault sequence of a sequence that is written out has no effect");
@@ -379,10 +376,7 @@ impl<'a> Converter<'a> {
         let (made, ended) = self.steps(&sequence.children());
         self.flow.expanding.pop();
         steps.extend(made);
-        Ok(match ended {
-            true => Next::End,
-            false => Next::Continue,
-        })
+        Ok(if ended { Next::End } else { Next::Continue })
     }
 
     /// The flow of a sequence that is the same wherever it is run.

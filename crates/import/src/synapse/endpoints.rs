@@ -267,7 +267,7 @@ impl<'a> Converter<'a> {
         }
         let known = ["http://", "https://"].into_iter().find(|scheme| written.starts_with(scheme));
         let Some(scheme) = known else {
-            return Err(format!("`{written}` is no address of HTTP"));
+            return Err(format!("`{written}` is not an HTTP address"));
         };
         let rest = written.get(scheme.len()..).unwrap_or_default();
         let rest = rest.split('#').next().unwrap_or_default();
@@ -299,11 +299,14 @@ impl<'a> Converter<'a> {
         while let Some((front, behind)) = rest.split_once('{') {
             out.push_str(&escaped(front));
             let (name, after) =
-                behind.split_once('}').ok_or_else(|| format!("`{text}` is no URI template"))?;
+                behind.split_once('}').ok_or_else(|| format!("`{text}` is not a URI template"))?;
             let name = name.trim_start_matches('+');
-            let value = self.named("default", name).or_else(|why| match name.contains('.') {
-                true => Err(why),
-                false => self.named("default", &format!("uri.var.{name}")),
+            let value = self.named("default", name).or_else(|why| {
+                if name.contains('.') {
+                    Err(why)
+                } else {
+                    self.named("default", &format!("uri.var.{name}"))
+                }
             })?;
             out.push_str(&format!("{{{{ {value} }}}}"));
             rest = after;
@@ -521,10 +524,7 @@ fn millis(value: f64) -> u64 {
 }
 
 fn plain_number(value: f64) -> Json {
-    match value.fract() == 0.0 {
-        true => json!(millis(value)),
-        false => json!(value),
-    }
+    if value.fract() == 0.0 { json!(millis(value)) } else { json!(value) }
 }
 
 /// A time as the configuration writes it.

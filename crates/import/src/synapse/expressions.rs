@@ -46,14 +46,11 @@ impl Value {
     }
 
     fn language(text: &str) -> Language {
-        match is_expression(text) {
-            true => Language::Marked,
-            false => Language::XPath,
-        }
+        if is_expression(text) { Language::Marked } else { Language::XPath }
     }
 }
 
-/// A text that is no template: its braces are put in by a placeholder.
+/// A text that is not a template: its braces are put in by a placeholder.
 pub(super) fn escaped(text: &str) -> String {
     text.replace("{{", "{{ '{{' }}")
 }
@@ -228,9 +225,10 @@ impl<'a> Converter<'a> {
             Some(resource) => resource.path.contains(&format!("{{{{ {path} }}}}")),
             None => !self.flow.expanding.is_empty(),
         };
-        match has {
-            true => Ok(path),
-            false => Err(format!("nothing sets `uri.var.{name}`, and no path has it")),
+        if has {
+            Ok(path)
+        } else {
+            Err(format!("nothing sets `uri.var.{name}`, and no path has it"))
         }
     }
 
@@ -263,7 +261,7 @@ pub(super) fn member(group: &str, name: &str) -> Result<String, String> {
     match plain && !name.is_empty() {
         true => Ok(format!("${group}.{name}")),
         false if !name.contains(['\'', '"', '{', '}']) => Ok(format!("${group}['{name}']")),
-        false => Err(format!("`{name}` is no name that can be written in an expression")),
+        false => Err(format!("`{name}` is not a name that can be written in an expression")),
     }
 }
 

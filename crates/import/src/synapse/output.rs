@@ -79,10 +79,7 @@ impl Output {
         let plain = plain.trim_start_matches('.');
         let (stem, own) = plain.rsplit_once('.').unwrap_or((plain, ""));
         let is_ending = matches!(own, "xsl" | "xslt" | "xsd" | "wsdl" | "json" | "xml" | "txt");
-        let (stem, ending) = match is_ending {
-            true => (stem, own),
-            false => (plain, ending),
-        };
+        let (stem, ending) = if is_ending { (stem, own) } else { (plain, ending) };
         let same = |path: &str| {
             let file = path.rsplit_once('.').map_or(path, |(file, _)| file);
             file == stem || file.strip_prefix(stem).is_some_and(|rest| rest.starts_with('-'))

@@ -57,10 +57,7 @@ impl<'a> Converter<'a> {
         self.queue(name);
         let class = store.attribute("class").unwrap_or("the default");
         let class = class.rsplit('.').next().unwrap_or(class).to_owned();
-        let kept = match self.is_processed(name) {
-            true => "",
-            false => UNPROCESSED,
-        };
+        let kept = if self.is_processed(name) { "" } else { UNPROCESSED };
         let note = format!("the queue is the gateway's own and durable, not that of {class}{kept}");
         self.artifact(store, Outcome::Approximated, &note);
     }
@@ -249,7 +246,7 @@ impl<'a> Converter<'a> {
         let (key, value) = match (trigger.attribute("cron"), trigger.attribute("interval")) {
             (Some(cron), _) => ("cron", quartz(cron)?),
             (None, Some(seconds)) => {
-                let seconds: u64 = seconds.parse().map_err(|_| "its interval is no number")?;
+                let seconds: u64 = seconds.parse().map_err(|_| "its interval is not a number")?;
                 note.push_str("it runs first after one interval");
                 ("every", format!("{}s", seconds.max(1)))
             }

@@ -126,10 +126,7 @@ impl<'a> Converter<'a> {
                 values.insert(self.out.variable(&property), json!(came));
             }
         }
-        match values.is_empty() {
-            true => Vec::new(),
-            false => vec![json!({ "set": values })],
-        }
+        if values.is_empty() { Vec::new() } else { vec![json!({ "set": values })] }
     }
 
     /// The number of times that a list of mediators sends or loops back.
@@ -270,11 +267,10 @@ impl<'a> Converter<'a> {
         let handlers = api.child("handlers").map_or_else(Vec::new, |h| h.all("handler"));
         for handler in handlers {
             let class = handler.attribute("class").unwrap_or("");
-            let why = match class.ends_with("CORSRequestHandler") {
-                true => "write it as the policy `cors` of the routes",
-                false => {
-                    "code in Java is not run; policies of the route do what the common ones do"
-                }
+            let why = if class.ends_with("CORSRequestHandler") {
+                "write it as the policy `cors` of the routes"
+            } else {
+                "code in Java is not run; policies of the route do what the common ones do"
             };
             self.refuse("routes", &format!("handler {class}"), handler.place(), why);
         }
@@ -309,13 +305,14 @@ impl<'a> Converter<'a> {
         let methods = resource.attribute("methods").unwrap_or("").replace(',', " ");
         let methods: Vec<String> =
             methods.split_whitespace().map(str::to_ascii_uppercase).collect();
-        let wanted = match is_only {
-            true => name.to_owned(),
-            false => format!(
+        let wanted = if is_only {
+            name.to_owned()
+        } else {
+            format!(
                 "{name}-{}{}",
                 methods.join("-").to_ascii_lowercase(),
                 pattern.path.replace(['/', '{', '}'], "-")
-            ),
+            )
         };
         let wanted = wanted.trim_end_matches('-');
         let flow = Flow {
@@ -416,7 +413,7 @@ fn pattern(mapped: &str) -> Result<Pattern, String> {
         let is_name = name.is_none()
             || plain.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         if plain.contains(['{', '}', '*']) || !is_name || (name.is_some() && plain.is_empty()) {
-            return refused("has a segment that is no name and no text");
+            return refused("has a segment that is neither a name nor text");
         }
     }
     Ok(Pattern { path: path.to_owned(), open, query_names })

@@ -230,7 +230,7 @@ fn tokens(text: &str) -> Result<Vec<PlacedToken<'_>>, String> {
         }
         let before = tokens.last().map(|(token, _, _)| *token);
         let (token, end) = token(text, at, c, before)
-            .ok_or_else(|| format!("`{text}` is no XPath at character {}", at + 1))?;
+            .ok_or_else(|| format!("`{text}` is not an XPath at character {}", at + 1))?;
         tokens.push((token, at, end));
         at = end;
     }
@@ -269,10 +269,8 @@ fn token<'t>(
         '$' => {
             let first = name_at(text, at + 1);
             let end = at + 1 + first.len();
-            let second = match text.get(end..)?.starts_with(':') {
-                true => name_at(text, end + 1),
-                false => "",
-            };
+            let second =
+                if text.get(end..)?.starts_with(':') { name_at(text, end + 1) } else { "" };
             match (first.is_empty(), second.is_empty()) {
                 (true, _) => None,
                 (false, true) => Some((Token::Variable("", first), end)),

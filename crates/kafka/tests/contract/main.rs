@@ -119,5 +119,5 @@ async fn nobody_there_is_said_at_once() {
         assert!(why.starts_with("no broker of Kafka answers: 127.0.0.1:"), "{why}");
     }
     let Err(Error::Away(why)) = logs.span("a b").await else { panic!() };
-    assert_eq!(why, "`tg.a b` is no name of a topic of Kafka");
+    assert_eq!(why, "`tg.a b` is not a Kafka topic name");
 }

@@ -66,10 +66,11 @@ async fn run(new: NewExchange) {
         let reply = match head {
             Ok(head) => {
                 account.asked_for(&head);
-                let begun = match is_tunnel {
+                let begun = if is_tunnel {
                     // What comes is the tunnel's.
-                    true => body::Begun::default(),
-                    false => body::of(&stream, &head, &listener),
+                    body::Begun::default()
+                } else {
+                    body::of(&stream, &head, &listener)
                 };
                 call.begin_body(begun.progress);
                 // A tunnel counts what passes by itself.

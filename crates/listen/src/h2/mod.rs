@@ -55,7 +55,7 @@ struct H2 {
     connection: Rc<Connection>,
     listener: Arc<Listener>,
     shared: Rc<SharedConnection>,
-    /// Bytes that were read and are no whole frame yet, or were left for later.
+    /// Bytes that were read and are not a whole frame yet, or were left for later.
     unread: Vec<u8>,
     /// Something may be on its way through TLS.
     unflushed: bool,

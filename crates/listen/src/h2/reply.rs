@@ -129,9 +129,10 @@ impl BodySender {
     ) -> Poll<Result<(), SendError>> {
         if let Some((since, for_client)) = self.waiting.take() {
             let waited = clock::now().duration_since(since);
-            match for_client {
-                true => account.ex.totals.client_wait.add(waited),
-                false => account.ex.totals.upstream_wait.add(waited),
+            if for_client {
+                account.ex.totals.client_wait.add(waited)
+            } else {
+                account.ex.totals.upstream_wait.add(waited)
             }
         }
         let sent = self.poll_pieces(cx, stream);

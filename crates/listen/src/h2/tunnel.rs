@@ -21,13 +21,12 @@ const KEY_END: &[u8] = b"A==";
 
 /// Refuses tunnels of other protocols.
 pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
-    match protocol.eq_ignore_ascii_case(WEBSOCKET) {
-        true => Ok(()),
-        false => {
-            // Harmless: this is for the log.
-            let cause = format!("CONNECT for {}", String::from_utf8_lossy(protocol));
-            Err(Fault::new(Kind::NotImplemented, cause))
-        }
+    if protocol.eq_ignore_ascii_case(WEBSOCKET) {
+        Ok(())
+    } else {
+        // Harmless: this is for the log.
+        let cause = format!("CONNECT for {}", String::from_utf8_lossy(protocol));
+        Err(Fault::new(Kind::NotImplemented, cause))
     }
 }
 

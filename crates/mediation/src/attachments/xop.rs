@@ -33,7 +33,8 @@ pub(super) fn included(
     let mut out = Vec::with_capacity(whole.len().min(bytes_max));
     let mut from = 0;
     for Inclusion { range, href } in finder.found {
-        let id = href.strip_prefix("cid:").ok_or_else(|| malformed("an inclusion is no `cid:`"))?;
+        let id =
+            href.strip_prefix("cid:").ok_or_else(|| malformed("an inclusion is not a `cid:`"))?;
         let id = kit::percent::decoded(id.as_bytes(), false);
         let named = |part: &&Part| {
             part.line(whole, "content-id").is_some_and(|own| unbracketed(&own) == &*id)
@@ -58,10 +59,7 @@ pub(super) fn included(
         return Ok((root.clone(), all));
     }
     out.extend_from_slice(root.get(from..).unwrap_or_default());
-    match out.len() > bytes_max {
-        true => Err(IncludeError::TooLarge),
-        false => Ok((out.into(), all)),
-    }
+    if out.len() > bytes_max { Err(IncludeError::TooLarge) } else { Ok((out.into(), all)) }
 }
 
 fn unbracketed(id: &[u8]) -> &[u8] {
@@ -110,14 +108,13 @@ impl Sink for Finder<'_> {
             let href = start.attributes.get("", "href").map(|href| href.value.trim().to_owned());
             // Harmless: no part has an empty name.
             let href = href.unwrap_or_default();
-            match start.empty {
-                true => {
-                    let range = at..self.tag_end(at);
-                    self.found.push(Inclusion { range, href });
-                    // Its end comes as an event too.
-                    self.open = Some((usize::MAX, String::new(), 0));
-                }
-                false => self.open = Some((at, href, 0)),
+            if start.empty {
+                let range = at..self.tag_end(at);
+                self.found.push(Inclusion { range, href });
+                // Its end comes as an event too.
+                self.open = Some((usize::MAX, String::new(), 0));
+            } else {
+                self.open = Some((at, href, 0))
             }
         }
         Ok(())

@@ -40,10 +40,10 @@ pub(super) const WHOLE: u32 = u32::MAX - 1;
 const LOOKS_MIN: u32 = 500_000;
 const LOOKS_PER_VALUE: u32 = 50;
 
-/// The reason why a text is no document; lines and columns count from 1, columns in bytes.
+/// The reason why a text is not a document; lines and columns count from 1, columns in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// It is no JSON.
+    /// It is not JSON.
     Malformed { line: usize, column: usize },
     /// The object that begins here has a member twice.
     Twice { line: usize, column: usize },
@@ -53,7 +53,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unreadable::Malformed { line, column } => {
-                write!(f, "the body is no JSON: line {line}, column {column}")
+                write!(f, "the body is not JSON: line {line}, column {column}")
             }
             Unreadable::Twice { line, column } => {
                 write!(f, "an object has a member twice: line {line}, column {column}")
@@ -165,10 +165,7 @@ impl<'a> Document<'a> {
             }
         }
         self.sorted = sorted;
-        match is_bounded {
-            true => Settled::Yes,
-            false => Settled::Beyond,
-        }
+        if is_bounded { Settled::Yes } else { Settled::Beyond }
     }
 
     fn is_bounded(&self, entry: TapeEntry) -> bool {
@@ -236,9 +233,10 @@ impl<'a> Document<'a> {
         if self.entry(object).count as usize <= SCANNED_MAX {
             let is_it = |at: &u32| {
                 let entry = self.entry(*at);
-                match entry.kind == Kind::Plain {
-                    true => self.span(entry) == name,
-                    false => self.text_of(entry) == name,
+                if entry.kind == Kind::Plain {
+                    self.span(entry) == name
+                } else {
+                    self.text_of(entry) == name
                 }
             };
             return self.names(object).find(is_it).map(|at| at + 1);
@@ -309,9 +307,10 @@ impl<'a> Document<'a> {
     #[inline]
     fn text_of(&self, entry: TapeEntry) -> Cow<'_, str> {
         let text = self.span(entry);
-        match entry.kind == Kind::Escaped {
-            true => Cow::Owned(json::unescaped(text)),
-            false => Cow::Borrowed(text),
+        if entry.kind == Kind::Escaped {
+            Cow::Owned(json::unescaped(text))
+        } else {
+            Cow::Borrowed(text)
         }
     }
 }
@@ -327,10 +326,11 @@ fn outside(at: u32) -> TapeEntry {
 /// The place at which `serde_json` stops reading.
 #[cold]
 pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
-    let read = match bytes.len() <= SMALL_BYTES {
-        true => serde_json::from_slice::<Value>(bytes).map(drop),
+    let read = if bytes.len() <= SMALL_BYTES {
+        serde_json::from_slice::<Value>(bytes).map(drop)
+    } else {
         // A number beyond all doubles is not found so.
-        false => serde_json::from_reader::<_, IgnoredAny>(BufReader::new(Pieces(bytes))).map(drop),
+        serde_json::from_reader::<_, IgnoredAny>(BufReader::new(Pieces(bytes))).map(drop)
     };
     match read {
         Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },

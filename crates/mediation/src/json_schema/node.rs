@@ -54,10 +54,7 @@ impl<'a> Part<'a> {
 
     #[inline]
     fn kind(&self) -> Kind {
-        match self.document.look() {
-            true => self.document.entry(self.at).kind,
-            false => Kind::Null,
-        }
+        if self.document.look() { self.document.entry(self.at).kind } else { Kind::Null }
     }
 
     fn parts(&self) -> Walk<'a> {

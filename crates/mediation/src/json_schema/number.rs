@@ -172,7 +172,7 @@ impl Exact {
         holds: Holds,
     ) -> Result<Box<dyn for<'i> Keyword<'i, OnTape>>, ValidationError<'a>> {
         let Value::Number(number) = limit else {
-            return Err(ValidationError::custom(format!("`{name}` is no number")));
+            return Err(ValidationError::custom(format!("`{name}` is not a number")));
         };
         let library = jsonschema::draft202012::options().build(&json!({ name: limit }));
         let library = library.map_err(|error| ValidationError::custom(error.to_string()))?;

@@ -64,9 +64,10 @@ pub(super) fn check(
         Ok(None) => return BodyCheck::Good,
         Err(fault) => return BodyCheck::Wrong(vec![fault]),
     };
-    let checked = match schema.allows(&document) {
-        true => BodyCheck::Good,
-        false => BodyCheck::Wrong(schema.refusal(&document, shown, max)),
+    let checked = if schema.allows(&document) {
+        BodyCheck::Good
+    } else {
+        BodyCheck::Wrong(schema.refusal(&document, shown, max))
     };
     if is_json(&media_type) {
         body.keep_tape(document.into_tape());
@@ -114,15 +115,14 @@ fn read<'a>(
     body: &mut GatheredBody,
     bytes: &'a [u8],
 ) -> Result<Option<Document<'a>>, String> {
-    match () {
-        () if is_json(media_type) => document(body, bytes).map(Some).map_err(unreadable),
-        () if is_form(media_type) => {
-            parameter::form(&content.form, bytes).map(|form| Some(form.document()))
-        }
-        () if is_plain(media_type) => {
-            plain_text(headers, bytes).map(|text| Some(Document::string(text)))
-        }
-        () => Ok(None),
+    if is_json(media_type) {
+        document(body, bytes).map(Some).map_err(unreadable)
+    } else if is_form(media_type) {
+        parameter::form(&content.form, bytes).map(|form| Some(form.document()))
+    } else if is_plain(media_type) {
+        plain_text(headers, bytes).map(|text| Some(Document::string(text)))
+    } else {
+        Ok(None)
     }
 }
 
@@ -130,8 +130,8 @@ fn read<'a>(
 fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
     let told = headers.get("content-type").and_then(charset::charset);
     charset::text(told, bytes).ok_or_else(|| match told {
-        None => "/: the body is no text in UTF-8".to_owned(),
-        Some(told) => format!("/: the body is no text in the charset '{}'", told.escape_ascii()),
+        None => "/: the body is not UTF-8 text".to_owned(),
+        Some(told) => format!("/: the body is not text in the charset '{}'", told.escape_ascii()),
     })
 }
 

@@ -70,7 +70,7 @@ pub enum ParameterLocation {
     Cookie,
 }
 
-/// The serialisation of values that are no plain texts.
+/// The serialisation of values that are not plain texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Simple,
@@ -161,11 +161,14 @@ impl MediaRange {
     pub(super) fn fits(&self, media_type: &str) -> u8 {
         let front =
             |range: &str| range.strip_suffix('*').map(|front| media_type.starts_with(front));
-        match () {
-            () if self.0 == media_type => 3,
-            () if self.0 == "*/*" => 1,
-            () if front(&self.0) == Some(true) => 2,
-            () => 0,
+        if self.0 == media_type {
+            3
+        } else if self.0 == "*/*" {
+            1
+        } else if front(&self.0) == Some(true) {
+            2
+        } else {
+            0
         }
     }
 }

@@ -246,7 +246,7 @@ fn member(object: &Object, name: &str, text: &str) -> Result<ParameterValue, Amb
     })
 }
 
-/// Reads a value out of a query or a form. `is_other`: a pair of this name is no member of an exploded object.
+/// Reads a value out of a query or a form. `is_other`: a pair of this name is not a member of an exploded object.
 fn query(parameter: &Field, query: &[u8], is_other: impl Fn(&str) -> bool) -> ReadParameter {
     if parameter.json {
         let value = once(named(query, &parameter.name))?;
@@ -456,10 +456,7 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
     loop {
         let found = next.map(|value| {
             let text = text(value, false)?;
-            match field.json {
-                true => json(&text),
-                false => delimited(field, &text, ","),
-            }
+            if field.json { json(&text) } else { delimited(field, &text, ",") }
         });
         check(parameter, found.transpose(), max.saturating_sub(faults.len()), faults);
         next = values.next();

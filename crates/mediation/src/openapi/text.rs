@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::model::Types;
 use crate::json_schema::Document;
 
-/// A text without its percent escapes. Bytes that are no UTF-8 become the replacement character, so that no name or path of a document
+/// A text without its percent escapes. Bytes that are not UTF-8 become the replacement character, so that no name or path of a document
 /// is the same.
 pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
     match percent::decoded(bytes, plus_is_blank) {

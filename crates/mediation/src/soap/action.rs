@@ -168,7 +168,7 @@ impl Actions {
     }
 }
 
-/// Checks the action of a request. Without `actions` the schema of its operation is no WSDL's.
+/// Checks the action of a request. Without `actions` the schema of its operation is not a WSDL's.
 pub(super) fn check(
     actions: Option<&Actions>,
     asked: ActionRules,

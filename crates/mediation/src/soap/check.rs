@@ -61,9 +61,10 @@ impl Ready {
     ) -> &'r mut Validator {
         let made = || Ready { of: Arc::downgrade(schema), validator: validator(schema) };
         let ready = place.get_or_insert_with(made);
-        match std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema)) {
-            true => ready.validator.reset(),
-            false => *ready = made(),
+        if std::ptr::eq(ready.of.as_ptr(), Arc::as_ptr(schema)) {
+            ready.validator.reset()
+        } else {
+            *ready = made()
         }
         &mut ready.validator
     }

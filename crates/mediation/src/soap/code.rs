@@ -1,6 +1,6 @@
 //! The code of a SOAP fault, found by a sink of the parser.
 //!
-//! Owns where it stands in both versions. A message that is no fault, or whose code is not among its first bytes, has none.
+//! Owns where it stands in both versions. A message that is not a fault, or whose code is not among its first bytes, has none.
 
 use telemetry::SoapFault;
 use xml::{Here, QName, Sink, Start};

@@ -50,10 +50,8 @@ impl Sink for Teller {
         let name = self.name(start.name);
         self.feed.start(name, declared);
         for (prefix, uri) in start.scope.declared() {
-            let number = match uri.is_empty() {
-                true => 0,
-                false => self.feed.namespace(meant(prefix).id, uri),
-            };
+            let number =
+                if uri.is_empty() { 0 } else { self.feed.namespace(meant(prefix).id, uri) };
             self.feed.declared(prefix, number);
         }
         self.feed.attributes(start.attributes.len());

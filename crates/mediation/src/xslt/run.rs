@@ -123,7 +123,7 @@ impl Transformation {
     ) -> Result<TransformResult, TransformRejection> {
         let told =
             match json {
-                // Input that is no UTF-8 would come out as something else.
+                // Input that is not UTF-8 would come out as something else.
                 true if std::str::from_utf8(message).is_err() => {
                     return Err(Rejection::client("Invalid JSON input: it is not in UTF-8").into());
                 }
@@ -151,9 +151,10 @@ impl Transformation {
     }
 
     fn made(&self, bytes: Vec<u8>, charset: &'static str) -> TransformResult {
-        let bytes = match self.strip_empty_namespaces {
-            true => without_empty_namespaces(bytes).into(),
-            false => bytes.into(),
+        let bytes = if self.strip_empty_namespaces {
+            without_empty_namespaces(bytes).into()
+        } else {
+            bytes.into()
         };
         TransformResult { bytes, charset, transcript: None }
     }

@@ -80,10 +80,7 @@ pub(crate) fn note_format_of(ex: &mut Exchange, body: &Body) {
 pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'static str, String)> {
     let message_format = ex.notes.as_ref().and_then(|notes| notes.message_format)?;
     let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
-    let status = match chosen || is_refused_unread(fault.kind) {
-        true => own,
-        false => 500,
-    };
+    let status = if chosen || is_refused_unread(fault.kind) { own } else { 500 };
     let server = fault.side() != Side::Client;
     let reason = escaped(fault.detail.as_deref().unwrap_or(fault.kind.title()));
     let detail = fault.more.as_ref().and_then(|more| more.errors.first()).map(|text| escaped(text));

@@ -102,10 +102,7 @@ fn processing(fault: &Fault) -> Option<&fault::ProcessingFault> {
 fn status(own: u16, fault: &Fault) -> u16 {
     let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
     let by_flow = matches!(fault.kind, Kind::FlowRefused | Kind::Missing) && !chosen;
-    match processing(fault).is_some() || by_flow {
-        true => 500,
-        false => own,
-    }
+    if processing(fault).is_some() || by_flow { 500 } else { own }
 }
 
 /// The text if no details may be told.
@@ -147,10 +144,7 @@ fn written(fault: &Fault) -> (Option<&str>, Option<&str>) {
 }
 
 fn told(verbose: bool, text: impl FnOnce() -> String) -> String {
-    match verbose {
-        true => text(),
-        false => NOTHING_TOLD.to_owned(),
-    }
+    if verbose { text() } else { NOTHING_TOLD.to_owned() }
 }
 
 fn envelope(

@@ -76,7 +76,7 @@ pub(super) fn seconds(text: &[u8]) -> u64 {
     let digits = !bare.is_empty() && bare.iter().all(u8::is_ascii_digit);
     match std::str::from_utf8(bare) {
         Ok(text) if digits => text.parse().unwrap_or(MAX).min(MAX),
-        // What is no number is stale (RFC 9111, 4.2.1).
+        // What is not a number is stale (RFC 9111, 4.2.1).
         Ok(_) | Err(_) => 0,
     }
 }

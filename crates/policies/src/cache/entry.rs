@@ -286,7 +286,7 @@ impl CachedReply {
 
     /// About as much memory.
     pub(super) fn bytes(&self) -> usize {
-        /// The parts that are no text.
+        /// The parts that are not text.
         const BOOKS: usize = 512;
         let lines: usize = self.head.headers.iter().map(|(n, v)| n.len() + v.len() + 28).sum();
         BOOKS + lines + self.body.len()

@@ -84,9 +84,10 @@ impl Flight {
     pub(super) fn follow(self: &Arc<Flight>) -> FlightRole {
         let follower = Follower(self.clone());
         let others = self.followers.fetch_add(1, Ordering::AcqRel);
-        match others < FOLLOWERS_MAX && clock::now() < self.until {
-            true => FlightRole::Follow(follower),
-            false => FlightRole::Alone,
+        if others < FOLLOWERS_MAX && clock::now() < self.until {
+            FlightRole::Follow(follower)
+        } else {
+            FlightRole::Alone
         }
     }
 }

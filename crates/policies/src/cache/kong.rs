@@ -9,11 +9,14 @@ pub(super) fn tell(headers: &mut Headers) {
     let is_own = |line: &[u8]| line.starts_with(b"tidegate");
     let Some(own) = lines.iter().rev().find(|line| is_own(line)) else { return };
     let has = |word: &str| own.windows(word.len()).any(|part| part == word.as_bytes());
-    let word: &[u8] = match () {
-        () if has("; hit") || has("; collapsed") || has("stale-if-error") => b"Hit",
-        () if has("fwd=stale") => b"Refresh",
-        () if has("; stored=?0") || !has("fwd=uri-miss") => b"Bypass",
-        () => b"Miss",
+    let word: &[u8] = if has("; hit") || has("; collapsed") || has("stale-if-error") {
+        b"Hit"
+    } else if has("fwd=stale") {
+        b"Refresh"
+    } else if has("; stored=?0") || !has("fwd=uri-miss") {
+        b"Bypass"
+    } else {
+        b"Miss"
     };
     headers.remove("cache-status");
     for line in lines.iter().filter(|line| !is_own(line)) {
@@ -36,10 +39,7 @@ pub(super) fn target_with(target: &[u8], names: &[String]) -> Vec<u8> {
     };
     let mut kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(is_named).collect();
     kept.sort_unstable();
-    match kept.is_empty() {
-        true => path.to_vec(),
-        false => [path, b"?", &kept.join(&b'&')].concat(),
-    }
+    if kept.is_empty() { path.to_vec() } else { [path, b"?", &kept.join(&b'&')].concat() }
 }
 
 #[cfg(test)]

@@ -75,13 +75,17 @@ fn is_shared(said: &Directives) -> bool {
 
 /// Why a message with these lines is not kept, whatever its status is.
 fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
-    match () {
-        () if said.no_store => Some("no-store"),
-        () if said.private => Some("private"),
+    if said.no_store {
+        Some("no-store")
+    } else if said.private {
+        Some("private")
+    } else if said.no_cache {
         // A step has no way to ask whether a message still holds.
-        () if said.no_cache => Some("no-cache"),
-        () if headers.contains("set-cookie") => Some("set-cookie"),
-        () => None,
+        Some("no-cache")
+    } else if headers.contains("set-cookie") {
+        Some("set-cookie")
+    } else {
+        None
     }
 }
 
@@ -154,10 +158,7 @@ impl ReplyCache for StepCache {
     ) -> Result<(), CacheHindrance> {
         let said = Directives::of(&made.head.headers);
         let hindrance = terms.hindrance.or_else(|| hindrance(&made.head.headers, &said));
-        let is_shared = match terms.replied {
-            true => !terms.unshared,
-            false => is_shared(&said),
-        };
+        let is_shared = if terms.replied { !terms.unshared } else { is_shared(&said) };
         let settings = &self.settings;
         let may_be_shared = settings.ignores_credentials || settings.key.authorization || is_shared;
         let now = clock::now();
@@ -165,13 +166,18 @@ impl ReplyCache for StepCache {
         let [told, own] = [terms.fresh_for, own].map(|time| time.unwrap_or(settings.ttl));
         let fresh_for = told.min(own).min(settings.ttl);
         let status = made.head.status;
-        let why = match () {
-            () if hindrance.is_some() => hindrance,
-            () if !KEPT.contains(&status) || status >= 500 => Some("status"),
-            () if is_authorized(ex, &head.headers) && !may_be_shared => Some(entry::AUTHORIZATION),
-            () if fresh_for.is_zero() => Some("never-fresh"),
-            () if made.body.len() > settings.entry_bytes_max => Some("too-large"),
-            () => None,
+        let why = if hindrance.is_some() {
+            hindrance
+        } else if !KEPT.contains(&status) || status >= 500 {
+            Some("status")
+        } else if is_authorized(ex, &head.headers) && !may_be_shared {
+            Some(entry::AUTHORIZATION)
+        } else if fresh_for.is_zero() {
+            Some("never-fresh")
+        } else if made.body.len() > settings.entry_bytes_max {
+            Some("too-large")
+        } else {
+            None
         };
         if let Some(why) = why {
             return Err(why);

@@ -65,10 +65,10 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fault> {
     // A list would be read as the members of an object, in their order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(invalid("the answer is no JSON object"));
+        return Err(invalid("the answer is not a JSON object"));
     }
     // Of the whole at once: the library would look at each text by itself.
-    let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is no UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is not UTF-8"))?;
     let said: RawAnswer<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
     if names(&said) > NAMES_MAX {
         return Err(invalid(&format!("it names more than {NAMES_MAX} lines and texts")));
@@ -76,10 +76,10 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
     let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
     let status = said.response_code;
     if status.is_some_and(|status| !(200..600).contains(&status)) {
-        return Err(invalid("`responseCode` is no final status"));
+        return Err(invalid("`responseCode` is not a final status"));
     }
     let body = said.body.map(|body| super::base64().decode(&*body.0)).transpose();
-    let body = body.map_err(|_| invalid("`body` is no base64"))?;
+    let body = body.map_err(|_| invalid("`body` is not base64"))?;
     if body.as_ref().is_some_and(|body| body.len() > body_bytes_max) {
         let why = format!("`body` has more than {body_bytes_max} bytes");
         return Err(call::failed(Fault::new(Kind::ReplyTooLarge, why)));

@@ -191,17 +191,16 @@ pub(super) fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// A JSON string. Bytes that are no UTF-8 become the replacement character: JSON has no others.
+/// A JSON string. Bytes that are not UTF-8 become the replacement character: JSON has no others.
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
-    match json::is_plain(bytes) {
-        true => out.extend_from_slice(bytes),
-        false => {
-            let mut text = String::with_capacity(bytes.len() * 2);
-            // Harmless: JSON has no other bytes than UTF-8, and the line itself stays as it is.
-            json::push_escaped(&mut text, &String::from_utf8_lossy(bytes));
-            out.extend_from_slice(text.as_bytes());
-        }
+    if json::is_plain(bytes) {
+        out.extend_from_slice(bytes)
+    } else {
+        let mut text = String::with_capacity(bytes.len() * 2);
+        // Harmless: JSON has no other bytes than UTF-8, and the line itself stays as it is.
+        json::push_escaped(&mut text, &String::from_utf8_lossy(bytes));
+        out.extend_from_slice(text.as_bytes());
     }
     out.push(b'"');
 }

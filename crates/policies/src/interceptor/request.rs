@@ -74,14 +74,16 @@ impl Interceptor {
     fn note(&self, ex: &mut Exchange, head: &RequestHead, body: Option<&GatheredBody>) {
         let Some(service) = &self.settings.response else { return };
         let includes = service.includes;
-        let invocation = match includes.invocation_context {
-            true => call_body::invocation(&self.settings.api, ex, head),
-            false => String::new(),
+        let invocation = if includes.invocation_context {
+            call_body::invocation(&self.settings.api, ex, head)
+        } else {
+            String::new()
         };
         let interception = Interception {
-            request_headers: match includes.request_headers {
-                true => call_body::kept(&head.headers),
-                false => Vec::new(),
+            request_headers: if includes.request_headers {
+                call_body::kept(&head.headers)
+            } else {
+                Vec::new()
             },
             request_trailers: body
                 .filter(|_| includes.request_trailers)
@@ -203,7 +205,7 @@ impl Interceptor {
             let good =
                 path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
             if !good {
-                return Err(invalid("`pathToRewrite` is no path"));
+                return Err(invalid("`pathToRewrite` is not a path"));
             }
             if has_dots(path.split('?').next().unwrap_or_default()) {
                 return Err(invalid("`pathToRewrite` has a segment `.` or `..`"));

@@ -57,7 +57,7 @@ impl Interceptor {
         body: Option<&mut GatheredBody>,
     ) -> Flow {
         let Some(service) = &self.settings.response else { return Ok(Onward::Next) };
-        // What follows a 101 is no reply's body.
+        // What follows a 101 is not a reply's body.
         if head.status == 101 {
             return Ok(Onward::Next);
         }

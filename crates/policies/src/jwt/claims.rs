@@ -37,7 +37,7 @@ pub(crate) struct CheckedToken {
     pub(crate) bytes: usize,
 }
 
-/// Longer values are no header's.
+/// Longer values are not a header's.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// Looks at the claims of a token whose signature is right; `payload` is their text.
@@ -89,7 +89,7 @@ fn check_all(
     let id = match claims.get("jti") {
         None => None,
         Some(Value::String(id)) if id.len() <= TOKEN_ID_BYTES_MAX => Some(id.as_str().into()),
-        Some(_) => return Err(Refusal::Claims("`jti` is no short text")),
+        Some(_) => return Err(Refusal::Claims("`jti` is not a short text")),
     };
     for (path, wanted) in &settings.claims {
         let value = value_at(claims, path);
@@ -162,7 +162,7 @@ fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
             });
             whole.map(Some).ok_or(Refusal::Claims("a time that is out of bounds"))
         }
-        Some(_) => Err(Refusal::Claims("a time that is no number")),
+        Some(_) => Err(Refusal::Claims("a time that is not a number")),
     }
 }
 
@@ -387,8 +387,8 @@ mod tests {
             (json!({ "exp": -1 }), Err(Refusal::Expired)),
             (json!({ "exp": 1e300 }), Err(Refusal::Claims("a time that is out of bounds"))),
             (json!({ "exp": u64::MAX }), Ok(())),
-            (json!({ "exp": "1000060" }), Err(Refusal::Claims("a time that is no number"))),
-            (json!({ "exp": null }), Err(Refusal::Claims("a time that is no number"))),
+            (json!({ "exp": "1000060" }), Err(Refusal::Claims("a time that is not a number"))),
+            (json!({ "exp": null }), Err(Refusal::Claims("a time that is not a number"))),
             (json!({ "nbf": NOW + 5 }), Ok(())),
             (json!({ "nbf": NOW + 6 }), Err(Refusal::NotYet)),
         ] {

@@ -66,7 +66,7 @@ impl Introspection {
         if let Some(credentials) = &self.credentials {
             head.headers.add_known("Authorization", credentials.as_bytes());
         }
-        let token = std::str::from_utf8(token).map_err(|_| "the token is no text")?;
+        let token = std::str::from_utf8(token).map_err(|_| "the token is not text")?;
         let body = format!("token={}&token_type_hint=access_token", form(token));
         let request = Request { head, body: Body::whole(body.into()) };
         let call = ex.call_beside(clock::now().checked_add(self.timeout));
@@ -76,7 +76,7 @@ impl Introspection {
         }
         let body = reply.body.gather(ANSWER_BYTES_MAX, Kind::ReplyTooLarge).await;
         let body = body.map_err(|fault| fault.cause)?;
-        jose::object(&body).ok_or_else(|| "its answer is no JSON object".into())
+        jose::object(&body).ok_or_else(|| "its answer is not a JSON object".into())
     }
 }
 
@@ -90,9 +90,10 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
 fn form(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => out.push(char::from(byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte))
+        } else {
+            out.push_str(&format!("%{byte:02X}"))
         }
     }
     out

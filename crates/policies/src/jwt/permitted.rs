@@ -27,7 +27,7 @@ impl Permitted {
         };
         let network = |text: String| {
             let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| Refusal::Claims("`permittedIP` has what is no address"))
+            network.map_err(|_| Refusal::Claims("`permittedIP` has what is not an address"))
         };
         let networks: Vec<IpNet> = list("permittedIP").map(network).collect::<Result<_, _>>()?;
         let referrers: Vec<String> = list("permittedReferer").collect();
@@ -46,7 +46,7 @@ impl Permitted {
     fn is_referrer(&self, head: &RequestHead) -> bool {
         // Harmless: without a referrer none is permitted.
         let sent = head.headers.get("referer").unwrap_or_default();
-        // Harmless: what is no text is no referrer that is permitted.
+        // Harmless: what is not text is not a referrer that is permitted.
         let sent = std::str::from_utf8(sent).unwrap_or_default();
         let sent = sent.split_once("://").map_or(sent, |(_, rest)| rest);
         !sent.is_empty() && self.referrers.iter().any(|pattern| fits(pattern, sent))

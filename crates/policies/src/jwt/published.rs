@@ -225,15 +225,16 @@ impl PublishedKeys {
             }
         };
         let text = self.get(caller, &path, deadline).await?;
-        let (keys, left) = KeySet::of_issuer(&text).ok_or("it is no key set")?;
+        let (keys, left) = KeySet::of_issuer(&text).ok_or("it is not a key set")?;
         let keys = keys.without_secrets();
         let text = digest(&text);
         let is_new = self.known().text != text;
         for (id, why) in left {
             // Keys for encryption are ordinary; any other key may be one that tokens are signed with. It is told once for each text.
-            match is_new && why != KeyError::NotForVerifying {
-                true => tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}"),
-                false => tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}"),
+            if is_new && why != KeyError::NotForVerifying {
+                tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}")
+            } else {
+                tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}")
             }
         }
         if keys.is_empty() {
@@ -276,7 +277,7 @@ impl PublishedKeys {
 
 /// The path of the key set that a provider's configuration names.
 fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, Box<str>> {
-    let document = jose::object(text).ok_or("the issuer's configuration is no JSON object")?;
+    let document = jose::object(text).ok_or("the issuer's configuration is not a JSON object")?;
     let text = |name| document.get(name).and_then(serde_json::Value::as_str);
     if text("issuer") != Some(issuer) {
         return Err("the issuer's configuration names another issuer".into());

@@ -40,10 +40,7 @@ pub(crate) enum Refusal {
 
 impl From<jose::Error> for Refusal {
     fn from(error: jose::Error) -> Refusal {
-        match error == jose::Error::KeyUnknown {
-            true => Refusal::KeyUnknown,
-            false => Refusal::Token(error),
-        }
+        if error == jose::Error::KeyUnknown { Refusal::KeyUnknown } else { Refusal::Token(error) }
     }
 }
 

@@ -42,7 +42,7 @@ impl OnBuffered<RequestHead> for Step {
             OperationMatch::OtherMethod(_) | OperationMatch::Nothing => false,
         };
         if !reads {
-            // This is no answer: those are given above.
+            // This is not an answer: those are given above.
             self.0.check(ex, head, None)?;
         }
         Ok(reads)
@@ -107,7 +107,7 @@ impl Checks {
             _ if !self.refuses => return Ok(Onward::Next),
             OperationMatch::Options(allow) => return Ok(Onward::Turn(options(allow))),
             OperationMatch::OtherMethod(allow) => {
-                let cause = format!("{} is no method of this path", shown(head.method()));
+                let cause = format!("{} is not a method of this path", shown(head.method()));
                 return Err(Fault::new(Kind::MethodNotAllowed, cause).with_header("Allow", allow));
             }
             OperationMatch::Nothing => {

@@ -112,12 +112,11 @@ impl KeyCounts {
             let allowed = entry.untold < slack;
             let before = *entry;
             let taken = entry.take(windows, now);
-            match taken.wait.is_some() || allowed {
-                true => Some(taken),
-                false => {
-                    *entry = before;
-                    None
-                }
+            if taken.wait.is_some() || allowed {
+                Some(taken)
+            } else {
+                *entry = before;
+                None
             }
         })
     }

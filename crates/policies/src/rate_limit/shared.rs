@@ -237,12 +237,11 @@ impl SharedCounts {
         // Harmless: windows never outnumber places.
         for ((at, window), count) in self.windows(entry.tier).enumerate().zip(&mut counts) {
             let numbers = entry.numbers_of(at, window);
-            *count = match self.is_on_clock() {
-                true => untold.min(ClockCounts::of(window, numbers, now).count),
-                false => {
-                    let owed = numbers[0].saturating_sub(now);
-                    untold.saturating_mul(window.interval()).min(owed)
-                }
+            *count = if self.is_on_clock() {
+                untold.min(ClockCounts::of(window, numbers, now).count)
+            } else {
+                let owed = numbers[0].saturating_sub(now);
+                untold.saturating_mul(window.interval()).min(owed)
             };
         }
         counts
@@ -354,12 +353,11 @@ impl SharedCounts {
             for ((index, window), owed) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 costs.push(microseconds(*owed));
-                match asks {
-                    true => {
-                        costs.push(microseconds(window.interval()));
-                        costs.push(microseconds(window.tolerance()));
-                    }
-                    false => costs.push(microseconds(owed_max(window))),
+                if asks {
+                    costs.push(microseconds(window.interval()));
+                    costs.push(microseconds(window.tolerance()));
+                } else {
+                    costs.push(microseconds(owed_max(window)))
                 }
             }
         }
@@ -414,14 +412,13 @@ impl SharedCounts {
                 self.windows(told.tier).enumerate().zip(theirs.chunks(each))
             {
                 let ours = entry.numbers_of(at, window);
-                let learned = match self.is_on_clock() {
-                    true => learned_on_clock(window, ours, clock_counts(theirs), since, now),
-                    false => {
-                        let ahead = theirs.first().copied().unwrap_or(0);
-                        let since = since.saturating_mul(window.interval());
-                        let owed = owed(window, ahead).saturating_add(since);
-                        [ours[0].max(now.saturating_add(owed)), 0]
-                    }
+                let learned = if self.is_on_clock() {
+                    learned_on_clock(window, ours, clock_counts(theirs), since, now)
+                } else {
+                    let ahead = theirs.first().copied().unwrap_or(0);
+                    let since = since.saturating_mul(window.interval());
+                    let owed = owed(window, ahead).saturating_add(since);
+                    [ours[0].max(now.saturating_add(owed)), 0]
                 };
                 entry.set_numbers_of(at, window, learned);
             }
@@ -459,14 +456,15 @@ fn learned_on_clock(
     now: u64,
 ) -> WindowNumbers {
     let known = ClockCounts::of(window, ours, now);
-    match known.end == theirs.end {
-        true => ClockCounts {
+    if known.end == theirs.end {
+        ClockCounts {
             end: known.end,
             count: known.count.max(theirs.count.saturating_add(since)),
             before: known.before.max(theirs.before),
         }
-        .numbers(window),
-        false => ours,
+        .numbers(window)
+    } else {
+        ours
     }
 }
 

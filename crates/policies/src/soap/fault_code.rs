@@ -43,7 +43,7 @@ impl FaultCodeReader {
         let looked = bytes.get(..self.left).unwrap_or(bytes);
         if self.told.get().is_none() && !looked.is_empty() {
             self.left -= looked.len();
-            // What is no XML has no code.
+            // What is not XML has no code.
             if self.parser.feed(looked, &mut self.code).is_err() {
                 self.left = 0;
             }

@@ -83,12 +83,11 @@ impl Translate {
             return Ok(place);
         }
         let methods: Vec<&str> = at_path().map(|place| &*place.method).collect();
-        match methods.is_empty() {
-            true => {
-                let cause = "the path is none of the operations'";
-                Err(Fault::with_detail(Kind::PathUnknown, cause, "There is no such operation."))
-            }
-            false => Err(not_allowed(&methods.join(", "))),
+        if methods.is_empty() {
+            let cause = "the path is none of the operations'";
+            Err(Fault::with_detail(Kind::PathUnknown, cause, "There is no such operation."))
+        } else {
+            Err(not_allowed(&methods.join(", ")))
         }
     }
 }
@@ -128,9 +127,10 @@ fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
         return Err(unsupported("the body is encoded"));
     }
     let Some(value) = headers.get("content-type") else { return Ok(()) };
-    match message::is_json(message::media_type(value)) {
-        true => Ok(()),
-        false => Err(unsupported("the content type is not JSON")),
+    if message::is_json(message::media_type(value)) {
+        Ok(())
+    } else {
+        Err(unsupported("the content type is not JSON"))
     }
 }
 

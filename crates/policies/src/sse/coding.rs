@@ -147,10 +147,7 @@ impl Inflater {
     }
 
     fn end(&self) -> io::Result<()> {
-        match self.has_ended {
-            true => Ok(()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        if self.has_ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
 

@@ -34,10 +34,7 @@ pub(super) async fn ask<'a>(
         let mut rest = bytes.as_slice();
         if let Some(answer) = read(&mut rest, 1)? {
             // What comes unasked would be taken for the answer to the next command.
-            return match rest.is_empty() {
-                true => Ok(answer),
-                false => Err(invalid("more than an answer")),
-            };
+            return if rest.is_empty() { Ok(answer) } else { Err(invalid("more than an answer")) };
         }
         if bytes.len() > ANSWER_BYTES_MAX {
             return Err(invalid("an answer that does not end"));

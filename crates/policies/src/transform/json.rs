@@ -68,7 +68,7 @@ pub(super) enum EditRefusal {
     Twice {
         at: u32,
     },
-    /// A value has no place: what it would stand in is no object, or a list that is not so long.
+    /// A value has no place: what it would stand in is not an object, or a list that is not so long.
     NoPlace {
         at: u32,
     },
@@ -91,10 +91,7 @@ impl Pointer {
             None => Some(text.split('.').map(Into::into).collect()),
         }
         .ok_or("a `~` is neither `~0` nor `~1`")?;
-        match segments.len() > SEGMENTS_MAX {
-            true => Err("it is too deep"),
-            false => Ok(Pointer(segments)),
-        }
+        if segments.len() > SEGMENTS_MAX { Err("it is too deep") } else { Ok(Pointer(segments)) }
     }
 }
 
@@ -270,9 +267,9 @@ impl<'a> Edit<'a> {
             let between = (end, start);
             let blanks = *first_blanks.get_or_insert(between);
             (end, next) = (value_end, value.next);
-            let is_it = |child: &Child| match is_object {
-                true => self.is_named(item, &child.name),
-                false => child.index == Some(index),
+            let is_it = |child: &Child| {
+                let is_at = || child.index == Some(index);
+                if is_object { self.is_named(item, &child.name) } else { is_at() }
             };
             let child = node.inside.iter().position(is_it);
             index += 1;
@@ -405,9 +402,10 @@ impl<'a> Edit<'a> {
                     return None;
                 }
                 let value_at = next.saturating_add(u32::from(is_object));
-                let found = match is_object {
-                    true => self.is_named(self.entry(next), name),
-                    false => wanted == Some(count),
+                let found = if is_object {
+                    self.is_named(self.entry(next), name)
+                } else {
+                    wanted == Some(count)
                 };
                 if found {
                     break value_at;
@@ -422,10 +420,7 @@ impl<'a> Edit<'a> {
 
     fn is_named(&self, entry: TapeEntry, name: &str) -> bool {
         let text = self.slice(entry.from, entry.to).unwrap_or("");
-        match entry.kind == Kind::Escaped {
-            true => json::unescaped(text) == name,
-            false => text == name,
-        }
+        if entry.kind == Kind::Escaped { json::unescaped(text) == name } else { text == name }
     }
 
     fn entry(&self, at: u32) -> TapeEntry {
@@ -481,7 +476,7 @@ impl fmt::Display for EditRefusal {
         match self {
             EditRefusal::NotUtf8 => write!(f, "the body is not in UTF-8"),
             EditRefusal::Malformed { at, expected } => {
-                write!(f, "the body is no JSON: at byte {at}, expected {expected}")
+                write!(f, "the body is not JSON: at byte {at}, expected {expected}")
             }
             EditRefusal::Twice { at } => {
                 write!(f, "a member that is edited is there twice, the second time at byte {at}")

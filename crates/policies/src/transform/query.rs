@@ -105,7 +105,7 @@ impl QueryEdits {
         }
         let edited = pairs.join(&b'&');
         match edited.is_empty() {
-            // `*` is no path, and has no query.
+            // `*` is not a path, and has no query.
             _ if edited == query || path == b"*" => None,
             true => Some(path.to_vec()),
             false => Some([path, b"?", &edited].concat()),

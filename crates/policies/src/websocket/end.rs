@@ -31,7 +31,7 @@ impl End {
         End::by_client(why, client, "the gateway is short of memory")
     }
 
-    /// This side sent what is no WebSocket.
+    /// This side sent what is not a WebSocket.
     pub(super) fn malformed(from: TunnelSide, malformed: ProtocolError) -> End {
         let (why, client) = (StreamEnd::Malformed, malformed.code);
         let upstream = told_to_upstream(from, client);

@@ -65,7 +65,7 @@ struct Direction {
     is_within_frame: bool,
     /// The receiver has got a Close frame.
     is_told: bool,
-    /// Nothing more can be read: the sender is gone, or sends what is no WebSocket.
+    /// Nothing more can be read: the sender is gone, or sends what is not a WebSocket.
     is_over: bool,
     last_seen: Instant,
     /// The payload of the ping that this sender has not answered.
@@ -590,8 +590,5 @@ fn random_mask() -> Mask {
 
 /// Fails if there is no memory for a message to grow to twice its size.
 fn has_room(bytes: usize) -> Result<(), End> {
-    match kit::memory::has_room(bytes) {
-        true => Ok(()),
-        false => Err(End::no_memory()),
-    }
+    if kit::memory::has_room(bytes) { Ok(()) } else { Err(End::no_memory()) }
 }

@@ -12,11 +12,10 @@ const LOOKED_BYTES_MAX: usize = 1 << 10;
 /// The format that the message itself tells; nothing where nobody would ask, because nothing is noted of how clients speak.
 pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
     let notes = ex.notes.as_ref()?;
-    match notes.translated {
-        true => notes.message_format,
-        false => notes
-            .message_format
-            .map(|message_format| of_envelope(message).unwrap_or(message_format)),
+    if notes.translated {
+        notes.message_format
+    } else {
+        notes.message_format.map(|message_format| of_envelope(message).unwrap_or(message_format))
     }
 }
 

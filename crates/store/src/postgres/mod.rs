@@ -107,11 +107,11 @@ impl Drop for Inner {
 }
 
 impl Postgres {
-    /// Opens the store in a database, and makes its tables if they are not there. A database that is away is no error: the store
+    /// Opens the store in a database, and makes its tables if they are not there. A database that is away is not an error: the store
     /// is away until it is back.
     pub fn open(database: &Database) -> Result<Postgres, Error> {
         let Address::Postgres { config, .. } = &database.address else {
-            return Err(Error::Away(format!("{} is no PostgreSQL", database.address)));
+            return Err(Error::Away(format!("{} is not PostgreSQL", database.address)));
         };
         let mut config = config.as_ref().clone();
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);

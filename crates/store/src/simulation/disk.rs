@@ -186,9 +186,10 @@ fn apply(names: &mut BTreeMap<String, usize>, naming: Naming) {
 
 impl State {
     fn fails(&mut self) -> io::Result<()> {
-        match self.error_rate > 0 && self.rng.u32(..self.error_rate) == 0 {
-            true => Err(io::Error::other("the disk fails")),
-            false => Ok(()),
+        if self.error_rate > 0 && self.rng.u32(..self.error_rate) == 0 {
+            Err(io::Error::other("the disk fails"))
+        } else {
+            Ok(())
         }
     }
 

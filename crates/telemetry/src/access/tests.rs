@@ -198,7 +198,7 @@ fn text_is_escaped_without_loss() {
     for text in kept {
         assert_eq!(json_agent(text.as_bytes()), text);
     }
-    assert_eq!(json_agent(b"a\xffb\xc3"), "a\\xffb\\xc3", "bytes that are no UTF-8 are shown");
+    assert_eq!(json_agent(b"a\xffb\xc3"), "a\\xffb\\xc3", "bytes that are not UTF-8 are shown");
     let long = json_agent(&[b'x'; format::TEXT_BYTES_MAX + 1]);
     assert_eq!((long.len(), long.ends_with("x...")), (format::TEXT_BYTES_MAX + 3, true));
     let agent = AccessEntry { user_agent: Some("é\"\\".as_bytes()), ..entry() };

@@ -138,12 +138,12 @@ impl Stage {
         let outcome = self.gateway.exchange(client).await;
         let after = self.gateway.gauges();
         let broken = self.gateway.services().broken();
-        assert!(broken.is_empty(), "an upstream was sent what is no request: {broken:?}");
+        assert!(broken.is_empty(), "an upstream was sent what is not a request: {broken:?}");
         let replies = match outcome.replies(&[head]) {
             Ok(replies) => replies,
             // A dropped reply may end anywhere.
             Err(_) if !outcome.ended => Vec::new(),
-            Err(why) => panic!("what was written is no reply: {why}"),
+            Err(why) => panic!("what was written is not a reply: {why}"),
         };
         Said {
             replies,
@@ -164,10 +164,8 @@ fn answered(asked: &ServiceRequest, answer: &ServiceAnswer) -> ServiceAnswer {
             ServiceAnswer::with(200, "Content-Type: application/json\r\n", &FILES.jwks)
         }
         ("192.0.2.30", _) => {
-            let side = match asked.request.target.ends_with("request") {
-                true => "request",
-                false => "response",
-            };
+            let side =
+                if asked.request.target.ends_with("request") { "request" } else { "response" };
             let added = format!(r#"{{"headersToAdd":{{"x-seen":"{side}"}}}}"#);
             ServiceAnswer::with(200, "Content-Type: application/json\r\n", &added)
         }

@@ -32,10 +32,7 @@ pub(super) fn of_request(expect: &CaseExpect, request: &Message) -> Vec<Differen
         found.extend(texts("method", &method.value, &request.method));
     }
     if let Some(path) = &expect.path {
-        let came = match path.value.contains('?') {
-            true => request.target.as_str(),
-            false => request.path(),
-        };
+        let came = if path.value.contains('?') { request.target.as_str() } else { request.path() };
         found.extend(texts("path", &path.value, came));
     }
     headers(&expect.headers, request, &mut found);

@@ -99,9 +99,10 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
                 return Ok(Some(head));
             }
             if self.read().await? == 0 {
-                return match self.buffer.is_empty() {
-                    true => Ok(None),
-                    false => Err("the connection ended inside a head".to_owned()),
+                return if self.buffer.is_empty() {
+                    Ok(None)
+                } else {
+                    Err("the connection ended inside a head".to_owned())
                 };
             }
         }

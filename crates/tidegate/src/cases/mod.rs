@@ -113,9 +113,10 @@ fn chosen<'l>(
 impl JunitReport<'_> {
     /// A build server reads the file whatever comes of the run, and must not take an older one for it.
     fn replace_older(&self) -> anyhow::Result<()> {
-        match self.path.is_some_and(Path::is_file) {
-            true => self.write(|suite| junit::not_run(suite, "the run has not ended")),
-            false => Ok(()),
+        if self.path.is_some_and(Path::is_file) {
+            self.write(|suite| junit::not_run(suite, "the run has not ended"))
+        } else {
+            Ok(())
         }
     }
 
@@ -259,9 +260,10 @@ fn wrong_end(expected: &CaseReply, end: Result<Message, Fault>) -> Vec<String> {
         }
         (Err(fault), Some(part)) => {
             let came = fault_shown(&fault);
-            match came.contains(&part.value) {
-                true => Vec::new(),
-                false => told("fault", &format!("{:?} somewhere in it", part.value), &came),
+            if came.contains(&part.value) {
+                Vec::new()
+            } else {
+                told("fault", &format!("{:?} somewhere in it", part.value), &came)
             }
         }
         (Err(fault), None) => vec![format!("reply: the flow failed: {}", fault_shown(&fault))],

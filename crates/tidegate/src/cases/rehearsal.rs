@@ -262,8 +262,9 @@ pub(super) fn origin(target: &str) -> (Option<&str>, Cow<'_, str>) {
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    match path.starts_with('/') {
-        true => (Some(host), path.into()),
-        false => (Some(host), format!("/{path}").into()),
+    if path.starts_with('/') {
+        (Some(host), path.into())
+    } else {
+        (Some(host), format!("/{path}").into())
     }
 }

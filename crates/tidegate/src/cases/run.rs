@@ -101,7 +101,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
             // Harmless: the end of a line is in the text.
             rest.split_at_checked(end.map_or(rest.len(), |end| end + 1)).unwrap_or_default();
         rest = after;
-        let text = std::str::from_utf8(line).context("its head is no text in UTF-8")?;
+        let text = std::str::from_utf8(line).context("its head is not UTF-8 text")?;
         Ok(Some(text.trim_end_matches(['\r', '\n'])).filter(|text| !text.is_empty()))
     };
     let start = line()?.context("it begins with no request line: write `POST /path HTTP/1.1`")?;

@@ -113,9 +113,10 @@ fn attributes_of((document, id): (&Document, NodeId)) -> BTreeMap<String, String
     let attributes = document.attributes(id).map(|attribute| {
         let named = document.name(attribute);
         let value = document.value(attribute);
-        let value = match named.namespace.uri == INSTANCES && named.local == "type" {
-            true => resolved(document, id, value),
-            false => value.to_owned(),
+        let value = if named.namespace.uri == INSTANCES && named.local == "type" {
+            resolved(document, id, value)
+        } else {
+            value.to_owned()
         };
         (name((document, attribute)), value)
     });

@@ -40,7 +40,7 @@ pub(super) fn import(
         ));
     }
     let variables = std::env::vars_os();
-    // Harmless: a name or a value that is no text cannot stand in a file.
+    // Harmless: a name or a value that is not text cannot stand in a file.
     let variables = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment: HashMap<String, String> =

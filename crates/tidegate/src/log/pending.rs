@@ -72,10 +72,11 @@ fn escaped(record: &[u8]) -> Option<String> {
     let is_dangerous = |c: char| c != '\n' && super::fields::is_dangerous(c);
     text.contains(is_dangerous).then(|| {
         text.chars().fold(String::new(), |mut out, c| {
-            match is_dangerous(c) {
+            if is_dangerous(c) {
                 // All of them lie in the basic plane.
-                true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-                false => out.push(c),
+                out.push_str(&format!("\\u{:04x}", u32::from(c)))
+            } else {
+                out.push(c)
             }
             out
         })

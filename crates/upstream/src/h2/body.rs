@@ -48,7 +48,7 @@ pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
     Reply { head: begun.head, body, tunnel: None }
 }
 
-/// All of a small reply's body with its trailers, for a caller that is no exchange and has a deadline of its own.
+/// All of a small reply's body with its trailers, for a caller that is not an exchange and has a deadline of its own.
 pub(crate) async fn whole(
     begun: Begun,
     bytes_max: usize,

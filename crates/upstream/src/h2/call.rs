@@ -64,9 +64,10 @@ impl<'a> Call<'a> {
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
     pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
-        match self.upload.is_held() {
-            true => self.wait.set_within(began, LEAVE_WAIT),
-            false => self.wait.set(began),
+        if self.upload.is_held() {
+            self.wait.set_within(began, LEAVE_WAIT)
+        } else {
+            self.wait.set(began)
         }
         match poll_fn(|cx| self.poll_reply(cx)).await {
             Ok(head) => Ok(Begun { stream: self.stream, upload: self.upload, head }),
@@ -98,9 +99,10 @@ impl<'a> Call<'a> {
 
     fn late(&self) -> Failure {
         self.stream.shared().suspect();
-        let why = match self.wait.is_late() {
-            true => "no reply in the time of the call".to_owned(),
-            false => format!("no reply within {:?}", self.wait.response),
+        let why = if self.wait.is_late() {
+            "no reply in the time of the call".to_owned()
+        } else {
+            format!("no reply within {:?}", self.wait.response)
         };
         self.failure(Kind::UpstreamTimeout, &why)
     }

@@ -124,7 +124,7 @@ impl Upload {
         self.is_done = true;
         let trailers = std::mem::take(&mut self.trailers);
         message::with_lines(|lines| {
-            // They were checked as they were read; none are sent that are no lines.
+            // They were checked as they were read; none are sent that are not lines.
             if http1::parse_lines(&trailers, &http1::Limits::default(), lines).is_err() {
                 lines.clear();
             }

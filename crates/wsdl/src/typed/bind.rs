@@ -85,12 +85,10 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
             service.ports.iter().map(move |port| format!("{}/{}", service.name.local, port.name))
         });
         let all: Vec<String> = all.collect();
-        match all.is_empty() {
-            true => "the description has no port that speaks SOAP over HTTP".to_owned(),
-            false => format!(
-                "no such port speaks SOAP over HTTP; the description has {}",
-                all.join(", ")
-            ),
+        if all.is_empty() {
+            "the description has no port that speaks SOAP over HTTP".to_owned()
+        } else {
+            format!("no such port speaks SOAP over HTTP; the description has {}", all.join(", "))
         }
     })
 }
@@ -177,7 +175,7 @@ fn message(
     let mut headers = Vec::new();
     for header in &content.headers {
         let Payload::Element(name) = &header.payload else {
-            return Err("one of its headers is no element of the schema".to_owned());
+            return Err("one of its headers is not an element of the schema".to_owned());
         };
         if header.usage == Use::Encoded {
             return Err("one of its headers is encoded".to_owned());
@@ -215,7 +213,7 @@ fn message(
             Payload::None => None,
             Payload::Type(_) => return Err("its body is a type without an element".to_owned()),
             Payload::Any => return Err("its body is any element".to_owned()),
-            Payload::Other => return Err("its body is no XML".to_owned()),
+            Payload::Other => return Err("its body is not XML".to_owned()),
         },
         [_, _, ..] => return Err("its body has several parts".to_owned()),
     };

@@ -73,9 +73,10 @@ impl<'s> TablesBuilder<'s> {
     /// Returns an example for a wildcard: of one that accepts declared elements only, the first by name.
     pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> WildExample {
         let free = || WildExample::In(particle.listed_namespace().unwrap_or("urn:sample").into());
-        match strict && particle.min() > 0 {
-            true => self.declared(particle).map_or_else(free, WildExample::Declared),
-            false => free(),
+        if strict && particle.min() > 0 {
+            self.declared(particle).map_or_else(free, WildExample::Declared)
+        } else {
+            free()
         }
     }
 

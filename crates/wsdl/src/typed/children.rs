@@ -14,10 +14,7 @@ pub(super) fn children<'s>(
     mixed: bool,
     particle: ParticleView<'s>,
 ) -> Children {
-    let flat = match mixed {
-        true => None,
-        false => Flat::read(building, particle),
-    };
+    let flat = if mixed { None } else { Flat::read(building, particle) };
     let mut children = flat.unwrap_or_else(|| in_order(building, particle, mixed));
     for (index, member) in children.members.iter().enumerate() {
         children.keys.push((member.key.clone(), index));

@@ -177,7 +177,7 @@ pub(crate) struct Children {
     pub(crate) leaves: Vec<Leaf>,
     /// Indexes of the leaves, sorted by local name.
     pub(crate) names: Vec<usize>,
-    /// The member for elements that are no leaf.
+    /// The member for elements that are not a leaf.
     pub(crate) wild: Option<usize>,
     pub(crate) model: Slot,
 }

@@ -112,10 +112,7 @@ fn described(
 fn parameter(offered: &OfferedParameter) -> Json {
     let OfferedParameter { name, in_path, parameter } = offered;
     let one = schemas::scalar_schema(&parameter.scalar);
-    let schema = match parameter.is_many() {
-        true => json!({ "type": "array", "items": one }),
-        false => one,
-    };
+    let schema = if parameter.is_many() { json!({ "type": "array", "items": one }) } else { one };
     json!({
         "name": name,
         "in": if *in_path { "path" } else { "query" },

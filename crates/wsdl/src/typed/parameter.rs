@@ -50,7 +50,7 @@ impl Api {
             return vec![(name.to_owned(), whole)];
         }
         let steps = self.steps(of).into_iter();
-        // Harmless: what is no plain value is no parameter; `lacking` tells of what is needed.
+        // Harmless: what is not a plain value is not a parameter; `lacking` tells of what is needed.
         let plain = steps.filter_map(|step| {
             let (keys, scalar) = (vec![step.key.into()], scalar_of(step.of)?.clone());
             let (many, required) = (step.many, step.required);
@@ -151,9 +151,10 @@ pub fn request_of<'p>(given: impl Iterator<Item = (&'p Parameter, Vec<String>)>)
     for (parameter, texts) in given {
         let mut value = String::new();
         let written: Vec<String> = texts.iter().map(|text| value_of(parameter, text)).collect();
-        match parameter.many {
-            true => value.extend(["[", &written.join(","), "]"]),
-            false => value.extend(written),
+        if parameter.many {
+            value.extend(["[", &written.join(","), "]"])
+        } else {
+            value.extend(written)
         }
         put(&mut root, &parameter.keys, value);
     }

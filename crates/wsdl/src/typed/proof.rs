@@ -84,8 +84,5 @@ fn there_and_back(
         ReadMessage::Nothing => "{}".to_owned(),
         ReadMessage::Fault(_) => return Err("it came back as a fault".to_owned()),
     };
-    match back == json {
-        true => Ok(()),
-        false => Err(format!("it came back as {back}")),
-    }
+    if back == json { Ok(()) } else { Err(format!("it came back as {back}")) }
 }

@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
             (Part::Envelope, "Header") if own => self.part = Part::Header,
             (Part::Envelope, "Body") if own => self.part = Part::Body,
             (Part::Outside | Part::Envelope, _) => {
-                return mismatch(format!("<{local}> is no part of an envelope"));
+                return mismatch(format!("<{local}> is not part of an envelope"));
             }
             (Part::Header, _) => return self.header(start),
             (Part::Body, "Fault") if own && !self.said => {
@@ -249,12 +249,11 @@ impl<'a> Reader<'a> {
     }
 
     fn after_value(&mut self) {
-        match std::mem::take(&mut self.in_header) {
-            true => {
-                std::mem::swap(&mut self.out, &mut self.headers);
-                self.part = Part::Header;
-            }
-            false => self.part = Part::Body,
+        if std::mem::take(&mut self.in_header) {
+            std::mem::swap(&mut self.out, &mut self.headers);
+            self.part = Part::Header;
+        } else {
+            self.part = Part::Body
         }
     }
 
@@ -361,10 +360,7 @@ impl Sink for Reader<'_> {
                 // Harmless: it was there a line above.
                 let fragment = self.fragment.take().unwrap_or_default();
                 push_string(&mut self.out, &fragment.text);
-                match self.frames.is_empty() {
-                    true => self.complete(),
-                    false => self.after_fragment(),
-                }
+                if self.frames.is_empty() { self.complete() } else { self.after_fragment() }
             }
             return Ok(());
         }

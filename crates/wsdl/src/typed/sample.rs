@@ -58,7 +58,7 @@ pub(super) fn sample(
         return Ok(sampler.out);
     }
     let body = std::mem::take(&mut sampler.out);
-    // A body that is no object is a member beside the headers.
+    // A body that is not an object is a member beside the headers.
     let rest = match body.strip_prefix('{') {
         Some(rest) => rest.to_owned(),
         None if body == "null" => "\"$nil\":true}".to_owned(),

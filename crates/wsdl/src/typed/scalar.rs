@@ -8,7 +8,7 @@ use json::push_string;
 
 use super::model::{Scalar, ScalarKind};
 
-/// A number with an exponent is expanded to at most this many digits; longer ones are no realistic values.
+/// A number with an exponent is expanded to at most this many digits; longer ones are not realistic values.
 const EXPONENT_DIGITS_MAX: usize = 400;
 
 /// `"key":`

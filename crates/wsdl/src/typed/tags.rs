@@ -96,9 +96,10 @@ impl Spaces {
                 xml::escape_attribute(uri, &mut escaped);
                 // Writing to a string cannot fail.
                 // Harmless: writing to a string cannot fail.
-                let _written = match self.plain {
-                    true => write!(text, " xmlns=\"{escaped}\""),
-                    false => write!(text, " xmlns:n{at}=\"{escaped}\""),
+                let _written = if self.plain {
+                    write!(text, " xmlns=\"{escaped}\"")
+                } else {
+                    write!(text, " xmlns:n{at}=\"{escaped}\"")
                 };
             }
         }

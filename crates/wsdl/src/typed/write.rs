@@ -153,9 +153,10 @@ impl<'a> Writer<'a> {
     }
 
     fn escaped(&mut self, text: &str, attribute: bool) -> Done {
-        match push_text(&mut self.out, text, attribute) {
-            true => Ok(()),
-            false => Err(Mismatch::new("expected a string of characters that XML can hold")),
+        if push_text(&mut self.out, text, attribute) {
+            Ok(())
+        } else {
+            Err(Mismatch::new("expected a string of characters that XML can hold"))
         }
     }
 
@@ -347,12 +348,11 @@ impl<'a> Writer<'a> {
                 self.out.push('>');
                 let before = self.out.len();
                 self.model(open, children, &children.model)?;
-                match self.out.len() == before {
-                    true => {
-                        self.out.pop();
-                        self.out.push_str("/>");
-                    }
-                    false => self.out.push_str(&open.element.close),
+                if self.out.len() == before {
+                    self.out.pop();
+                    self.out.push_str("/>");
+                } else {
+                    self.out.push_str(&open.element.close)
                 }
                 Ok(())
             }
@@ -444,9 +444,10 @@ impl<'a> Writer<'a> {
         self.unsure = true;
         let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);
         if matches!(member.of, MemberOf::Any { .. }) {
-            return match is_string {
-                true => self.fragment(at),
-                false => self.wrong("an element of XML as a string", at),
+            return if is_string {
+                self.fragment(at)
+            } else {
+                self.wrong("an element of XML as a string", at)
             };
         }
         if is_string && children.mixed {

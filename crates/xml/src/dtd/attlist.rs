@@ -43,13 +43,12 @@ impl Machine {
             reader.need_space()?;
             let literal = has_default(&mut reader)?;
             at = reader.at;
-            let default = match literal {
-                false => None,
-                true => {
-                    let (value, to) = self.default_value(window, at, kind)?;
-                    at = to;
-                    Some(value)
-                }
+            let default = if literal {
+                let (value, to) = self.default_value(window, at, kind)?;
+                at = to;
+                Some(value)
+            } else {
+                None
             };
             definitions.push(Definition { name: name.into(), prefix_len, kind, default });
             let max = self.options.limits.declarations_max;
@@ -125,9 +124,10 @@ fn enumeration(reader: &mut Reader<'_, '_>, names: bool) -> Scan<()> {
     reader.expect(b'(')?;
     loop {
         reader.space()?;
-        match names {
-            true => drop(reader.name()?),
-            false => reader.token()?,
+        if names {
+            reader.name()?;
+        } else {
+            reader.token()?
         }
         reader.space()?;
         if !reader.eat(b'|')? {

@@ -113,8 +113,9 @@ fn check_predefined(at: usize, name: &str, text: &str) -> Scan<()> {
     });
     // A bare `<` or `&` would not be well-formed where the entity is used.
     let alone = text == meaning && !matches!(name, "lt" | "amp");
-    match alone || referred == Some(code) {
-        true => Ok(()),
-        false => Err(bad(at, format!("`{name}` can be declared only as what it is"))),
+    if alone || referred == Some(code) {
+        Ok(())
+    } else {
+        Err(bad(at, format!("`{name}` can be declared only as what it is")))
     }
 }

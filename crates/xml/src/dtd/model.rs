@@ -14,10 +14,7 @@ impl Machine {
         if !reader.keyword("EMPTY")? && !reader.keyword("ANY")? {
             reader.expect(b'(')?;
             reader.space()?;
-            match reader.eat(b'#')? {
-                true => mixed(&mut reader)?,
-                false => children(&mut reader, depth_max)?,
-            }
+            if reader.eat(b'#')? { mixed(&mut reader)? } else { children(&mut reader, depth_max)? }
         }
         reader.close()
     }
@@ -31,13 +28,12 @@ fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
     let mut names = false;
     loop {
         reader.space()?;
-        match reader.eat(b'|')? {
-            true => {
-                names = true;
-                reader.space()?;
-                reader.qualified_name()?;
-            }
-            false => break,
+        if reader.eat(b'|')? {
+            names = true;
+            reader.space()?;
+            reader.qualified_name()?;
+        } else {
+            break;
         }
     }
     reader.expect(b')')?;

@@ -40,10 +40,7 @@ impl<'m, 'w> Reader<'m, 'w> {
     }
 
     pub(crate) fn need_space(&mut self) -> Scan<()> {
-        match self.space()? {
-            true => Ok(()),
-            false => Err(self.unexpected("white space")),
-        }
+        if self.space()? { Ok(()) } else { Err(self.unexpected("white space")) }
     }
 
     #[cold]
@@ -59,9 +56,10 @@ impl<'m, 'w> Reader<'m, 'w> {
     }
 
     pub(crate) fn expect(&mut self, byte: u8) -> Scan<()> {
-        match self.eat(byte)? {
-            true => Ok(()),
-            false => Err(self.unexpected(&format!("`{}`", char::from(byte)))),
+        if self.eat(byte)? {
+            Ok(())
+        } else {
+            Err(self.unexpected(&format!("`{}`", char::from(byte))))
         }
     }
 
@@ -106,10 +104,7 @@ impl<'m, 'w> Reader<'m, 'w> {
                 _ => break,
             }
         }
-        match self.at == from {
-            true => Err(self.unexpected("a name token")),
-            false => Ok(()),
-        }
+        if self.at == from { Err(self.unexpected("a name token")) } else { Ok(()) }
     }
 
     /// A quoted text and the offset at which it begins.

@@ -44,9 +44,10 @@ impl WrittenNamespaces {
         form: &Form<'_>,
     ) -> Vec<Cow<'d, str>> {
         let from = self.len();
-        let candidates: Vec<(&str, &str)> = match element == apex {
-            true => document.namespaces(element),
-            false => document.declared(element).collect(),
+        let candidates: Vec<(&str, &str)> = if element == apex {
+            document.namespaces(element)
+        } else {
+            document.declared(element).collect()
         };
         for (prefix, uri) in candidates {
             let wanted = match form {

@@ -247,10 +247,7 @@ impl Builder {
 
     /// Adds text. Adjacent texts become one node; empty text adds none.
     pub fn text(&mut self, text: &str) -> Result<(), BuildError> {
-        match text.is_empty() {
-            true => Ok(()),
-            false => self.text_in(text, ""),
-        }
+        if text.is_empty() { Ok(()) } else { self.text_in(text, "") }
     }
 
     /// Adds text that is not empty, and may stand in the source.

@@ -133,10 +133,7 @@ impl TreeSink<'_> {
         if start.scope.declares() {
             self.declarations(start)?;
         }
-        match start.attributes.is_empty() {
-            true => Ok(()),
-            false => self.attributes(start, element),
-        }
+        if start.attributes.is_empty() { Ok(()) } else { self.attributes(start, element) }
     }
 
     #[inline]

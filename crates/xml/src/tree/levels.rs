@@ -50,9 +50,10 @@ pub(crate) fn parse(
     };
     parse_known(bytes, Some(source), options, &mut sink)?;
     let has_copies = sink.tree.builder.end_with_source(source);
-    match sink.is_over || (sink.passed.is_any && !has_copies) {
-        true => from_bytes::parse(bytes, options),
-        false => Ok(sink.tree.builder.into_document()),
+    if sink.is_over || (sink.passed.is_any && !has_copies) {
+        from_bytes::parse(bytes, options)
+    } else {
+        Ok(sink.tree.builder.into_document())
     }
 }
 
@@ -113,10 +114,11 @@ impl Sink for LevelSink<'_> {
         }
         self.tree.start(start, here)?;
         if start.scope.declares() && self.tree.builder.declarations_len() > self.declarations_max {
-            match self.passed.is_any {
-                true => self.is_over = true,
+            if self.passed.is_any {
+                self.is_over = true
+            } else {
                 // Nothing is left out yet, and nothing will be.
-                false => self.levels = usize::MAX,
+                self.levels = usize::MAX
             }
         }
         self.began();
@@ -165,10 +167,7 @@ impl Sink for LevelSink<'_> {
     }
 
     fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), Error> {
-        match self.passed.open == 0 || self.ended() {
-            true => self.tree.end(name, here),
-            false => Ok(()),
-        }
+        if self.passed.open == 0 || self.ended() { self.tree.end(name, here) } else { Ok(()) }
     }
 
     fn comment(&mut self, text: &str, here: Here<'_>) -> Result<(), Error> {

@@ -176,9 +176,10 @@ impl Names {
         };
         self.bytes += text.len();
         self.names.push(Name { text, prefix_len, uri });
-        match self.names.len() * 2 > self.table.len() {
-            true => self.grow(),
-            false => self.enter(number),
+        if self.names.len() * 2 > self.table.len() {
+            self.grow()
+        } else {
+            self.enter(number)
         }
         Some(NameId(number))
     }

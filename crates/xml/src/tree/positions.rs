@@ -53,9 +53,10 @@ pub(crate) fn plain(source: &[u8]) -> Option<&str> {
 fn is_utf8(source: &[u8]) -> bool {
     // Harmless: UTF-16 shows in the first four bytes.
     let zero = source.iter().take(4).any(|byte| *byte == 0);
-    match source.is_ascii() && !zero {
-        true => true,
-        false => matches!(sniff(source, true), EncodingGuess::Found(Encoding::Utf8, _)),
+    if source.is_ascii() && !zero {
+        true
+    } else {
+        matches!(sniff(source, true), EncodingGuess::Found(Encoding::Utf8, _))
     }
 }
 

@@ -23,12 +23,15 @@ impl Document {
         let new = |id: u32| ids.get(id as usize).copied().unwrap_or(next);
         let is_dropped = |id: u32| dropped.get(id as usize).copied().unwrap_or(false);
         // Two texts are never adjacent, so the node before a dropped one stays.
-        let previous = |id: u32, node: &Node| match is_dropped(node.previous) {
-            false => new(node.previous),
-            true => match self.nodes.get(node.previous as usize) {
-                Some(text) if text.previous != node.previous => new(text.previous),
-                Some(_) | None => new(id),
-            },
+        let previous = |id: u32, node: &Node| {
+            if is_dropped(node.previous) {
+                match self.nodes.get(node.previous as usize) {
+                    Some(text) if text.previous != node.previous => new(text.previous),
+                    Some(_) | None => new(id),
+                }
+            } else {
+                new(node.previous)
+            }
         };
         let kept = (0..).zip(&self.nodes).filter(|(id, _)| !is_dropped(*id));
         let nodes = kept.map(|(id, node)| Node {

@@ -307,9 +307,9 @@ fn text_and_the_rest() {
             "<?xml encoding='a'?><a/>"
                 1:1: the encoding `a` is not read: use UTF-8
             "<?xml version='2.0'?><a/>"
-                1:15: `2.0` is no value of `version` in an XML declaration
+                1:15: `2.0` is not a value of `version` in an XML declaration
             "<?xml version='1.0' standalone='maybe'?><a/>"
-                1:32: `maybe` is no value of `standalone` in an XML declaration
+                1:32: `maybe` is not a value of `standalone` in an XML declaration
             "<?xml version='1.0' standalone='no' encoding='UTF-8'?><a/>"
                 1:37: an XML declaration has version, encoding, standalone, in this order
             "<a>\u{1}</a>"
@@ -382,7 +382,7 @@ fn encodings() {
         \xff\xfe<\x00a\x00>
             1:3: the document ends within a character
         \xfe\xff\x00<\x00?\x00x\x00m\x00l\x00 \x00v\x00e\x00r\x00s\x00i\x00o\x00n\x00=\x00\'\x001\x00.\x000\x00\'\x00 \x00e\x00n\x00c\x00o\x00d\x00i\x00n\x00g\x00=\x00\'\x00u\x00t\x00f\x00-\x008\x00\'\x00?\x00>
-            1:30: `utf-8` is no value of `encoding` in an XML declaration
+            1:30: `utf-8` is not a value of `encoding` in an XML declaration
         \x00\x00\x00<
             1:1: UTF-32 is not read: use UTF-8
         Lo\xa7\x94

@@ -61,10 +61,7 @@ pub(crate) fn documents() -> impl Strategy<Value = String> {
     let pieces = vec(prop::sample::select(PIECES), 0..30);
     (prop::sample::select(SUBSETS), pieces, any::<bool>()).prop_map(|(subset, pieces, wrapped)| {
         let inside = pieces.concat();
-        match wrapped {
-            true => format!("{subset}<a>{inside}</a>"),
-            false => format!("{subset}{inside}"),
-        }
+        if wrapped { format!("{subset}<a>{inside}</a>") } else { format!("{subset}{inside}") }
     })
 }
 

@@ -60,10 +60,7 @@ impl<'a> Evaluation<'a> {
             let cost = 1 + world.nodes_below(node) + text.len() as u64 / 8;
             budget.charge(cost).map_err(|kind| kind.at(path.offset))?;
             found = compare_text(comparison, &text, value);
-            Ok(match found {
-                true => Flow::Break(()),
-                false => Flow::Continue(()),
-            })
+            Ok(if found { Flow::Break(()) } else { Flow::Continue(()) })
         })?;
         Ok(found)
     }
@@ -153,9 +150,10 @@ impl<'a> Evaluation<'a> {
                 let (left, right) = (self.texts(left)?, self.texts(right)?);
                 let less = matches!(comparison, Comparison::Less | Comparison::LessEqual);
                 // The pair most likely to hold decides: the least of one side and the greatest of the other.
-                let pair = match less {
-                    true => (least(&left), greatest(&right)),
-                    false => (greatest(&left), least(&right)),
+                let pair = if less {
+                    (least(&left), greatest(&right))
+                } else {
+                    (greatest(&left), least(&right))
                 };
                 Ok(matches!(pair, (Some(left), Some(right)) if comparison.holds(left, right)))
             }

@@ -54,10 +54,11 @@ impl Evaluation<'_> {
     }
 
     fn walk_from(&mut self, path: &Path, one: Node, take: Taker<'_>) -> Result<(), Error> {
-        match path.ordered {
+        if path.ordered {
             // The callback stops the walk itself.
-            true => self.walk(&path.steps, one, take).map(|_| ()),
-            false => self.walk_set(&path.steps, vec![one], take),
+            self.walk(&path.steps, one, take).map(|_| ())
+        } else {
+            self.walk_set(&path.steps, vec![one], take)
         }
     }
 
@@ -80,9 +81,10 @@ impl Evaluation<'_> {
             if !self.passes(&step.predicates, found)? {
                 continue;
             }
-            let flow = match rest.is_empty() {
-                true => take(self.budget, found)?,
-                false => self.walk(rest, found, take)?,
+            let flow = if rest.is_empty() {
+                take(self.budget, found)?
+            } else {
+                self.walk(rest, found, take)?
             };
             if flow.is_break() {
                 return Ok(flow);
@@ -218,10 +220,7 @@ impl Evaluation<'_> {
         for (position, node) in (1..).zip(nodes) {
             self.charge(1)?;
             self.focus = Focus { node, position, size, current: before.current };
-            let passed = match place {
-                true => self.passes_place(op, position)?,
-                false => self.boolean(op)?,
-            };
+            let passed = if place { self.passes_place(op, position)? } else { self.boolean(op)? };
             if passed {
                 kept.push(node);
             }

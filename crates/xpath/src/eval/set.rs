@@ -67,9 +67,10 @@ fn is_above(world: &DocumentSet, above: Node, node: Node) -> bool {
     if above.doc != node.doc || above.is_namespace() {
         return false;
     }
-    match node.is_namespace() {
-        true => above.id <= node.id && node.id < world.of(above).end(above.id),
-        false => above.id < node.id && node.id < world.of(above).end(above.id),
+    if node.is_namespace() {
+        above.id <= node.id && node.id < world.of(above).end(above.id)
+    } else {
+        above.id < node.id && node.id < world.of(above).end(above.id)
     }
 }
 
@@ -148,8 +149,5 @@ fn is_attribute(world: &DocumentSet, node: Node) -> bool {
 
 /// Returns the first id that can follow a node.
 fn following_from(world: &DocumentSet, node: Node) -> u32 {
-    match node.is_namespace() {
-        true => node.id.0 + 1,
-        false => world.of(node).end(node.id).0,
-    }
+    if node.is_namespace() { node.id.0 + 1 } else { world.of(node).end(node.id).0 }
 }

@@ -80,9 +80,10 @@ impl<'w> Walk<'w> {
     /// The children from the last to the first.
     pub(super) fn children_back(world: &'w DocumentSet, origin: Node) -> Walk<'w> {
         let document = world.of(origin);
-        let last = match origin.is_namespace() || document.kind(origin.id) == Kind::Attribute {
-            true => None,
-            false => document.last_child(origin.id),
+        let last = if origin.is_namespace() || document.kind(origin.id) == Kind::Attribute {
+            None
+        } else {
+            document.last_child(origin.id)
         };
         Walk { document, origin, state: State::Back(last), looked: 0 }
     }
@@ -209,10 +210,7 @@ pub(super) struct Matcher<'e> {
 impl<'e> Matcher<'e> {
     /// A matcher serves one document: ids of names mean nothing in another.
     pub(super) fn new(axis: Axis, test: &'e Test) -> Matcher<'e> {
-        let principal = match axis == Axis::Attribute {
-            true => Kind::Attribute,
-            false => Kind::Element,
-        };
+        let principal = if axis == Axis::Attribute { Kind::Attribute } else { Kind::Element };
         Matcher {
             test,
             principal,
@@ -254,9 +252,10 @@ impl<'e> Matcher<'e> {
     /// Compares the text of a name, once for each run of equal names.
     fn accepts_new(&mut self, document: &Document, test: &NameTest, name: NameId) -> bool {
         let accepted = *test == NameTest::Any || test.accepts(document.name_of(name));
-        match accepted {
-            true => self.accepted = name,
-            false => self.refused = name,
+        if accepted {
+            self.accepted = name
+        } else {
+            self.refused = name
         }
         accepted
     }

@@ -79,7 +79,7 @@ impl<'a> Evaluation<'a> {
         self.charge(1 + each * text.len() as u64)
     }
 
-    /// Returns a compiled pattern. Compiling one that is no literal is costly: hundreds of steps for each byte are charged.
+    /// Returns a compiled pattern. Compiling one that is not a literal is costly: hundreds of steps for each byte are charged.
     fn regex(
         &mut self,
         pattern: &Op,

@@ -133,10 +133,7 @@ pub fn is_core_function(name: &str) -> bool {
 
 /// Returns the row of a name without prefix.
 pub(crate) fn find(name: &str, xpath2: bool) -> Option<&'static Row> {
-    let more = match xpath2 {
-        true => ROWS_2,
-        false => &[],
-    };
+    let more = if xpath2 { ROWS_2 } else { &[] };
     ROWS.iter().chain(more).find(|row| row.name == name)
 }
 

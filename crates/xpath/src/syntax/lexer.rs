@@ -102,13 +102,12 @@ impl<'a> Lexer<'a> {
         let offset = self.offset();
         self.skip(1);
         let text = self.take_while(|c| c != quote);
-        match self.rest().is_empty() {
-            true => Err(ErrorKind::syntax(format!("a string that starts with {quote} has no end"))
-                .at(offset)),
-            false => {
-                self.skip(1);
-                Ok(Token::Literal(text))
-            }
+        if self.rest().is_empty() {
+            Err(ErrorKind::syntax(format!("a string that starts with {quote} has no end"))
+                .at(offset))
+        } else {
+            self.skip(1);
+            Ok(Token::Literal(text))
         }
     }
 

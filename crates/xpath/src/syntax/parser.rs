@@ -52,11 +52,11 @@ impl<'a> Parser<'a> {
             return Err(kind.at(self.offset));
         }
         self.depth += 1;
-        let op =
-            match self.options.xpath2 && self.is_name("if") && self.peek()? == Token::Sign(b'(') {
-                true => self.condition(),
-                false => self.or(),
-            };
+        let op = if self.options.xpath2 && self.is_name("if") && self.peek()? == Token::Sign(b'(') {
+            self.condition()
+        } else {
+            self.or()
+        };
         self.depth -= 1;
         op
     }
@@ -210,10 +210,7 @@ impl<'a> Parser<'a> {
         match self.token {
             Token::Sign(b'/') => {
                 self.advance()?;
-                let steps = match self.starts_step() {
-                    true => self.relative()?,
-                    false => Vec::new(),
-                };
+                let steps = if self.starts_step() { self.relative()? } else { Vec::new() };
                 Ok(optimise::path(Start::Root, steps, offset))
             }
             Token::SlashSlash => {
@@ -387,17 +384,15 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn expect(&mut self, sign: u8) -> Result<(), Error> {
-        match self.token == Token::Sign(sign) {
-            true => self.advance(),
-            false => Err(self.unexpected(&format!("`{}`", char::from(sign)))),
+        if self.token == Token::Sign(sign) {
+            self.advance()
+        } else {
+            Err(self.unexpected(&format!("`{}`", char::from(sign))))
         }
     }
 
     fn keyword(&mut self, word: &str) -> Result<(), Error> {
-        match self.is_name(word) {
-            true => self.advance(),
-            false => Err(self.unexpected(&format!("`{word}`"))),
-        }
+        if self.is_name(word) { self.advance() } else { Err(self.unexpected(&format!("`{word}`"))) }
     }
 
     pub(super) fn end(&self) -> Result<(), Error> {
@@ -455,10 +450,7 @@ fn compile_literal(function: Core, arguments: &mut [Op], offset: u32) -> Result<
 }
 
 fn calculation(first: Op, rest: Vec<(Arithmetic, Op)>) -> Op {
-    match rest.is_empty() {
-        true => first,
-        false => Op::Arithmetic(Box::new(first), rest.into()),
-    }
+    if rest.is_empty() { first } else { Op::Arithmetic(Box::new(first), rest.into()) }
 }
 
 pub(super) fn is_node_type(prefix: &str, local: &str) -> bool {

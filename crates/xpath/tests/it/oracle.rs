@@ -226,11 +226,12 @@ fn xmllint_says_the_same() {
             assert_eq!(answers.len(), batch.len());
             for (text, theirs) in batch.iter().zip(answers) {
                 let ours = ours(&world, text);
-                match ours == theirs {
-                    true => right += 1,
-                    false => wrong.push(format!(
+                if ours == theirs {
+                    right += 1
+                } else {
+                    wrong.push(format!(
                         "{text}\n  on      {document}\n  xmllint {theirs:?}\n  ours    {ours:?}"
-                    )),
+                    ))
                 }
             }
         }

@@ -131,9 +131,10 @@ impl<'c> Positions<'c> {
                     Max::Times(max) => max,
                     Max::Unbounded => min,
                 };
-                match copies <= self.written_max {
-                    true => self.written(particle.term, min, max, copies),
-                    false => self.counted(particle.term, min, max),
+                if copies <= self.written_max {
+                    self.written(particle.term, min, max, copies)
+                } else {
+                    self.counted(particle.term, min, max)
                 }
             }
         }
@@ -294,12 +295,11 @@ impl<'c> Positions<'c> {
                 last.clear();
             }
             last.append(&mut rest.last);
-            let first = match fragment.nullable {
-                true => {
-                    let lists = vec![(fragment.first, Vec::new()), (rest.first, Vec::new())];
-                    self.list(List { positions: Vec::new(), lists })
-                }
-                false => fragment.first,
+            let first = if fragment.nullable {
+                let lists = vec![(fragment.first, Vec::new()), (rest.first, Vec::new())];
+                self.list(List { positions: Vec::new(), lists })
+            } else {
+                fragment.first
             };
             rest = Fragment { nullable: fragment.nullable && rest.nullable, first, last };
         }

@@ -17,9 +17,8 @@ pub(crate) fn read<'a>(
     names: &'a dyn Names,
 ) -> Result<Atom<'a>, Fail> {
     let wrong = Fail::Lexical(builtin);
-    let when = |sound: bool| match sound {
-        true => Ok(Atom::Text { primitive: Builtin::String, text }),
-        false => Err(wrong),
+    let when = |sound: bool| {
+        if sound { Ok(Atom::Text { primitive: Builtin::String, text }) } else { Err(wrong) }
     };
     let moment = |kind| DateTime::parse(kind, text).map(Atom::DateTime).ok_or(wrong);
     match builtin {
@@ -35,10 +34,9 @@ pub(crate) fn read<'a>(
             true if !names.entity(text) => Err(Fail::Entity),
             sound => when(sound),
         },
-        Builtin::AnyUri => match text::is_any_uri(text) {
-            true => Ok(Atom::Text { primitive: builtin, text }),
-            false => Err(wrong),
-        },
+        Builtin::AnyUri if text::is_any_uri(text) => Ok(Atom::Text { primitive: builtin, text }),
+        Builtin::HexBinary if text::is_hex(text) => Ok(Atom::Hex(text)),
+        Builtin::AnyUri | Builtin::HexBinary => Err(wrong),
         Builtin::Boolean => match text {
             "true" | "1" => Ok(Atom::Boolean(true)),
             "false" | "0" => Ok(Atom::Boolean(false)),
@@ -71,10 +69,6 @@ pub(crate) fn read<'a>(
         Builtin::GMonthDay => moment(DateTimeKind::GMonthDay),
         Builtin::GDay => moment(DateTimeKind::GDay),
         Builtin::GMonth => moment(DateTimeKind::GMonth),
-        Builtin::HexBinary => match text::is_hex(text) {
-            true => Ok(Atom::Hex(text)),
-            false => Err(wrong),
-        },
         Builtin::Base64Binary => {
             text::base64_len(text).map(|len| Atom::Base64 { text, len }).ok_or(wrong)
         }

@@ -165,10 +165,7 @@ fn year(scan: &mut Scan<'_>) -> Option<i64> {
         return None;
     }
     // There is no year 0: the year before 1 is -1, which astronomers call 0.
-    Some(match before {
-        true => 1 - number,
-        false => number,
-    })
+    Some(if before { 1 - number } else { number })
 }
 
 fn dashes(scan: &mut Scan<'_>, count: usize) -> Option<()> {

@@ -63,10 +63,7 @@ impl<'a> DecimalRef<'a> {
             return None;
         }
         let digits = self.whole.iter().fold(0i64, |sum, b| sum * 10 + i64::from(b - b'0'));
-        Some(match self.negative {
-            true => -digits,
-            false => digits,
-        })
+        Some(if self.negative { -digits } else { digits })
     }
 
     pub(crate) fn total_digits(&self) -> u64 {
@@ -117,10 +114,7 @@ pub(crate) fn small_integer(text: &str) -> Option<i64> {
         }
         number = number * 10 + i64::from(digit);
     }
-    Some(match negative {
-        true => -number,
-        false => number,
-    })
+    Some(if negative { -number } else { number })
 }
 
 impl Decimal {
@@ -133,18 +127,12 @@ impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Harmless: they are digits.
         let digits = |digits| std::str::from_utf8(digits).unwrap_or_default();
-        let whole = match self.whole.is_empty() {
-            true => "0",
-            false => digits(&self.whole),
-        };
+        let whole = if self.whole.is_empty() { "0" } else { digits(&self.whole) };
         if self.negative {
             f.write_str("-")?;
         }
         f.write_str(whole)?;
-        match self.fraction.is_empty() {
-            true => Ok(()),
-            false => write!(f, ".{}", digits(&self.fraction)),
-        }
+        if self.fraction.is_empty() { Ok(()) } else { write!(f, ".{}", digits(&self.fraction)) }
     }
 }
 

@@ -13,7 +13,7 @@ use super::{White, atom};
 /// The rule that a text breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Breach {
-    /// The text is no value of the type.
+    /// The text is not a value of the type.
     Value,
     /// The prefix of the text is not declared.
     Prefix,

@@ -197,17 +197,11 @@ impl Bound {
     }
 
     pub(crate) fn min_kind(&self) -> FacetKind {
-        match self.inclusive {
-            true => FacetKind::MinInclusive,
-            false => FacetKind::MinExclusive,
-        }
+        if self.inclusive { FacetKind::MinInclusive } else { FacetKind::MinExclusive }
     }
 
     pub(crate) fn max_kind(&self) -> FacetKind {
-        match self.inclusive {
-            true => FacetKind::MaxInclusive,
-            false => FacetKind::MaxExclusive,
-        }
+        if self.inclusive { FacetKind::MaxInclusive } else { FacetKind::MaxExclusive }
     }
 
     /// Returns whether a value lies on this side of the bound. Values that are not comparable do not.
@@ -252,9 +246,10 @@ impl Enumeration {
 
     /// Returns whether a string is one of the values.
     pub(crate) fn has_text(&self, text: &str) -> bool {
-        match self.texts.len() > SCANNED_MAX {
-            true => self.texts.binary_search_by(|known| (**known).cmp(text)).is_ok(),
-            false => self.texts.iter().any(|known| **known == *text),
+        if self.texts.len() > SCANNED_MAX {
+            self.texts.binary_search_by(|known| (**known).cmp(text)).is_ok()
+        } else {
+            self.texts.iter().any(|known| **known == *text)
         }
     }
 

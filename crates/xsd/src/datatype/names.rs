@@ -4,7 +4,7 @@ use crate::regex::Steps;
 
 /// Namespaces, notations and entities in scope of a text, and the remaining budget of its document.
 pub trait Names {
-    /// Returns the namespace of a prefix, `""` for the default: `Some("")` is no namespace, `None` an undeclared prefix.
+    /// Returns the namespace of a prefix, `""` for the default: `Some("")` is not a namespace, `None` an undeclared prefix.
     fn resolve(&self, prefix: &str) -> Option<&str>;
 
     /// Returns whether this notation is declared; true if that is unknown.

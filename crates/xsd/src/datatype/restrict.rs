@@ -46,10 +46,7 @@ pub(crate) fn derive(
     step.lengths();
     step.digits();
     step.bounds();
-    match step.errors.is_empty() {
-        true => Ok((step.facets, step.white)),
-        false => Err(step.errors),
-    }
+    if step.errors.is_empty() { Ok((step.facets, step.white)) } else { Err(step.errors) }
 }
 
 const LOWER: [FacetKind; 2] = [FacetKind::MinInclusive, FacetKind::MinExclusive];
@@ -127,9 +124,10 @@ impl Step<'_> {
 
     fn read_number(&mut self, at: usize, facet: &RawFacet<'_>) {
         let kind = facet.kind;
-        let form = match kind == FacetKind::TotalDigits {
-            true => Builtin::PositiveInteger,
-            false => Builtin::NonNegativeInteger,
+        let form = if kind == FacetKind::TotalDigits {
+            Builtin::PositiveInteger
+        } else {
+            Builtin::NonNegativeInteger
         };
         if let Err(violation) = form.simple().check(facet.value, &NoNames) {
             return self.complain(at, violation.code, violation.message);
@@ -179,10 +177,7 @@ impl Step<'_> {
             let message = format!("{} is not in the base type's value space", quote(facet.value));
             return self.complain(at, kind.restriction(), message);
         };
-        let before = match lower {
-            true => &self.base.facets().min,
-            false => &self.base.facets().max,
-        };
+        let before = if lower { &self.base.facets().min } else { &self.base.facets().max };
         let same = before.as_ref().is_some_and(|before| {
             before.inclusive == inclusive && before.value.order(&value) == Some(Ordering::Equal)
         });
@@ -193,9 +188,10 @@ impl Step<'_> {
             self.complain(at, kind.restriction(), violation.message);
         }
         let bound = Some(Bound::new(value, inclusive, super::white::trim(facet.value)));
-        let (slot, pair, code) = match lower {
-            true => (&mut self.facets.min, LOWER, "minInclusive-minExclusive"),
-            false => (&mut self.facets.max, UPPER, "maxInclusive-maxExclusive"),
+        let (slot, pair, code) = if lower {
+            (&mut self.facets.min, LOWER, "minInclusive-minExclusive")
+        } else {
+            (&mut self.facets.max, UPPER, "maxInclusive-maxExclusive")
         };
         *slot = bound;
         if pair.iter().all(|kind| self.first(&[*kind]).is_some_and(|first| first <= at)) {

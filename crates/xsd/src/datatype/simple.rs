@@ -202,13 +202,14 @@ impl SimpleType {
     fn settle(mut self) -> Result<SimpleType, FacetError> {
         self.plain = self.is_plain();
         self.short = self.find_short();
-        match self.depth > DEPTH_MAX {
-            false => Ok(self),
-            true => Err(FacetError {
+        if self.depth > DEPTH_MAX {
+            Err(FacetError {
                 facet: None,
                 code: "limit.simple_type_depth_max",
                 message: format!("simple types derive from one another over {DEPTH_MAX} deep"),
-            }),
+            })
+        } else {
+            Ok(self)
         }
     }
 
@@ -477,10 +478,8 @@ impl SimpleType {
         match &self.variety {
             Variety::Ur => {}
             Variety::Atomic(_) => {
-                let kind = match self.builtin == Builtin::Id {
-                    true => Identifier::Id,
-                    false => Identifier::IdRef,
-                };
+                let kind =
+                    if self.builtin == Builtin::Id { Identifier::Id } else { Identifier::IdRef };
                 visit(kind, &self.white.normalize(lexical));
             }
             Variety::List(item) => {

@@ -151,8 +151,5 @@ impl Atom<'_> {
 
 /// Compares floats; NaN equals itself and is not comparable with anything else.
 fn float_order(one: f64, two: f64) -> Option<Ordering> {
-    match one.is_nan() && two.is_nan() {
-        true => Some(Ordering::Equal),
-        false => one.partial_cmp(&two),
-    }
+    if one.is_nan() && two.is_nan() { Some(Ordering::Equal) } else { one.partial_cmp(&two) }
 }

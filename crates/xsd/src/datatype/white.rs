@@ -17,10 +17,13 @@ impl White {
     pub fn normalize(self, text: &str) -> Cow<'_, str> {
         match self {
             White::Preserve => Cow::Borrowed(text),
-            White::Replace => match text.bytes().any(|b| is_space(b) && b != b' ') {
-                false => Cow::Borrowed(text),
-                true => Cow::Owned(text.replace(['\t', '\n', '\r'], " ")),
-            },
+            White::Replace => {
+                if text.bytes().any(|b| is_space(b) && b != b' ') {
+                    Cow::Owned(text.replace(['\t', '\n', '\r'], " "))
+                } else {
+                    Cow::Borrowed(text)
+                }
+            }
             White::Collapse => collapse(text),
         }
     }
@@ -48,10 +51,7 @@ fn collapse(text: &str) -> Cow<'_, str> {
         before = b;
         !odd
     });
-    match sound {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(words(text).collect::<Vec<_>>().join(" ")),
-    }
+    if sound { Cow::Borrowed(text) } else { Cow::Owned(words(text).collect::<Vec<_>>().join(" ")) }
 }
 
 /// Removes the white space at both ends.

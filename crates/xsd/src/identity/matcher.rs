@@ -76,9 +76,10 @@ impl Matcher {
             if row >> steps & 1 == 0 || !ends(branch) {
                 continue;
             }
-            match branch.descendant {
-                true => reach.within = reach.within.max(depth.checked_sub(steps)),
-                false => reach.exact |= 1 << steps,
+            if branch.descendant {
+                reach.within = reach.within.max(depth.checked_sub(steps))
+            } else {
+                reach.exact |= 1 << steps
             }
         }
         reach

@@ -81,10 +81,7 @@ impl<'a> Reader<'a> {
     }
 
     fn refuse<T>(&self, message: impl Into<String>) -> Result<T, PathError> {
-        let code = match self.field {
-            true => "c-fields-xpaths",
-            false => "c-selector-xpath",
-        };
+        let code = if self.field { "c-fields-xpaths" } else { "c-selector-xpath" };
         Err(PathError { code, offset: self.at, message: message.into() })
     }
 
@@ -94,9 +91,10 @@ impl<'a> Reader<'a> {
             branches.push(self.branch()?);
         }
         self.skip_space();
-        match self.rest().is_empty() {
-            true => Ok(Path { branches: branches.into() }),
-            false => self.refuse("the path goes on where it should end or part"),
+        if self.rest().is_empty() {
+            Ok(Path { branches: branches.into() })
+        } else {
+            self.refuse("the path goes on where it should end or part")
         }
     }
 
@@ -166,9 +164,10 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return Ok(NameTest::AnyOf(uri.into()));
         }
-        match after.starts_with([' ', '\t', '\n', '\r']) {
-            true => self.refuse("a name has no white space inside"),
-            false => Ok(NameTest::Name { uri: uri.into(), local: self.ncname()?.into() }),
+        if after.starts_with([' ', '\t', '\n', '\r']) {
+            self.refuse("a name has no white space inside")
+        } else {
+            Ok(NameTest::Name { uri: uri.into(), local: self.ncname()?.into() })
         }
     }
 

@@ -29,9 +29,12 @@ impl Sequence {
     /// Readable form for messages.
     pub(super) fn show(&self) -> String {
         // Texts come in quotes.
-        let quoted = |value: &Value| match matches!(value, Value::Text { .. }) {
-            true => value.to_string(),
-            false => format!("'{value}'"),
+        let quoted = |value: &Value| {
+            if matches!(value, Value::Text { .. }) {
+                value.to_string()
+            } else {
+                format!("'{value}'")
+            }
         };
         let values: Vec<String> = self.values.iter().map(quoted).collect();
         format!("[{}]", values.join(", "))

@@ -224,9 +224,10 @@ impl Tables {
         }
         let mut gone: usize = 0;
         for (constraint, table) in own {
-            match constraint.is_keyref() || !self.is_referred(&constraint) {
-                true => gone += table.len(),
-                false => gone += merge_own(&mut inherited, constraint, table),
+            if constraint.is_keyref() || !self.is_referred(&constraint) {
+                gone += table.len()
+            } else {
+                gone += merge_own(&mut inherited, constraint, table)
             }
         }
         for (constraint, table) in inherited {

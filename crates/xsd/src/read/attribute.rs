@@ -31,7 +31,7 @@ impl<'d> Builder<'d> {
     fn check_attribute_type(&mut self, place: ComponentLocation, type_id: Id<crate::model::Type>) {
         if self.components.simple(type_id).is_none() && type_id != crate::model::ANY_TYPE {
             let text = self.components.type_text(type_id);
-            self.complain("src-resolve", place, format!("{text} is no simple type"));
+            self.complain("src-resolve", place, format!("{text} is not a simple type"));
         }
     }
 
@@ -155,10 +155,7 @@ impl<'d> Builder<'d> {
             Some(form) => form == "qualified",
             None => doc.attributes_qualified,
         };
-        let namespace = match qualified {
-            true => doc.target,
-            false => NsId::ABSENT,
-        };
+        let namespace = if qualified { doc.target } else { NsId::ABSENT };
         self.check_attribute_name(doc, node, namespace);
         let found = self.type_of(doc, node, inside, "src-attribute.4");
         let type_id = found.unwrap_or_else(|| self.components.builtin(Builtin::AnySimpleType));

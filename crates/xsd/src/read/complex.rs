@@ -279,9 +279,10 @@ impl<'d> Builder<'d> {
         let Some(complex) = self.components.complex_mut(id) else { return };
         let way = complex.way;
         let source = std::mem::take(&mut complex.source);
-        let content = match source.simple {
-            true => self.simple_content(id, base, way, &source, place),
-            false => self.complex_content(base, way, &source, place),
+        let content = if source.simple {
+            self.simple_content(id, base, way, &source, place)
+        } else {
+            self.complex_content(base, way, &source, place)
         };
         let (uses, wildcard) = self.gathered(&source.attributes, place);
         let prohibited = source.attributes.prohibited.clone();

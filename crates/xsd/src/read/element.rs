@@ -39,9 +39,10 @@ impl<'d> Builder<'d> {
         element.head = head;
         element.constraints = constraints;
         element.block = doc.ways(node, "block", doc.block_default, all.with(Ways::SUBSTITUTION));
-        element.finals = match element.global {
-            true => doc.ways(node, "final", doc.final_default, all),
-            false => Ways::NONE,
+        element.finals = if element.global {
+            doc.ways(node, "final", doc.final_default, all)
+        } else {
+            Ways::NONE
         };
     }
 
@@ -101,10 +102,7 @@ impl<'d> Builder<'d> {
                     Some(form) => form == "qualified",
                     None => doc.elements_qualified,
                 };
-                let namespace = match qualified {
-                    true => doc.target,
-                    false => NsId::ABSENT,
-                };
+                let namespace = if qualified { doc.target } else { NsId::ABSENT };
                 let name = self.components.names.intern(namespace, name);
                 let id = self.components.elements.push(empty_element(name, place, false));
                 self.read_element(doc, node, id, inside);

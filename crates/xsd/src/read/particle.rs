@@ -142,8 +142,5 @@ impl<'d> Builder<'d> {
 /// Parses a number of occurrences; numbers beyond the largest count as the largest.
 fn occurs(text: &str) -> u64 {
     let digits = text.trim_start_matches(['+', '-']);
-    digits.parse().unwrap_or(match digits.bytes().all(|b| b.is_ascii_digit()) {
-        true => u64::MAX,
-        false => 1,
-    })
+    digits.parse().unwrap_or(if digits.bytes().all(|b| b.is_ascii_digit()) { u64::MAX } else { 1 })
 }

@@ -162,13 +162,13 @@ impl<'d> Builder<'d> {
                 self.complain(
                     "cos-st-restricts.1.1",
                     place,
-                    "anyType is no simple type".to_owned(),
+                    "anyType is not a simple type".to_owned(),
                 );
             }
             return None;
         }
         let Some(simple) = self.components.simple(id).cloned() else {
-            let message = format!("{} is no simple type", self.components.type_text(id));
+            let message = format!("{} is not a simple type", self.components.type_text(id));
             self.complain("cos-st-restricts.1.1", place, message);
             return None;
         };

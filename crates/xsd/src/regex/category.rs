@@ -32,10 +32,7 @@ pub(crate) fn multi(letter: char) -> Option<CharSet> {
         'w' => word().clone(),
         _ => return None,
     };
-    Some(match letter.is_ascii_uppercase() {
-        true => set.complement(),
-        false => set,
-    })
+    Some(if letter.is_ascii_uppercase() { set.complement() } else { set })
 }
 
 fn name_start() -> Vec<(u32, u32)> {

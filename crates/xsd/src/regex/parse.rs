@@ -208,7 +208,7 @@ impl Reader<'_> {
             'p' | 'P' => return self.property(c == 'P'),
             _ => match category::multi(c) {
                 Some(set) => return Ok(Member::Set(set)),
-                None => return self.refuse(format!("`\\{c}` is no escape of XML Schema")),
+                None => return self.refuse(format!("`\\{c}` is not an escape of XML Schema")),
             },
         }))
     }
@@ -220,13 +220,10 @@ impl Reader<'_> {
             return self.refuse("`\\p` lacks its `{name}`");
         };
         let Some(set) = category::property(name) else {
-            return self.refuse(format!("`{name}` is no category and no block"));
+            return self.refuse(format!("`{name}` is neither a category nor a block"));
         };
         self.at += name.len() + 2;
-        Ok(Member::Set(match negated {
-            true => set.complement(),
-            false => set,
-        }))
+        Ok(Member::Set(if negated { set.complement() } else { set }))
     }
 
     /// Parses a class after `[`: `^`?, members, and an optional class to subtract.

@@ -38,9 +38,10 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
     );
     if let Err((code, message)) = content_restriction(builder, base, content, base_content) {
         // Of the rules of restriction libxml2 checks those of attributes and of simple contents.
-        match code.starts_with("rcase-") {
-            true => builder.complain_unless_libxml(code, place, message),
-            false => builder.complain(code, place, message),
+        if code.starts_with("rcase-") {
+            builder.complain_unless_libxml(code, place, message)
+        } else {
+            builder.complain(code, place, message)
         }
     }
 }
@@ -58,12 +59,13 @@ fn content_restriction(
     let broken = |code, message: &str| Err((code, message.to_owned()));
     match (content, base_content) {
         (Content::Simple(own), Content::Simple(inherited)) => {
-            match all.derives(own, inherited, Ways::NONE) {
-                true => Ok(()),
-                false => broken(
+            if all.derives(own, inherited, Ways::NONE) {
+                Ok(())
+            } else {
+                broken(
                     "derivation-ok-restriction.5.1.1",
                     "the text's type does not derive from that of the base",
-                ),
+                )
             }
         }
         (Content::Simple(_), Content::Children { mixed: true, particle })
@@ -92,11 +94,10 @@ fn content_restriction(
         }
         (Content::Children { mixed, particle }, Content::Empty) => {
             let nothing = all.range(particle).1 == crate::model::Max::Times(0);
-            match nothing && !mixed {
-                true => Ok(()),
-                false => {
-                    broken("derivation-ok-restriction.5.3", "the content of the base is empty")
-                }
+            if nothing && !mixed {
+                Ok(())
+            } else {
+                broken("derivation-ok-restriction.5.3", "the content of the base is empty")
             }
         }
         (Content::Children { .. }, Content::Simple(_)) => {

@@ -61,7 +61,7 @@ pub(super) fn key_references(builder: &mut Builder<'_>) {
                 ("c-props-correct.2", format!("the key referred to has {fields} fields"))
             }
             Some((ConstraintKind::KeyRef { .. }, _)) => {
-                ("c-props-correct.1", "what is referred to is no key".to_owned())
+                ("c-props-correct.1", "what is referred to is not a key".to_owned())
             }
             None => {
                 let text = builder.components.names.text(reference.refer);

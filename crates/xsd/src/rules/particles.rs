@@ -139,10 +139,7 @@ impl Comparison<'_, '_> {
                 let once = min == 1 && max == Max::Times(1);
                 let mut inner = Vec::new();
                 let particles = all.models[model].particles.clone();
-                let own = match once && parent == Some(kind) {
-                    true => parent,
-                    false => Some(kind),
-                };
+                let own = if once && parent == Some(kind) { parent } else { Some(kind) };
                 for particle in particles {
                     self.parts(particle, own, &mut inner);
                 }
@@ -191,13 +188,13 @@ impl Comparison<'_, '_> {
                     self.compare(part, &any_number)?;
                 }
                 let (min, max) = derived.range;
-                match min >= base.min && max <= base.max {
-                    true => Ok(()),
-                    false => broken(
-                        "rcase-NSRecurseCheckCardinality.2",
-                        "the group occurs more or less often than the wildcard",
-                    ),
+                if min >= base.min && max <= base.max {
+                    return Ok(());
                 }
+                broken(
+                    "rcase-NSRecurseCheckCardinality.2",
+                    "the group occurs more or less often than the wildcard",
+                )
             }
             (
                 Kind::Model { kind: mine, parts, ordered },
@@ -282,12 +279,13 @@ impl Comparison<'_, '_> {
             return broken("rcase-NameAndTypeOK.6", format!("{text} blocks less than in the base"));
         }
         let excluded = Ways::EXTENSION.with(Ways::LIST).with(Ways::UNION);
-        match all.derives(mine.type_id, theirs.type_id, excluded) {
-            true => Ok(()),
-            false => broken(
+        if all.derives(mine.type_id, theirs.type_id, excluded) {
+            Ok(())
+        } else {
+            broken(
                 "rcase-NameAndTypeOK.7",
                 format!("the type of {text} does not restrict that of the base"),
-            ),
+            )
         }
     }
 
@@ -308,11 +306,10 @@ impl Comparison<'_, '_> {
         let ur_type = theirs.place == ComponentLocation::BUILT_IN
             && theirs.namespaces == Namespaces::Any
             && theirs.process == Process::Lax;
-        match ur_type || mine.process >= theirs.process {
-            true => Ok(()),
-            false => {
-                broken("rcase-NSSubset.3", "the wildcard is less strict than that of the base")
-            }
+        if ur_type || mine.process >= theirs.process {
+            Ok(())
+        } else {
+            broken("rcase-NSSubset.3", "the wildcard is less strict than that of the base")
         }
     }
 
@@ -334,9 +331,10 @@ impl Comparison<'_, '_> {
             }
             return Err(why.unwrap_or_else(|| ("rcase-Recurse.2", self.unmatched(part))));
         }
-        match rest.all(is_emptiable) {
-            true => Ok(()),
-            false => broken("rcase-Recurse.2", "something the base requires is left out"),
+        if rest.all(is_emptiable) {
+            Ok(())
+        } else {
+            broken("rcase-Recurse.2", "something the base requires is left out")
         }
     }
 
@@ -391,9 +389,10 @@ impl Comparison<'_, '_> {
         }
         // Harmless: there is a mark for each part.
         let left = wider.iter().zip(&used).filter(|(_, used)| !**used);
-        match left.into_iter().all(|(part, _)| is_emptiable(part)) {
-            true => Ok(()),
-            false => broken("rcase-RecurseUnordered.2", "something the base requires is left out"),
+        if left.into_iter().all(|(part, _)| is_emptiable(part)) {
+            Ok(())
+        } else {
+            broken("rcase-RecurseUnordered.2", "something the base requires is left out")
         }
     }
 
@@ -409,12 +408,13 @@ impl Comparison<'_, '_> {
         let count = u64::try_from(parts.len()).unwrap_or(u64::MAX);
         let min = derived.min.saturating_mul(count);
         let max = derived.max.times(Max::Times(count));
-        match min >= base.min && max <= base.max {
-            true => Ok(()),
-            false => broken(
+        if min >= base.min && max <= base.max {
+            Ok(())
+        } else {
+            broken(
                 "rcase-MapAndSum.2",
                 "the sequence has more or fewer particles than the choice allows",
-            ),
+            )
         }
     }
 
@@ -428,8 +428,9 @@ impl Comparison<'_, '_> {
 
 /// Checks range-ok: occurrence within that of the base.
 fn within(derived: &Part, base: &Part, code: &'static str) -> Result<(), BrokenRule> {
-    match derived.min >= base.min && derived.max <= base.max {
-        true => Ok(()),
-        false => broken(code, "it occurs more or less often than in the base"),
+    if derived.min >= base.min && derived.max <= base.max {
+        Ok(())
+    } else {
+        broken(code, "it occurs more or less often than in the base")
     }
 }

@@ -52,10 +52,8 @@ impl SeenAttributes {
 
     #[inline]
     fn has(&self, at: usize) -> bool {
-        let word = match at < 64 {
-            true => self.low,
-            false => self.high.get(at / 64 - 1).copied().unwrap_or(0),
-        };
+        let word =
+            if at < 64 { self.low } else { self.high.get(at / 64 - 1).copied().unwrap_or(0) };
         word >> (at % 64) & 1 == 1
     }
 }
@@ -79,7 +77,7 @@ impl Run {
                     "false" | "0" => found.nil = Some(false),
                     _ => {
                         found.nil = Some(false);
-                        let message = format!("{value:?} is no boolean");
+                        let message = format!("{value:?} is not a boolean");
                         let boolean = Builtin::Boolean.simple();
                         self.about = ErrorDetails::of_text(schema, &boolean, value, &NoNames);
                         self.about.element = Some(expanded(tag.name()));
@@ -144,10 +142,8 @@ impl Run {
             "type" | "nil" | "schemaLocation" | "noNamespaceSchemaLocation" => Ok(()),
             _ => {
                 let message = format!("there is no attribute {}", written(name));
-                let code = match kind == Kind::Simple {
-                    true => "cvc-type.3.1.1",
-                    false => "cvc-complex-type.3.2.1",
-                };
+                let code =
+                    if kind == Kind::Simple { "cvc-type.3.1.1" } else { "cvc-complex-type.3.2.1" };
                 self.complain_attribute(tag, name, code, message)
             }
         }
@@ -264,9 +260,10 @@ impl Run {
     ) -> Result<(), ParseStop> {
         let asked =
             given.is_some_and(|given| given.fixed) || text.identifiers || !self.tables.idle();
-        match !asked && text.simple.is_plainly(value) {
-            true => Ok(()),
-            false => self.odd_value(schema, tag, name, value, text, given),
+        if !asked && text.simple.is_plainly(value) {
+            Ok(())
+        } else {
+            self.odd_value(schema, tag, name, value, text, given)
         }
     }
 
@@ -317,10 +314,7 @@ impl Run {
                 (Ok(_), _) => {}
             }
         }
-        match text.identifiers {
-            true => self.identifiers(schema, tag, name, value, text),
-            false => Ok(()),
-        }
+        if text.identifiers { self.identifiers(schema, tag, name, value, text) } else { Ok(()) }
     }
 
     fn identifiers<T: Tag>(

@@ -54,14 +54,13 @@ impl Run {
             Judge::Undeclared { .. } => (None, None),
         };
         let strict = matches!(judge, Judge::Undeclared { strict: true });
-        let (type_id, nil) = match tag.has_qualified() {
-            true => self.instructed(schema, tag, declared, element, strict)?,
-            false => {
-                if strict {
-                    self.undeclared(tag)?;
-                }
-                (declared.unwrap_or(UNDECLARED), false)
+        let (type_id, nil) = if tag.has_qualified() {
+            self.instructed(schema, tag, declared, element, strict)?
+        } else {
+            if strict {
+                self.undeclared(tag)?;
             }
+            (declared.unwrap_or(UNDECLARED), false)
         };
         if element.and_then(|id| schema.head(id)).is_some_and(|head| head.is_abstract) {
             let message =
@@ -267,9 +266,10 @@ impl Run {
         }
         let Some(frame) = self.frames.last() else { return Ok(()) };
         let (words, text) = (frame.words as usize, frame.text as usize);
-        let judged = match self.is_plainly_right(schema, frame) {
-            true => Ok(()),
-            false => self.leave(schema, *frame, name, spot),
+        let judged = if self.is_plainly_right(schema, frame) {
+            Ok(())
+        } else {
+            self.leave(schema, *frame, name, spot)
         };
         self.frames.pop();
         // Harmless: what is kept for an element ends with it.
@@ -277,10 +277,7 @@ impl Run {
         // Harmless: as above.
         self.text.truncate(text);
         judged?;
-        match self.frames.is_empty() {
-            true => self.finish(),
-            false => Ok(()),
-        }
+        if self.frames.is_empty() { self.finish() } else { Ok(()) }
     }
 
     /// Returns whether an element that ends is valid by the fast path.

@@ -97,10 +97,7 @@ impl Run {
                 Identifier::IdRef => self.reference(spot, name, element, id)?,
             }
         }
-        match met.cut {
-            true => self.keep(usize::MAX, spot, name).map(drop),
-            false => Ok(()),
-        }
+        if met.cut { self.keep(usize::MAX, spot, name).map(drop) } else { Ok(()) }
     }
 
     fn id(

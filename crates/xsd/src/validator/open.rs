@@ -206,10 +206,7 @@ impl Run {
 
     /// Handles an element that must be declared and is not.
     pub(super) fn undeclared<T: Tag>(&mut self, tag: &T) -> Result<(), ParseStop> {
-        let code = match self.frames.is_empty() {
-            true => "cvc-elt.1",
-            false => "cvc-complex-type.2.4.c",
-        };
+        let code = if self.frames.is_empty() { "cvc-elt.1" } else { "cvc-complex-type.2.4.c" };
         let message = "no global element of this name is declared".to_owned();
         self.complain(tag, tag.name(), code, message)
     }

@@ -120,9 +120,10 @@ impl Run {
         self.identifiers.clear();
         self.elements = 0;
         self.steps.refill();
-        match self.tables.idle() {
-            true => self.tables.set_steps(self.bounds.identity_steps_max),
-            false => self.tables = tables(&self.bounds),
+        if self.tables.idle() {
+            self.tables.set_steps(self.bounds.identity_steps_max)
+        } else {
+            self.tables = tables(&self.bounds)
         }
     }
 
@@ -219,10 +220,7 @@ impl Run {
         if self.invalid.len() < self.bounds.invalid_max.max(1) {
             self.invalid.push(Invalid { code, node, at, message, about });
         }
-        match self.invalid.len() < self.bounds.invalid_max {
-            true => Ok(()),
-            false => Err(ParseStop::Enough),
-        }
+        if self.invalid.len() < self.bounds.invalid_max { Ok(()) } else { Err(ParseStop::Enough) }
     }
 
     /// Reports the violations of identity constraints.

@@ -50,10 +50,7 @@ impl<'m> Compiler<'m> {
             self.emit(Op::Return, e);
             return Ok(());
         }
-        match self.is_extension(e) {
-            true => self.unknown(e, locals),
-            false => self.literal(e, locals),
-        }
+        if self.is_extension(e) { self.unknown(e, locals) } else { self.literal(e, locals) }
     }
 
     /// Compiles an unknown instruction: its fallbacks, or an error when it is reached (XSLT 1.0, 15).

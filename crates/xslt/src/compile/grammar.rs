@@ -120,9 +120,10 @@ impl<'m> Compiler<'m> {
             Child::Element(child) => child.xsl() != Some("fallback"),
             Child::Text(_) => true,
         };
-        match empty && e.children().iter().any(holds) {
-            true => Err(self.wrong(e, format!("{} holds nothing", e.shown()))),
-            false => Ok(()),
+        if empty && e.children().iter().any(holds) {
+            Err(self.wrong(e, format!("{} holds nothing", e.shown())))
+        } else {
+            Ok(())
         }
     }
 

@@ -152,9 +152,10 @@ fn prefixes<'m>(e: Element<'m>, local: &str) -> Vec<&'m str> {
         for prefix in listed.split_ascii_whitespace() {
             let all = prefix == "#all";
             let prefix = if prefix == "#default" { "" } else { prefix };
-            match all {
-                true => uris.extend(element.namespaces().into_iter().map(|(_, uri)| uri)),
-                false => uris.extend(element.lookup(prefix)),
+            if all {
+                uris.extend(element.namespaces().into_iter().map(|(_, uri)| uri))
+            } else {
+                uris.extend(element.lookup(prefix))
             }
         }
     }

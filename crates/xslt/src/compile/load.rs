@@ -95,7 +95,7 @@ impl<'r> Loader<'r> {
         let name = document.name(root);
         if name.namespace.uri != XSLT {
             if document.attribute(root, XSLT, "version").is_none() {
-                let what = "this is no stylesheet: the root is neither xsl:stylesheet nor has it xsl:version";
+                let what = "this is not a stylesheet: the root is neither xsl:stylesheet nor has it xsl:version";
                 return Err(self.wrong(module, root, what));
             }
             parts.own.push((module, root, true));

@@ -121,9 +121,10 @@ impl Scope<'_, '_> {
             return Ok(Some((CalledFunction::User(*number), false)));
         }
         let Some(function) = exslt::find(uri, &name.local) else { return Ok(None) };
-        match (function.least..=function.most).contains(&given) {
-            true => Ok(Some((CalledFunction::Extension(function), false))),
-            false => Err(format!("`{}()` does not take {given} arguments", name.local).into()),
+        if (function.least..=function.most).contains(&given) {
+            Ok(Some((CalledFunction::Extension(function), false)))
+        } else {
+            Err(format!("`{}()` does not take {given} arguments", name.local).into())
         }
     }
 

@@ -60,9 +60,10 @@ fn at(
     call: &Call<'_>,
     surroundings: &Surroundings,
 ) -> Result<Option<Stamp>, ErrorKind> {
-    match arguments.is_empty() {
-        true => now(surroundings).map(|now| Some(Stamp::of_seconds(now))),
-        false => Ok(Stamp::parse(&text(arguments, 0, call))),
+    if arguments.is_empty() {
+        now(surroundings).map(|now| Some(Stamp::of_seconds(now)))
+    } else {
+        Ok(Stamp::parse(&text(arguments, 0, call)))
     }
 }
 
@@ -159,9 +160,10 @@ fn seconds(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surround
 
 /// Returns seconds as a duration; without an argument those since 1970.
 fn duration(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
-    let duration = match arguments.is_empty() {
-        true => Some(Duration { months: 0, nanos: i128::from(now(surroundings)?) * 1_000_000_000 }),
-        false => Duration::of_seconds(number(arguments, 0, call)),
+    let duration = if arguments.is_empty() {
+        Some(Duration { months: 0, nanos: i128::from(now(surroundings)?) * 1_000_000_000 })
+    } else {
+        Duration::of_seconds(number(arguments, 0, call))
     };
     written(duration.map(Duration::text))
 }

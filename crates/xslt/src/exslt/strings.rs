@@ -94,9 +94,10 @@ fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
 
 fn too_long(text: &str, call: &Call<'_>) -> Result<(), ErrorKind> {
     let max = call.budget.limits().text_bytes_max;
-    match text.len() as u64 > u64::from(max) {
-        true => Err(ErrorKind::Limit { name: "text_bytes_max", max: u64::from(max) }),
-        false => Ok(()),
+    if text.len() as u64 > u64::from(max) {
+        Err(ErrorKind::Limit { name: "text_bytes_max", max: u64::from(max) })
+    } else {
+        Ok(())
     }
 }
 
@@ -171,10 +172,7 @@ fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
         return Ok(Value::text(""));
     }
     call.budget.text(whole.len().saturating_mul(3))?;
-    let kept: &[u8] = match escape_reserved {
-        true => b"!*'()",
-        false => b"!*'();/?:@&=+$,[]",
-    };
+    let kept: &[u8] = if escape_reserved { b"!*'()" } else { b"!*'();/?:@&=+$,[]" };
     Ok(Value::text(percent::encoded(whole.as_bytes(), kept)))
 }
 

@@ -92,9 +92,10 @@ impl EscapeRules {
                 (Some(end), false) => !any_block(bytes, end, is_suspect_text),
                 (None, _) => !bytes.iter().any(|byte| is_marked(&self.marked, *byte)),
             };
-        match plain {
-            true => out.extend_from_slice(text.as_bytes()),
-            false => self.write_escaped(text, last, out),
+        if plain {
+            out.extend_from_slice(text.as_bytes())
+        } else {
+            self.write_escaped(text, last, out)
         }
     }
 

@@ -88,10 +88,12 @@ impl Serializer {
         }
         self.doctype("", local);
         self.break_line(listed(INLINE, local));
-        let nature = match () {
-            () if listed(VOID, local) => Nature::Void,
-            () if listed(RAW, local) => Nature::Raw,
-            () => Nature::Ordinary,
+        let nature = if listed(VOID, local) {
+            Nature::Void
+        } else if listed(RAW, local) {
+            Nature::Raw
+        } else {
+            Nature::Ordinary
         };
         // If white space matters, nothing is indented, and the element counts as mixed.
         let mixed = listed(PRESERVED, local);

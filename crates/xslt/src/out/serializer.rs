@@ -176,9 +176,10 @@ impl Serializer {
             let value = pieces.value(*piece);
             self.value(value);
             if let Some(notes) = &mut self.transcript {
-                match self.out.len() - from == value.len() {
-                    true => notes.attribute(name, prefix.len(), (from, self.out.len())),
-                    false => self.transcript = None,
+                if self.out.len() - from == value.len() {
+                    notes.attribute(name, prefix.len(), (from, self.out.len()))
+                } else {
+                    self.transcript = None
                 }
             }
             self.out.push(b'"');
@@ -314,25 +315,28 @@ impl Serializer {
         let from = self.out.len();
         let Some(open) = self.open.last_mut() else {
             self.transcript = None;
-            return match raw {
-                true => self.out.extend_from_slice(text.as_bytes()),
-                false => place.write(text, last, &mut self.out),
+            return if raw {
+                self.out.extend_from_slice(text.as_bytes())
+            } else {
+                place.write(text, last, &mut self.out)
             };
         };
         open.mixed = true;
-        match () {
-            () if raw || open.html == html::Nature::Raw => {
-                self.end_section();
-                self.out.extend_from_slice(text.as_bytes());
-            }
-            () if open.cdata => self.section.push_str(text),
-            () if html => html::text(text, last, &mut self.out),
-            () => place.write(text, last, &mut self.out),
+        if raw || open.html == html::Nature::Raw {
+            self.end_section();
+            self.out.extend_from_slice(text.as_bytes());
+        } else if open.cdata {
+            self.section.push_str(text)
+        } else if html {
+            html::text(text, last, &mut self.out)
+        } else {
+            place.write(text, last, &mut self.out)
         }
         if let Some(notes) = &mut self.transcript {
-            match !raw && self.out.len() - from == text.len() {
-                true => notes.text(from, self.out.len()),
-                false => self.transcript = None,
+            if !raw && self.out.len() - from == text.len() {
+                notes.text(from, self.out.len())
+            } else {
+                self.transcript = None
             }
         }
     }

@@ -86,16 +86,20 @@ impl Encoding {
     /// Returns an encoding by its name in an `encoding` attribute.
     pub(crate) fn named(name: &str) -> Option<Encoding> {
         let named = |names: &[&str]| names.iter().any(|n| n.eq_ignore_ascii_case(name));
-        match () {
-            () if named(&["utf-8", "utf8"]) => Some(Encoding::Utf8),
-            () if named(&["utf-16", "utf-16be"]) => Some(Encoding::Utf16),
-            () if named(&["iso-8859-1", "latin1", "l1"]) => Some(Encoding::Latin1),
-            () if named(&["us-ascii", "ascii"]) => Some(Encoding::Ascii),
-            () => encoding_rs::Encoding::for_label(name.as_bytes())
+        if named(&["utf-8", "utf8"]) {
+            Some(Encoding::Utf8)
+        } else if named(&["utf-16", "utf-16be"]) {
+            Some(Encoding::Utf16)
+        } else if named(&["iso-8859-1", "latin1", "l1"]) {
+            Some(Encoding::Latin1)
+        } else if named(&["us-ascii", "ascii"]) {
+            Some(Encoding::Ascii)
+        } else {
+            encoding_rs::Encoding::for_label(name.as_bytes())
                 // Some of the standard are only read.
                 .filter(|known| known.output_encoding() == *known)
                 .filter(|known| *known != encoding_rs::UTF_8)
-                .map(Encoding::Other),
+                .map(Encoding::Other)
         }
     }
 

@@ -35,7 +35,7 @@ impl Machine<'_> {
             Some(value) => match value.as_nodes() {
                 Some([first, ..]) => Some(Some(*first)),
                 Some([]) => Some(None),
-                None => return Err(dynamic("the second argument of document() is no node-set")),
+                None => return Err(dynamic("the second argument of document() is not a node-set")),
             },
         };
         let Some(nodes) = value.as_nodes().map(<[Node]>::to_vec) else {

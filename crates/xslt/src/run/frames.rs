@@ -207,10 +207,7 @@ impl Machine<'_> {
         memory.params.truncate(params.0 as usize);
         let copied = *copied;
         memory.frames.pop();
-        match copied {
-            true => self.top().map(Composer::end),
-            false => Ok(()),
-        }
+        if copied { self.top().map(Composer::end) } else { Ok(()) }
     }
 }
 

@@ -208,10 +208,7 @@ impl Machine<'_> {
             None if name.local.is_empty() => &usual,
             None => return Err(dynamic(format!("there is no decimal format `{}`", name.local))),
         };
-        let rounding = match self.given.libxslt {
-            true => Rounding::Up,
-            false => Rounding::ToEven,
-        };
+        let rounding = if self.given.libxslt { Rounding::Up } else { Rounding::ToEven };
         format.format(number, pattern, rounding).map(Value::text).map_err(dynamic)
     }
 
@@ -249,11 +246,10 @@ fn property(name: &Name) -> Value {
 
 /// Returns an identifier of a node that is unique and stays the same during the run.
 fn identity(node: Node, call: &Call<'_>) -> String {
-    match node.is_namespace() {
-        false => format!("id{}x{}", node.doc.0, node.id.0),
-        true => {
-            let prefix = call.world.namespace(node).map_or("", |(prefix, _)| prefix);
-            format!("id{}x{}n{prefix}", node.doc.0, node.id.0)
-        }
+    if node.is_namespace() {
+        let prefix = call.world.namespace(node).map_or("", |(prefix, _)| prefix);
+        format!("id{}x{}n{prefix}", node.doc.0, node.id.0)
+    } else {
+        format!("id{}x{}", node.doc.0, node.id.0)
     }
 }

@@ -99,9 +99,10 @@ pub(crate) fn made_name<'t>(
 /// Checks the computed target of an instruction.
 pub(crate) fn instruction_target(made: &str) -> Result<&str, Error> {
     let target = made.trim();
-    match is_ncname(target) && !target.eq_ignore_ascii_case("xml") {
-        true => Ok(target),
-        false => Err(dynamic(format!("`{target}` cannot name a processing instruction"))),
+    if is_ncname(target) && !target.eq_ignore_ascii_case("xml") {
+        Ok(target)
+    } else {
+        Err(dynamic(format!("`{target}` cannot name a processing instruction")))
     }
 }
 

@@ -373,9 +373,10 @@ impl<'s> Machine<'s> {
     #[cold]
     fn over(&self, out: &Composer) -> Error {
         let budgets = self.given.budgets;
-        match out.nodes() > self.allowed.0 {
-            true => Error::limit("nodes_max", budgets.nodes_max, At::default()),
-            false => Error::limit("output_bytes_max", budgets.output_bytes_max, At::default()),
+        if out.nodes() > self.allowed.0 {
+            Error::limit("nodes_max", budgets.nodes_max, At::default())
+        } else {
+            Error::limit("output_bytes_max", budgets.output_bytes_max, At::default())
         }
     }
 }

@@ -45,9 +45,10 @@ impl Machine<'_> {
                             None => true,
                             Some(_) => self.is_within(n, ancestor, reach)?,
                         };
-                        return match within {
-                            true => Ok(vec![self.count_siblings(n, ancestor, node, reach)?]),
-                            false => Ok(Vec::new()),
+                        return if within {
+                            Ok(vec![self.count_siblings(n, ancestor, node, reach)?])
+                        } else {
+                            Ok(Vec::new())
                         };
                     }
                     if self.is_from(n, ancestor, reach)? {

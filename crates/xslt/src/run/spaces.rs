@@ -29,10 +29,7 @@ pub(crate) fn stripped(document: &Arc<Document>, program: &Program) -> Arc<Docum
         strips && !preserved(document, parent)
     };
     let dropped: Vec<NodeId> = (0..document.len()).map(NodeId).filter(|id| goes(*id)).collect();
-    match dropped.is_empty() {
-        true => document.clone(),
-        false => Arc::new(document.without(&dropped)),
-    }
+    if dropped.is_empty() { document.clone() } else { Arc::new(document.without(&dropped)) }
 }
 
 /// Returns whether white space in elements of a name is stripped.

@@ -177,12 +177,11 @@ impl<'s> Machine<'s> {
         let start = match &apply.select {
             Select::Content { attributes } => {
                 let start = self.content(self.now.focus.node, *attributes, reach);
-                match apply.sorts.is_empty() {
-                    true => start,
-                    false => {
-                        let nodes = self.memory.nodes.split_off(start);
-                        self.sorted(nodes, &apply.sorts, reach)?
-                    }
+                if apply.sorts.is_empty() {
+                    start
+                } else {
+                    let nodes = self.memory.nodes.split_off(start);
+                    self.sorted(nodes, &apply.sorts, reach)?
                 }
             }
             Select::Expr(select) => {

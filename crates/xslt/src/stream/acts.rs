@@ -140,9 +140,10 @@ impl<'s> Stream<'s> {
         self.charge()?;
         if let Some(Act::Start(literal)) = self.streamed.code.get(act as usize) {
             let name = &literal.name;
-            match alone && literal.namespaces.is_empty() {
-                true => self.out.start_plain(&name.prefix, &name.local, &name.uri, None),
-                false => self.start_literal(literal),
+            if alone && literal.namespaces.is_empty() {
+                self.out.start_plain(&name.prefix, &name.local, &name.uri, None)
+            } else {
+                self.start_literal(literal)
             }
         }
         self.check()
@@ -206,9 +207,10 @@ impl<'s> Stream<'s> {
         let name = node.told.name;
         let parent = self.memory.frames.last().map_or(Document::ROOT.0, |frame| frame.element);
         // Inside a copy of its parent only its own declarations are new, and above the outermost element there are none.
-        let within = match self.out.is_canonical() {
-            true => !whole,
-            false => self.out.origin() == Some(origin(parent)),
+        let within = if self.out.is_canonical() {
+            !whole
+        } else {
+            self.out.origin() == Some(origin(parent))
         };
         let known = parent == Document::ROOT.0 || within;
         let (prefix, local, uri) = (name.prefix, name.local, name.namespace.uri);
@@ -294,11 +296,10 @@ impl<'s> Stream<'s> {
             }
             self.charge()?;
             let name = told.name;
-            let rules = match mode.attributes.named.is_empty() {
-                true => &mode.attributes.others,
-                false => {
-                    mode.attributes.rules(mode.attributes.find(name.local, name.namespace.uri))
-                }
+            let rules = if mode.attributes.named.is_empty() {
+                &mode.attributes.others
+            } else {
+                mode.attributes.rules(mode.attributes.find(name.local, name.namespace.uri))
             };
             match self.rule(rules, &told, 0) {
                 Some(template) => self.apply_leaf(template, &Node::told(told))?,

@@ -182,10 +182,13 @@ impl<'s> Stream<'s> {
         match top.then {
             Then::Apply(mode) => self.apply(mode, &node),
             Then::Copy => self.copy(&node),
-            Then::Value { raw } => match self.value.take() {
-                true => self.open(self.streamed.whole(Then::Texts { raw }), 0, DONE, &node),
-                false => self.skip(),
-            },
+            Then::Value { raw } => {
+                if self.value.take() {
+                    self.open(self.streamed.whole(Then::Texts { raw }), 0, DONE, &node)
+                } else {
+                    self.skip()
+                }
+            }
             Then::Texts { .. } => self.open(top.descent, 0, DONE, &node),
         }
     }
@@ -194,12 +197,12 @@ impl<'s> Stream<'s> {
     fn apply(&mut self, mode: u32, node: &Node<'_>) -> Result<(), Error> {
         let Some(rules) = self.program.modes.get(mode as usize) else { return self.skip() };
         let name = node.told.name;
-        let place = match rules.elements.named.is_empty() {
-            true => None,
-            false => self
-                .memory
+        let place = if rules.elements.named.is_empty() {
+            None
+        } else {
+            self.memory
                 .met
-                .place(node.slot, mode, || rules.elements.find(name.local, name.namespace.uri)),
+                .place(node.slot, mode, || rules.elements.find(name.local, name.namespace.uri))
         };
         let content = match self.streamed.sure(mode, place) {
             Some(sure) => Some(sure),
@@ -346,9 +349,12 @@ impl<'s> Stream<'s> {
         match top.then {
             Then::Apply(mode) => {
                 let mode = self.program.modes.get(mode as usize);
-                let rules = mode.map(|mode| match node.told.kind == NodeKind::Comment {
-                    true => &*mode.comment,
-                    false => &*mode.instruction,
+                let rules = mode.map(|mode| {
+                    if node.told.kind == NodeKind::Comment {
+                        &*mode.comment
+                    } else {
+                        &*mode.instruction
+                    }
                 });
                 if let Some(template) = self.rule(rules.unwrap_or(&[]), &node.told, 0) {
                     self.apply_leaf(template, node)?;
@@ -426,18 +432,20 @@ impl<'s> Stream<'s> {
     #[inline]
     pub(super) fn check(&self) -> Result<(), Error> {
         let budgets = self.budgets;
-        match self.out.is_over((budgets.nodes_max, budgets.output_bytes_max)) {
-            true => Err(self.over()),
-            false => Ok(()),
+        if self.out.is_over((budgets.nodes_max, budgets.output_bytes_max)) {
+            Err(self.over())
+        } else {
+            Ok(())
         }
     }
 
     #[cold]
     fn over(&self) -> Error {
         let budgets = self.budgets;
-        match self.out.nodes() > budgets.nodes_max {
-            true => Error::limit("nodes_max", budgets.nodes_max, At::default()),
-            false => Error::limit("output_bytes_max", budgets.output_bytes_max, At::default()),
+        if self.out.nodes() > budgets.nodes_max {
+            Error::limit("nodes_max", budgets.nodes_max, At::default())
+        } else {
+            Error::limit("output_bytes_max", budgets.output_bytes_max, At::default())
         }
     }
 }

@@ -365,10 +365,7 @@ impl StreamCompiler<'_> {
     /// Inlines an entry without parameters.
     fn call(&mut self, entry: Pc, to: &mut TemplateDraft) -> Option<()> {
         to.calls += 1;
-        match to.calls > CALLS_MAX {
-            true => None,
-            false => self.block(entry, to),
-        }
+        if to.calls > CALLS_MAX { None } else { self.block(entry, to) }
     }
 
     /// Compiles collected text up to its end; returns the address behind it.

@@ -119,10 +119,13 @@ impl Stream<'_> {
                 }
             }
             Then::Copy => Passage::Written { raw: false },
-            Then::Value { raw } => match self.value.take() {
-                true => Passage::Written { raw },
-                false => Passage::Ignored,
-            },
+            Then::Value { raw } => {
+                if self.value.take() {
+                    Passage::Written { raw }
+                } else {
+                    Passage::Ignored
+                }
+            }
             Then::Texts { raw } if self.value.begun => {
                 self.out.more_text(piece, raw);
                 self.passage = Passage::Written { raw };

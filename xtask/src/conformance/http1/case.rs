@@ -80,7 +80,7 @@ fn part(part: &Value) -> Result<Part, String> {
 }
 
 fn bytes(value: &Value) -> Result<Vec<u8>, String> {
-    let text = value.as_str().ok_or("bytes that are no text")?;
+    let text = value.as_str().ok_or("bytes that are not text")?;
     STANDARD.decode(text).map_err(|error| error.to_string())
 }
 

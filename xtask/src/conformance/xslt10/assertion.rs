@@ -79,10 +79,13 @@ pub(super) fn holds(
         }
         "serialization-matches" => matches(&decoded(bytes), assert),
         "assert-xpath" => is_true(tree, assert),
-        "assert-empty" => match tree.string_value(Document::ROOT).trim().is_empty() {
-            true => Ok(()),
-            false => Err("expected nothing".to_owned()),
-        },
+        "assert-empty" => {
+            if tree.string_value(Document::ROOT).trim().is_empty() {
+                Ok(())
+            } else {
+                Err("expected nothing".to_owned())
+            }
+        }
         other => Err(format!("what is `{other}`?")),
     }
 }
@@ -113,10 +116,7 @@ fn same_tree(got: &str, expected: &str, ignore_blank: bool) -> Result<(), String
     let (mut a, mut b) = (Vec::new(), Vec::new());
     list(&got, ignore_blank, &mut a);
     list(&wanted, ignore_blank, &mut b);
-    match a == b {
-        true => Ok(()),
-        false => Err(format!("expected {expected:?}")),
-    }
+    if a == b { Ok(()) } else { Err(format!("expected {expected:?}")) }
 }
 
 /// Text as the content of one element, without its XML declaration and its document type.

@@ -20,19 +20,18 @@ impl Shapes<'_> {
     pub(super) fn shape(&self, spot: &JsonLocation, depth: usize, level: usize) -> ParameterTypes {
         let types = self.type_names(spot, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
-        match () {
-            () if has("array") => {
-                let items = self.items(spot, depth);
-                ParameterTypes::List(
-                    // Harmless: items that nothing is said of are texts.
-                    items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
-                )
-            }
-            () if has("object") && level < LEVELS_MAX => {
-                ParameterTypes::Object(self.object(spot, depth, level))
-            }
-            () if has("object") => ParameterTypes::Object(Object::default()),
-            () => ParameterTypes::Plain(self.types(spot, depth)),
+        if has("array") {
+            let items = self.items(spot, depth);
+            ParameterTypes::List(
+                // Harmless: items that nothing is said of are texts.
+                items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
+            )
+        } else if has("object") && level < LEVELS_MAX {
+            ParameterTypes::Object(self.object(spot, depth, level))
+        } else if has("object") {
+            ParameterTypes::Object(Object::default())
+        } else {
+            ParameterTypes::Plain(self.types(spot, depth))
         }
     }
 

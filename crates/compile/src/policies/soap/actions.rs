@@ -70,9 +70,10 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
 fn with_elements(own: Actions, by_element: Vec<(Box<str>, OperationAction)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {
-        match own.expects(&element, expected.version) {
-            true => actions.allow(&element, expected),
-            false => actions.expect(&element, expected),
+        if own.expects(&element, expected.version) {
+            actions.allow(&element, expected)
+        } else {
+            actions.expect(&element, expected)
         }
     }
     actions
@@ -85,9 +86,10 @@ fn of_document(
 ) {
     let Some(root) = document.root_element() else { return };
     let target = document.attribute(root, "", "targetNamespace").unwrap_or("");
-    let (target, delimiter) = match target.contains('/') {
-        true => (target.strip_suffix('/').unwrap_or(target), "/"),
-        false => (target, "."),
+    let (target, delimiter) = if target.contains('/') {
+        (target.strip_suffix('/').unwrap_or(target), "/")
+    } else {
+        (target, ".")
     };
     for interface in named(document, root, "interface") {
         let of = document.attribute(interface, "", "name").unwrap_or("");

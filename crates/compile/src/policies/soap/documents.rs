@@ -126,10 +126,7 @@ impl Documents {
     /// The reason why nothing was made of it: in the compiler's words, and as any client may read it.
     pub(crate) fn failed(&self, why: &str, fetched: &FetchedDocuments) -> Rejection {
         let (text, client) = (self.without_folders(why), self.without_hosts(why, fetched));
-        match text == client {
-            true => Rejection::server(text),
-            false => Rejection::hiding(text, client, why),
-        }
+        if text == client { Rejection::server(text) } else { Rejection::hiding(text, client, why) }
     }
 
     /// It is a plain schema and no description.
@@ -502,9 +499,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let file = config::open(path).map_err(|error| config::reason(&error))?;
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| config::reason(&error))?;
-    match u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
-        true => Ok(super::in_utf8(bytes)),
-        false => Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= FILE_BYTES_MAX) {
+        Ok(super::in_utf8(bytes))
+    } else {
+        Err(format!("it is larger than {FILE_BYTES_MAX} bytes"))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct DefinitionError {
 
 /// The text for a client.
 enum ClientReason {
-    /// The first document is no XML, in the words of libxml2.
+    /// The first document is not XML, in the words of libxml2.
     NoXml(String),
     /// It is neither a description nor a schema.
     NoSchema,
@@ -41,9 +41,10 @@ impl DefinitionError {
     /// Names files as clients may read them.
     fn of(complaints: Vec<String>, found: &DefinitionDocuments<'_>) -> DefinitionError {
         let first = complaints.first().map_or("", String::as_str);
-        let unusable = match complaints.iter().any(|complaint| is_of_another(complaint)) {
-            true => found.unusable(),
-            false => None,
+        let unusable = if complaints.iter().any(|complaint| is_of_another(complaint)) {
+            found.unusable()
+        } else {
+            None
         };
         let why = unusable.as_deref().unwrap_or(first);
         let told = ClientReason::First(found.documents.failed(why, found.fetched));

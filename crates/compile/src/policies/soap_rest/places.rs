@@ -107,7 +107,7 @@ fn made(
         || !paths::is_target(&format!("/{plain}"))
         || plain.contains(['?', '{', '*'])
     {
-        let what = format!("`{}` is no path", written.escape_debug());
+        let what = format!("`{}` is not a path", written.escape_debug());
         report.error(at, what, "write it as it is sent, such as `/orders` or `/orders/{id}`");
     }
     let named = segments.iter().any(|one| name_of(one).is_some());
@@ -184,7 +184,7 @@ fn parameters(
     for name in segments.iter().filter_map(|one| name_of(one)) {
         if !all.iter().any(|known| *known.name == *name) {
             let known: Vec<&str> = all.iter().map(|known| &*known.name).collect();
-            let what = format!("`{{{name}}}` is no value of the request");
+            let what = format!("`{{{name}}}` is not a value of the request");
             let help = format!(
                 "name one of {}, or say with `parameters` which element it gives",
                 known.join(", ")

@@ -22,7 +22,7 @@ pub(super) fn later() -> String {
     format!("{INVALID} {COMPILING} xsl:version: only 1.1 features are supported")
 }
 
-/// It is no stylesheet of XSLT 1.0.
+/// It is not a stylesheet of XSLT 1.0.
 pub(super) fn broken(error: &Error, found: &DefinitionDocuments<'_>) -> String {
     let first = found.first();
     if let Err(error) = load::parsed(first) {
@@ -32,7 +32,7 @@ pub(super) fn broken(error: &Error, found: &DefinitionDocuments<'_>) -> String {
     let told = match &error.kind {
         ErrorKind::Resolve { href, .. } => missing(href),
         ErrorKind::Document(what) => found.unusable().unwrap_or_else(|| what.to_string()),
-        ErrorKind::Static(what) if what.starts_with("this is no stylesheet") => {
+        ErrorKind::Static(what) if what.starts_with("this is not a stylesheet") => {
             format!("{COMPILING} xsltParseStylesheetProcess : document is not a stylesheet")
         }
         ErrorKind::Static(_)

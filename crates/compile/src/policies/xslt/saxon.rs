@@ -99,17 +99,15 @@ pub(super) fn compiled(
     found: &DefinitionDocuments<'_>,
 ) -> Result<::saxon::Stylesheet, StylesheetError> {
     let location = &found.documents.location;
-    let texts: Vec<(String, Vec<u8>)> = match recipe.modules.is_empty() {
-        false => {
-            let modules = recipe.modules.iter();
-            modules.map(|module| (module.uri.clone(), module.bytes.clone())).collect()
-        }
+    let texts: Vec<(String, Vec<u8>)> = if recipe.modules.is_empty() {
         // The stylesheet comes first; it names others by URL.
-        true => {
-            let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
-            let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
-            [(location.clone(), found.first().to_vec())].into_iter().chain(others).collect()
-        }
+
+        let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
+        let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
+        [(location.clone(), found.first().to_vec())].into_iter().chain(others).collect()
+    } else {
+        let modules = recipe.modules.iter();
+        modules.map(|module| (module.uri.clone(), module.bytes.clone())).collect()
     };
     let made = recipe.engine.compile(&texts, &recipe.parameters);
     made.map_err(|complaints| StylesheetError {

@@ -30,10 +30,11 @@ impl Gathered {
         mut failed: Vec<(usize, Fault)>,
     ) -> Gathered {
         failed.sort_by_key(|(at, _)| *at);
-        let there = match failed.is_empty() && (0..total).all(&there) {
+        let there = if failed.is_empty() && (0..total).all(&there) {
             // All of them, which needs no list.
-            true => Vec::new(),
-            false => (0..total).filter(|at| there(*at)).collect(),
+            Vec::new()
+        } else {
+            (0..total).filter(|at| there(*at)).collect()
         };
         Gathered { there, failed, total }
     }
@@ -49,9 +50,10 @@ impl Gathered {
 
     /// `$gather.branches`: the numbers of the branches whose results are there, in the order of the results.
     pub(crate) fn branches(&self) -> Json {
-        match self.there.is_empty() && self.failed.is_empty() {
-            true => (1..=self.total).collect(),
-            false => self.there.iter().map(|at| at + 1).collect(),
+        if self.there.is_empty() && self.failed.is_empty() {
+            (1..=self.total).collect()
+        } else {
+            self.there.iter().map(|at| at + 1).collect()
         }
     }
 

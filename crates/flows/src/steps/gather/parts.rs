@@ -62,10 +62,8 @@ impl Parts {
             (Some((before, after, default_namespace)), Value::Nodes(_)) => {
                 // Harmless: the bytes were made of nodes, which are text.
                 let markup = String::from_utf8_lossy(&bytes);
-                let markup = match default_namespace {
-                    true => undefaulted(&markup, run)?.into(),
-                    false => markup,
-                };
+                let markup =
+                    if *default_namespace { undefaulted(&markup, run)?.into() } else { markup };
                 let text = [before, &*markup, after].concat();
                 // The envelope is copied and read once more for each part, and attachments are copied.
                 let content = self.content.as_ref().filter(|content| content.has_attachments());
@@ -111,10 +109,7 @@ impl Parts {
                     let here = nodes.iter().filter(|(of, _)| Arc::ptr_eq(of, document));
                     here.for_each(|(_, node)| edits.at(node).instead = Some(result.clone()));
                 }
-                match edits.is_empty() {
-                    true => return Ok(()),
-                    false => edits.write(document),
-                }
+                if edits.is_empty() { return Ok(()) } else { edits.write(document) }
             }
             View::Json(text) => {
                 let mut nodes = std::collections::BTreeMap::new();

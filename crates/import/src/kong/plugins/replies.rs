@@ -70,10 +70,11 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
     let mut keys = Map::new();
     keys.insert("ttl".to_owned(), json!(format!("{}s", config.whole("cache_ttl", 300))));
     let statuses = config.texts("response_code");
-    let statuses: Vec<u64> = match statuses.is_empty() {
-        true => vec![200, 301, 404],
-        // Harmless: what is no status is refused by the check of the result.
-        false => statuses.iter().filter_map(|status| status.parse().ok()).collect(),
+    let statuses: Vec<u64> = if statuses.is_empty() {
+        vec![200, 301, 404]
+    } else {
+        // Harmless: what is not a status is refused by the check of the result.
+        statuses.iter().filter_map(|status| status.parse().ok()).collect()
     };
     keys.insert("statuses".to_owned(), json!(statuses));
     let methods = config.texts("request_method");
@@ -120,7 +121,7 @@ impl Converter<'_> {
         };
         let status = config.whole("status_code", 301);
         if ![301, 302, 303, 307, 308].contains(&status) {
-            verdict.refuse(format!("the status {status} is no redirect here"));
+            verdict.refuse(format!("the status {status} is not a redirect here"));
         }
         let keeps = config.is_true("keep_incoming_path", false);
         let keys =

@@ -226,7 +226,7 @@ impl Converter<'_> {
                     namespaces.insert(prefix.to_owned(), json!(uri));
                 }
                 Some(_) => {}
-                None => verdict.refuse(format!("`{entry}` is no prefix with its namespace")),
+                None => verdict.refuse(format!("`{entry}` is not a prefix with its namespace")),
             }
         }
         let mut cases = Vec::new();

@@ -54,9 +54,10 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
         made.policies.push(json!({ "transform": { "request": parts } }));
     }
     if let Some(uri) = config.get("replace").and_then(|replace| replace.text("uri")) {
-        match uri.contains(['{', '$']) || !uri.starts_with('/') {
-            true => verdict.refuse("`replace.uri` with a template has no counterpart"),
-            false => drop(made.route.insert("rewrite".to_owned(), json!(uri))),
+        if uri.contains(['{', '$']) || !uri.starts_with('/') {
+            verdict.refuse("`replace.uri` with a template has no counterpart")
+        } else {
+            drop(made.route.insert("rewrite".to_owned(), json!(uri)))
         }
     }
 }

@@ -53,10 +53,7 @@ pub(super) fn filter<'a>(
         keys.insert("else".to_owned(), json!(otherwise.0));
     }
     steps.push(json!({ "filter": keys }));
-    Ok(match then.1 && otherwise.1 {
-        true => Next::End,
-        false => Next::Continue,
-    })
+    Ok(if then.1 && otherwise.1 { Next::End } else { Next::Continue })
 }
 
 /// The steps of `then` or `else`: a sequence by name, or the mediators within.
@@ -88,10 +85,8 @@ pub(super) fn switch<'a>(
     let mut cases = Vec::new();
     for case in item.all("case") {
         let regex = case.raw("regex").ok_or("a case without a regex")?;
-        let (key, value) = match is_plain(regex) {
-            true => ("equals", regex.to_owned()),
-            false => ("matches", whole(regex)?),
-        };
+        let (key, value) =
+            if is_plain(regex) { ("equals", regex.to_owned()) } else { ("matches", whole(regex)?) };
         let (made, ended) = c.branch(&case.children());
         all_end &= ended;
         cases.push(json!({ key: value, "steps": made }));
@@ -137,12 +132,11 @@ pub(super) fn sequence<'a>(
         steps.extend(made);
         return Ok(if ended { Next::End } else { Next::Continue });
     };
-    match key.contains(['{', '$']) {
-        true => {
-            Err("a sequence whose name is computed has no counterpart; write the cases as `switch`"
-                .to_owned())
-        }
-        false => c.named_sequence(key, steps),
+    if key.contains(['{', '$']) {
+        Err("a sequence whose name is computed has no counterpart; write the cases as `switch`"
+            .to_owned())
+    } else {
+        c.named_sequence(key, steps)
     }
 }
 

@@ -196,10 +196,8 @@ fn branch<'a>(
     target: &Element<'a>,
     found: &CloneAggregate<'a>,
 ) -> Result<Vec<Json>, String> {
-    let (reply, shared) = match found.on_reply {
-        true => (found.between.clone(), false),
-        false => (Vec::new(), false),
-    };
+    let (reply, shared) =
+        if found.on_reply { (found.between.clone(), false) } else { (Vec::new(), false) };
     let reply = std::mem::replace(&mut c.flow.reply, reply);
     let is_shared = std::mem::replace(&mut c.flow.reply_is_shared, shared);
     let in_branch = std::mem::replace(&mut c.flow.in_branch, true);
@@ -378,12 +376,11 @@ pub(super) fn scatter_gather<'a>(
     }
     let expression = aggregation.attribute("expression").unwrap_or("${payload}");
     let take = c.expression(&aggregation, expression)?.expression();
-    let into = match item.is("result-content-type", "XML") {
-        true => {
-            let root = aggregation.attribute("result-enclosing-element").unwrap_or("root");
-            json!(format!("<{root}/>"))
-        }
-        false => json!({ "json": [] }),
+    let into = if item.is("result-content-type", "XML") {
+        let root = aggregation.attribute("result-enclosing-element").unwrap_or("root");
+        json!(format!("<{root}/>"))
+    } else {
+        json!({ "json": [] })
     };
     let sequences = item.all("sequence");
     let mut branches = Vec::new();
@@ -406,17 +403,16 @@ pub(super) fn scatter_gather<'a>(
         c.note("its branches run at once");
     }
     let scatter = json!({ "scatter": { "branches": branches, "gather": gather } });
-    match item.is("target", "Variable") {
-        false => steps.push(scatter),
-        true => {
-            let name = item.attribute("target-variable").ok_or("its target has no name")?;
-            let (kept, name) = (c.out.variable("scatter.kept"), c.out.variable(name));
-            let from = format!("${kept}");
-            steps.push(json!({ "set": { kept: "$body" } }));
-            steps.push(scatter);
-            steps.push(json!({ "set": { name: "$body" } }));
-            steps.push(json!({ "payload": { "from": from } }));
-        }
+    if item.is("target", "Variable") {
+        let name = item.attribute("target-variable").ok_or("its target has no name")?;
+        let (kept, name) = (c.out.variable("scatter.kept"), c.out.variable(name));
+        let from = format!("${kept}");
+        steps.push(json!({ "set": { kept: "$body" } }));
+        steps.push(scatter);
+        steps.push(json!({ "set": { name: "$body" } }));
+        steps.push(json!({ "payload": { "from": from } }));
+    } else {
+        steps.push(scatter)
     }
     Ok(Next::Continue)
 }

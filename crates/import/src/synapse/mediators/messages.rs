@@ -22,12 +22,11 @@ pub(super) fn header<'a>(
         return Ok(Next::Continue);
     };
     if item.is("scope", "transport") {
-        let step = match removes {
-            true => json!({ "remove": [name] }),
-            false => {
-                let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
-                json!({ "set": { name: c.placeholder(&value) } })
-            }
+        let step = if removes {
+            json!({ "remove": [name] })
+        } else {
+            let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
+            json!({ "set": { name: c.placeholder(&value) } })
         };
         steps.push(json!({ "header": step }));
         return Ok(Next::Continue);
@@ -199,7 +198,7 @@ pub(super) fn enrich<'a>(
     let is_json = matches!(&source, Source::Text(text) if text.starts_with(['{', '[']));
     let mut source = expression_of(source);
     if is_json {
-        // An expression is no JSON by itself.
+        // An expression is not JSON by itself.
         let variable = c.out.variable("inline");
         let value = json!({ "value": source, "type": "json" });
         steps.push(json!({ "set": { variable.clone(): value } }));
@@ -294,9 +293,10 @@ fn source<'a>(c: &mut Converter<'a>, from: &Element<'a>) -> Result<Source, Strin
         "inline" => match (from.attribute("key"), from.children().is_empty()) {
             (Some(key), _) => {
                 let text = c.artifacts.resource(key)?.text()?;
-                match text.starts_with('<') {
-                    true => Source::Markup(escaped(&text)),
-                    false => Source::Text(text),
+                if text.starts_with('<') {
+                    Source::Markup(escaped(&text))
+                } else {
+                    Source::Text(text)
                 }
             }
             (None, false) => Source::Markup(escaped(&from.content())),

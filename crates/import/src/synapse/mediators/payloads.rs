@@ -28,7 +28,7 @@ pub(super) fn payload<'a>(
         kind @ ("xml" | "json" | "text") => kind,
         other => return Err(format!("the media type `{other}` has no counterpart")),
     };
-    // What is no text is labelled alone where no formatter is named, as Synapse does it.
+    // What is not text is labelled alone where no formatter is named, as Synapse does it.
     let written_as_form = becomes_form(rest).filter(|formatter| *formatter || kind == "text");
     let kind_of_values = if written_as_form.is_some() { "text" } else { kind };
     let arguments = item.child("args").map_or_else(Vec::new, |args| args.all("arg"));
@@ -132,15 +132,14 @@ fn quoted_placeholders(written: &str) -> String {
     while let Some(c) = rest.next() {
         is_quoted ^= c == '"' && before != '\\';
         let begins = c == '$' && !is_quoted && rest.peek().is_some_and(char::is_ascii_digit);
-        match begins {
-            false => out.push(c),
-            true => {
-                out.push_str("\"$");
-                while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-                    out.push(digit);
-                }
-                out.push('"');
+        if begins {
+            out.push_str("\"$");
+            while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+                out.push(digit);
             }
+            out.push('"');
+        } else {
+            out.push(c)
         }
         before = c;
     }

@@ -25,7 +25,7 @@ impl Rewritten {
         let host = self.host.as_deref().ok_or("the host is that of the gateway itself")?;
         let scheme = self.scheme.as_deref().unwrap_or("http");
         if !matches!(scheme, "http" | "https") {
-            return Err(format!("`{scheme}` is no protocol of HTTP"));
+            return Err(format!("`{scheme}` is not an HTTP scheme"));
         }
         Ok(match &self.port {
             Some(port) => format!("{scheme}://{host}:{port}"),
@@ -35,7 +35,7 @@ impl Rewritten {
 
     fn of(url: &str) -> Result<Rewritten, String> {
         let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| format!("`{url}` is no whole URL"))?;
+            url.split_once("://").ok_or_else(|| format!("`{url}` is not a whole URL"))?;
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, behind) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
         if authority.contains(['@', '{', '$', '[']) {

@@ -22,12 +22,11 @@ pub(super) fn router<'a>(
     }
     let made = self::routes(c, &routes)?;
     steps.extend(made);
-    match item.is("continueAfter", "true") {
-        true => Ok(Next::Continue),
-        false => {
-            c.note("the flow ends behind it, with the message that it has then");
-            Ok(Next::End)
-        }
+    if item.is("continueAfter", "true") {
+        Ok(Next::Continue)
+    } else {
+        c.note("the flow ends behind it, with the message that it has then");
+        Ok(Next::End)
     }
 }
 
@@ -69,9 +68,12 @@ fn cel(condition: &Element<'_>, depth: usize) -> Result<String, String> {
         let inner = condition.children();
         inner.iter().map(|inner| cel(inner, depth + 1)).collect()
     };
-    let joined = |parts: Vec<String>, by: &str| match parts.is_empty() {
-        true => Err(format!("`{}` has no conditions", condition.name())),
-        false => Ok(format!("({})", parts.join(by))),
+    let joined = |parts: Vec<String>, by: &str| {
+        if parts.is_empty() {
+            Err(format!("`{}` has no conditions", condition.name()))
+        } else {
+            Ok(format!("({})", parts.join(by)))
+        }
     };
     match condition.name() {
         "and" => joined(inner()?, " && "),

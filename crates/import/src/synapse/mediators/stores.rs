@@ -27,10 +27,7 @@ pub(super) fn cache<'a>(
     let (made, ended) = c.branch(rest);
     let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
     steps.push(json!({ "cache": { "key": key, "ttl": format!("{seconds}s"), "steps": made } }));
-    Ok(match ended {
-        true => Next::EndBehind(rest.len()),
-        false => Next::Skip(rest.len()),
-    })
+    Ok(if ended { Next::EndBehind(rest.len()) } else { Next::Skip(rest.len()) })
 }
 
 /// The limits of a throttle policy.

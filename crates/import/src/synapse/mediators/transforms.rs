@@ -76,10 +76,7 @@ pub(super) fn validate<'a>(
     let key = schema.attribute("key").ok_or("it has no schema")?;
     let resource = c.artifacts.resource(key)?;
     let is_json = resource.content.trim_ascii_start().starts_with(b"{");
-    let (word, ending) = match is_json {
-        true => ("json_schema", "json"),
-        false => ("schema", "xsd"),
-    };
+    let (word, ending) = if is_json { ("json_schema", "json") } else { ("schema", "xsd") };
     let of = match item.attribute("source") {
         Some(source) if !is_json || !source.is_empty() => Some(c.expression(item, source)?),
         _ => None,

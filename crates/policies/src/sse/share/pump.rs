@@ -17,7 +17,7 @@ use super::{Share, ShareSettings, Shares};
 use crate::sse::Sse;
 use crate::sse::coding::Decoder;
 
-/// The largest answer that is no stream.
+/// The largest answer that is not a stream.
 const OTHER_BYTES_MAX: usize = 64 << 10;
 
 /// The most that one read becomes without its coding.
@@ -116,13 +116,12 @@ impl Pump {
             reply = other;
         }
         let Reply { mut head, body, .. } = reply;
-        let decoder = match head.is_event_stream() {
-            true => Decoder::of(&mut head.headers)?,
-            false => {
-                let body = body.gather(OTHER_BYTES_MAX, Kind::ReplyTooLarge).await?;
-                self.ring.open(SharedAnswer { body: Some(body), ..SharedAnswer::of(&head) });
-                return Ok(());
-            }
+        let decoder = if head.is_event_stream() {
+            Decoder::of(&mut head.headers)?
+        } else {
+            let body = body.gather(OTHER_BYTES_MAX, Kind::ReplyTooLarge).await?;
+            self.ring.open(SharedAnswer { body: Some(body), ..SharedAnswer::of(&head) });
+            return Ok(());
         };
         self.ring.open(SharedAnswer::of(&head));
         let blocks = Blocks::new(sharing.event_bytes_max);
@@ -325,9 +324,10 @@ impl Blocks {
 
     fn keep(&mut self, is_event: bool, is_whole: bool) {
         let whole = std::mem::take(&mut self.held);
-        let lines = match std::mem::replace(&mut self.has_begun, true) {
-            true => whole.as_slice(),
-            false => whole.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&whole),
+        let lines = if std::mem::replace(&mut self.has_begun, true) {
+            whole.as_slice()
+        } else {
+            whole.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&whole)
         };
         let id = id_of(lines).filter(|_| is_whole).map(Into::into);
         self.ended_bytes += whole.len();

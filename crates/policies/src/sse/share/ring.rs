@@ -34,7 +34,7 @@ type Outcome = Result<SharedAnswer, (Kind, Box<str>)>;
 pub(super) struct SharedAnswer {
     pub(super) status: u16,
     pub(super) lines: Lines,
-    /// The body, if it is no event stream.
+    /// The body, if it is not an event stream.
     pub(super) body: Option<Bytes>,
 }
 

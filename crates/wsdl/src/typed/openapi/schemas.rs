@@ -86,10 +86,7 @@ impl<'a> Schemas<'a> {
                 fixed(scalar, given, keys);
             }
         }
-        match element.nillable {
-            true => json!({ "anyOf": [schema, { "type": "null" }] }),
-            false => schema,
-        }
+        if element.nillable { json!({ "anyOf": [schema, { "type": "null" }] }) } else { schema }
     }
 
     fn type_of(&mut self, at: usize) -> Json {
@@ -248,10 +245,7 @@ impl<'a> Schemas<'a> {
                 if children.mixed {
                     any.push(json!({ "type": "string" }));
                 }
-                match any.is_empty() {
-                    true => json!(false),
-                    false => json!({ "anyOf": any }),
-                }
+                if any.is_empty() { json!(false) } else { json!({ "anyOf": any }) }
             }
         };
         if !member.many {

@@ -255,9 +255,10 @@ impl<'a> Reader<'a> {
                 None => return mismatch(format!("there is no attribute {local}")),
             }
         }
-        match of.attributes.iter().filter(|attribute| attribute.required).count() == seen {
-            true => Ok(()),
-            false => mismatch(format!("<{}> lacks an attribute", start.name.local)),
+        if of.attributes.iter().filter(|attribute| attribute.required).count() == seen {
+            Ok(())
+        } else {
+            mismatch(format!("<{}> lacks an attribute", start.name.local))
         }
     }
 

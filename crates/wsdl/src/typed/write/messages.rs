@@ -16,9 +16,10 @@ pub(super) fn unknown(of: &Type) -> Box<Mismatch> {
         Content::Empty => Vec::new(),
     };
     known.extend(of.attributes.iter().map(|attribute| &*attribute.key));
-    Mismatch::new(match known.is_empty() {
-        true => "expected no members".to_owned(),
-        false => format!("expected one of {}", listed(&known)),
+    Mismatch::new(if known.is_empty() {
+        "expected no members".to_owned()
+    } else {
+        format!("expected one of {}", listed(&known))
     })
 }
 
@@ -27,9 +28,10 @@ pub(super) fn choice(children: &Children, slot: &Slot, too_many: bool) -> Box<Mi
     let mut keys = Vec::new();
     slot.keys(&children.members, &mut keys);
     let keys = listed(&keys);
-    Mismatch::new(match too_many {
-        true => format!("expected only one choice of {keys}"),
-        false => format!("expected one of {keys}, which are missing"),
+    Mismatch::new(if too_many {
+        format!("expected only one choice of {keys}")
+    } else {
+        format!("expected one of {keys}, which are missing")
     })
 }
 
@@ -46,8 +48,9 @@ pub(super) fn listed(names: &[&str]) -> String {
     const SHOWN_MAX: usize = 12;
     // Harmless: the message says how many there are.
     let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();
-    match names.len() > SHOWN_MAX {
-        true => format!("{} and {} more", shown.join(", "), names.len() - SHOWN_MAX),
-        false => shown.join(", "),
+    if names.len() > SHOWN_MAX {
+        format!("{} and {} more", shown.join(", "), names.len() - SHOWN_MAX)
+    } else {
+        shown.join(", ")
     }
 }

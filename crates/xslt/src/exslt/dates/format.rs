@@ -37,9 +37,10 @@ pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
         }
         let end = rest.find(|c| c != first).unwrap_or(rest.len());
         let (run, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        match first.is_ascii_alphabetic() {
-            true => out.push_str(&field(stamp, first, run.len())),
-            false => out.push_str(run),
+        if first.is_ascii_alphabetic() {
+            out.push_str(&field(stamp, first, run.len()))
+        } else {
+            out.push_str(run)
         }
         rest = after;
     }
@@ -72,9 +73,8 @@ fn quoted<'p>(rest: &'p str, out: &mut String) -> &'p str {
 fn field(stamp: &Stamp, letter: char, width: usize) -> String {
     let Stamp { year, month, day, hour, minute, nanos, .. } = *stamp;
     let says = says(stamp.kind);
-    let number = |known: bool, value: i64| match known {
-        true => format!("{value:0width$}", width = width.min(20)),
-        false => String::new(),
+    let number = |known: bool, value: i64| {
+        if known { format!("{value:0width$}", width = width.min(20)) } else { String::new() }
     };
     let full = says.year && says.month && says.day;
     match letter {
@@ -107,10 +107,7 @@ fn name(known: bool, names: &[&str], place: i64, width: usize) -> String {
     // Harmless: a place without a name has none.
     let name = usize::try_from(place).ok().and_then(|place| names.get(place)).filter(|_| known);
     let name = name.copied().unwrap_or("");
-    match width > 3 {
-        true => name.into(),
-        false => short(name).into(),
-    }
+    if width > 3 { name.into() } else { short(name).into() }
 }
 
 /// The parts that a kind of date has.
