@@ -371,7 +371,7 @@ fn documents_that_cannot_be_served_are_complained_about() {
             "",
             "none of the `x-wso2-endpoints`",
         ),
-        ("swagger: \"1.2\"".to_owned(), "", "no version of OpenAPI"),
+        ("swagger: \"1.2\"".to_owned(), "", "not an OpenAPI version"),
         (String::new(), "", "the file is empty"),
         (unread("security: [bearer]"), "", "must be a map from the name of a scheme to its scopes"),
         (unread("security: { bearer: [] }"), "", "`security` must be a list"),

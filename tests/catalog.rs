@@ -256,7 +256,7 @@ fn the_references_performance_setup_runs_and_its_api_is_called() {
     client.done("DELETE", &format!("/api/am/devportal/v3/applications/{id}"), &Value::Null, 200);
     is_refused(&call(&gateway, "/echo/1.0.0/a", &token), 401, "900901");
     client.done("DELETE", &format!("/api/am/publisher/v4/apis/{api}"), &Value::Null, 200);
-    assert_eq!(gateway.wire().get("/echo/1.0.0/a").status(), 404);
+    until("the API is gone", || gateway.wire().get("/echo/1.0.0/a").status() == 404);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn a_throttle_has_the_complaints_of_a_rate_limit() {
         ("requests: 1", "so many requests, but in how long?"),
         ("{}", "a rate limit without a limit"),
         ("requests: 1, per: 1s, default: Gold", "a default plan without `plans`"),
-        ("plans: true, default: Gold", "Gold"),
+        ("plans: true, default: Nosuch", "Nosuch"),
         ("requests: 1, per: 1s, shared: ours", "ours"),
         ("requests: 1, per: 500ms, algorithm: fixed", "a number of whole seconds"),
         ("requests: 1, per: 1s, by: 'cel:org'", "there is no `org`"),

@@ -657,8 +657,11 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
 fn mistakes_in_documents_are_said() {
     let origin = Origin::saying("");
     for (document, what) in [
-        ("openapi: 3.0.3\npaths: { /a: { get: { responses: { x: {} } } } }", "`x` is not a status"),
-        ("openapi: 4.0.0", "no version of OpenAPI that can be read"),
+        (
+            "openapi: 3.0.3\npaths: { /a: { get: { responses: { x: {} } } } }",
+            "`x` is not a response status",
+        ),
+        ("openapi: 4.0.0", "not an OpenAPI version that can be read"),
         ("a: [", "cannot read"),
         (
             "openapi: 3.1.0\npaths: { /a: { $ref: \"other.yaml#/x\" } }",

@@ -42,6 +42,7 @@ const LIGHT_POLICIES: &[(&str, &str)] = &[
     ("cors", "a head"),
     ("grpc_web", "pieces as they pass"),
     ("ip_filter", "an address"),
+    ("subscription", "a look-up in a map, and the counts of a few plans"),
     ("use", "other policies, each in this table"),
     ("cache", "a copy of what passes"),
 ];

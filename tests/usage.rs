@@ -18,7 +18,7 @@ fn wrong_arguments_end_with_2() {
         &["import", "wsdl", "a.wsdl", "--prefix", "/a/../b"],
         &["import", "wsdl", "a.wsdl", "--upstream", "x"],
         &["ready", "--admin", "x"],
-        &["ready", "--admin", "http://127.0.0.1"],
+        &["ready", "--admin", "ftp://127.0.0.1"],
         &["diff", "--admin", "127.0.0.1:1", "a.yaml"],
     ] {
         let said = tidegate(arguments);
@@ -109,7 +109,6 @@ fn files_that_cannot_be_read_are_told_of_in_words() {
         (&["import", "openapi", folder], is_folder),
         (&["import", "synapse", missing], none),
         (&["token", "--key", folder], is_folder),
-        (&["diff", "--admin", "http://127.0.0.1:1", folder], is_folder),
     ] {
         let said = tidegate(arguments);
         assert_ne!(said.code, Some(0), "{arguments:?}");

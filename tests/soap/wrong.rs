@@ -42,7 +42,7 @@ fn a_wrong_definition_is_complained_about_with_its_place() {
         ("soap: { schema: calculator.xsd, action: required }", "is not a WSDL"),
         ("soap: { action: optional }", "needs the WSDL"),
         ("soap: { imports: { a: calculator.xsd } }", "there is none"),
-        ("soap: { envelope: { \"1.3\": calculator.xsd } }", "no version of SOAP"),
+        ("soap: { envelope: { \"1.3\": calculator.xsd } }", "not a SOAP version"),
         ("soap: { versions: [\"1.3\"] }", "unknown value"),
         ("xslt: { on: request, stylesheet: wrong.xsl }", "wrong.xsl:"),
         (

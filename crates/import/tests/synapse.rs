@@ -2777,7 +2777,7 @@ fn hostile_input_is_refused() {
         assert!(error.contains(what), "{what}: {error}");
     }
     std::fs::write(&path, "no archive").unwrap();
-    assert!(import(&path).unwrap_err().contains("no archive that can be read"));
+    assert!(import(&path).unwrap_err().contains("not an archive that can be read"));
     let deep = format!(
         "<sequence {HEAD} name=\"a\">{}{}</sequence>",
         "<filter>".repeat(200),

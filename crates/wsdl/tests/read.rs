@@ -190,7 +190,7 @@ fn what_leads_nowhere_is_complained_about_with_its_place() {
             a.wsdl:6:64: wsdl-attribute: the style is `document` or `rpc`, not `rcp`
             a.wsdl:6:88: wsdl-reference: the portType has no operation `Sub`
             a.wsdl:7:21: wsdl-reference: there is no binding {urn:t}D
-            a.wsdl:1:1: wsdl-part: a part of a message is the element {urn:t}Sub, which no schema declares
+            a.wsdl:4:22: wsdl-part: a part of a message is the element {urn:t}Sub, which no schema declares
         "#]],
     );
 }

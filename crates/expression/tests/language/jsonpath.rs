@@ -107,7 +107,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("$[?length(@.*) == 1]", 11, "several values"),
         ("$[?size(@) == 1]", 4, "there is no function `size()`"),
         ("$[?match(@)]", 4, "does not take 1 arguments"),
-        ("$[?match(@, '(?i)a')]", 13, "no regular expression"),
+        ("$[?match(@, '(?i)a')]", 13, "not a regular expression"),
         ("$[?@ == '\u{1}']", 10, "control character"),
         ("$[?@\n== x]", 4, "`x` is not a literal"),
     ] {
