@@ -112,3 +112,24 @@ plugins:
     let table = imported(&twice).unwrap().table.to_string();
     assert!(table.contains("two values of `one` have no counterpart"), "{table}");
 }
+
+#[test]
+fn credentials_of_whom_a_refused_guard_of_a_group_is_about_are_left_out() {
+    let text = r#"
+_format_version: "3.0"
+services: [{ name: a, url: "http://127.0.0.1:1", routes: [{ name: r, paths: [/r] }] }]
+plugins: [{ name: key-auth }]
+consumers:
+  - { username: inside, groups: [{ name: g }], keyauth_credentials: [{ key: key-inside }] }
+  - { username: outside, keyauth_credentials: [{ key: key-outside }] }
+consumer_groups:
+  - name: g
+    plugins: [{ name: ip-restriction, config: { allow: [10.0.0.0/8] } }]
+"#;
+    let made = imported(text).unwrap();
+    let table = made.table.to_string();
+    assert!(table.contains("its credentials are left out"), "{table}");
+    let files: String = made.files.iter().map(|(_, text)| String::from_utf8_lossy(text)).collect();
+    let written = made.configuration + &files;
+    assert!(!written.contains("key-inside") && written.contains("key-outside"), "{written}");
+}

@@ -112,7 +112,18 @@ impl Converter<'_> {
             let ends = plugin.name == "request-termination";
             plugin.item.is_true("enabled", true) && (ends || row.is_none_or(|row| row.guards))
         };
-        all.plugins.iter().filter(guards).filter_map(|plugin| plugin.scope.consumer).collect()
+        let guards: Vec<Scope> =
+            all.plugins.iter().filter(guards).map(|plugin| plugin.scope).collect();
+        let mut blocked: HashSet<usize> = guards.iter().flat_map(|scope| scope.consumer).collect();
+        if guards.iter().any(|scope| scope.group.is_some()) {
+            // Who is in which group is not read: whoever is in one may be in this one.
+            let lists = all.groups.iter().any(|group| !group.item.list("consumers").is_empty());
+            let in_group = all.consumers.iter().enumerate();
+            let in_group =
+                in_group.filter(|(_, consumer)| lists || !consumer.item.list("groups").is_empty());
+            blocked.extend(in_group.map(|(at, _)| at));
+        }
+        blocked
     }
 
     /// Converts all plugins.
