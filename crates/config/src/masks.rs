@@ -1,7 +1,7 @@
-//! Texts of a configuration without the secrets that are written in them, and with those of the configuration in service again.
+//! Masks the secrets in the texts of a configuration, and puts the values in service back in the places of masks.
 //!
-//! Owns what is a secret there: each value whose key holds one by the schema (`x-secret`), the user of a URL, what looks like a
-//! credential among headers and parameters, private keys, and what comments have of these. References (`${NAME}`) are none.
+//! Owns which scalars are secrets: values of keys that the schema marks (`x-secret`), users in URLs, headers and parameters that look
+//! like credentials, private keys, and the same in comments. References (`${NAME}`) are not secrets.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::load::{LoadedConfig, read_again};
 use crate::report::{At, Report, Source, Sources};
 use crate::scalars::{WrittenScalar, replaced, scalars};
 
-/// Stands for a secret. A text that is sent with it means the value in service at the same path.
+/// Stands for a secret. In a text that an operator sends, it means the value in service at the same path.
 pub const MASK: &str = "***";
 
-/// Maps of headers, parameters and the like, whose keys are those of others.
+/// Maps of headers, parameters and the like, whose keys the schema does not know.
 const FREE_MAPS: &[&str] = &["headers", "set", "add", "query", "parameters", "trailers", "form"];
 
 /// Headers with credentials whose names do not say so.
@@ -35,19 +35,19 @@ pub fn masked(sources: &Sources) -> Vec<String> {
 
 fn masked_text(loaded: &LoadedConfig, file: u32, text: &str) -> String {
     let Some(scalars) = scalars(text, file) else { return unreadable(loaded) };
-    // Harmless: what is not secret stays.
+    // Harmless: a scalar that is not secret stays.
     let mut hidden: Vec<_> = scalars
         .iter()
         .filter_map(|scalar| Some((scalar.range.clone(), mask(loaded, scalar)?)))
         .collect();
     hidden.sort_by_key(|(range, _)| range.start);
     let shown = comments_masked(&replaced(text, &hidden), file);
-    // What cannot be read any more may show what it should not.
+    // A text that reads differently with its masks may still show secrets.
     let count = |text: &str| self::scalars(text, file).map(|scalars| scalars.len());
     if count(&shown) == Some(scalars.len()) { shown } else { unreadable(loaded) }
 }
 
-/// The configuration with all defaults in the place of a text whose secrets cannot be found.
+/// Stands for a text whose secrets cannot be found: the configuration with all defaults, secrets hidden.
 fn unreadable(loaded: &LoadedConfig) -> String {
     crate::shown(loaded).map_or_else(String::new, |shown| shown.to_string())
 }
@@ -69,16 +69,16 @@ fn mask(loaded: &LoadedConfig, scalar: &WrittenScalar) -> Option<String> {
     Some(serde_json::Value::from(shown).to_string())
 }
 
-/// True if nothing is written but references.
+/// True if a text has references alone.
 fn is_reference(text: &str) -> bool {
     let mut rest = text.trim();
-    while let Some((_, behind)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
-        rest = behind;
+    while let Some((_, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+        rest = after;
     }
     rest.is_empty()
 }
 
-/// An expression of a flow says where a value comes from.
+/// True for an expression of a flow, which names the source of a value.
 fn is_expression(text: &str) -> bool {
     (text.starts_with('$') || text.starts_with("{{")) && !text.contains(' ')
 }
@@ -102,17 +102,17 @@ fn is_credential(path: &[String]) -> bool {
 /// A text with `***` in the place of the users of its URLs; none if it has no such user.
 fn without_users(text: &str) -> Option<String> {
     let (mut shown, mut rest, mut found) = (String::new(), text, false);
-    while let Some((before, behind)) = rest.split_once("://") {
-        let end = behind.find(|c: char| c.is_whitespace() || "/?#\"'<>,".contains(c));
-        let authority = behind.get(..end.unwrap_or(behind.len())).unwrap_or_default();
+    while let Some((before, after)) = rest.split_once("://") {
+        let end = after.find(|c: char| c.is_whitespace() || "/?#\"'<>,".contains(c));
+        let authority = after.get(..end.unwrap_or(after.len())).unwrap_or_default();
         shown.push_str(before);
         shown.push_str("://");
-        rest = behind;
+        rest = after;
         if let Some((user, _)) = authority.rsplit_once('@')
             && !user.split(':').all(is_reference)
         {
             shown.push_str(MASK);
-            rest = behind.get(user.len()..).unwrap_or_default();
+            rest = after.get(user.len()..).unwrap_or_default();
             found = true;
         }
     }
@@ -120,10 +120,15 @@ fn without_users(text: &str) -> Option<String> {
     found.then_some(shown)
 }
 
-/// Comments may have been keys. Lines of a value may look like comments, and stay.
+/// Masks secrets in comments, which may be keys that were commented out. Lines of a value that look like comments stay.
 fn comments_masked(text: &str, file: u32) -> String {
     let Some(scalars) = scalars(text, file) else { return text.to_owned() };
-    let is_value = |at: usize| scalars.iter().any(|scalar| scalar.range.contains(&at));
+    // Scalars are in the order of the text.
+    let is_value = |at: usize| {
+        let before = scalars.partition_point(|scalar| scalar.range.start <= at);
+        let last = before.checked_sub(1).and_then(|index| scalars.get(index));
+        last.is_some_and(|scalar| scalar.range.contains(&at))
+    };
     let mut begin = 0;
     let line = |line: &str| {
         let at = begin;
@@ -143,7 +148,7 @@ pub fn unmasked(text: &str, name: &Path, in_service: &Sources) -> Result<String,
     if !text.contains(MASK) {
         return Ok(text.to_owned());
     }
-    // What cannot be read gets its complaint when it is compiled.
+    // A text that cannot be read gets its complaint when it is compiled.
     let Some(sent) = scalars(text, 0) else { return Ok(text.to_owned()) };
     let known = Known::of(in_service);
     let folder = name.parent().unwrap_or(Path::new("")).to_owned();
@@ -173,14 +178,14 @@ impl<'s> Known<'s> {
     fn of(sources: &'s Sources) -> Known<'s> {
         let texts = (0..).zip(sources.iter());
         let all = texts.flat_map(|(file, source)| {
-            // Harmless: what serves can be read.
+            // Harmless: a text in service can be read.
             let scalars = scalars(&source.text, file).unwrap_or_default();
             scalars.into_iter().map(|scalar| (scalar.path.clone(), (scalar, &*source.text)))
         });
         Known(all.collect())
     }
 
-    /// What stands in service where a mask is, as it can be written there.
+    /// The value in service at the path of a mask, as it can be written in its place.
     fn value_for(&self, masked: &WrittenScalar) -> Option<String> {
         let (scalar, text) = self.0.get(&masked.path)?;
         let whole = || {
