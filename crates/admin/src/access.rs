@@ -1,26 +1,26 @@
-//! Who asks, and whether that operator may.
+//! The operator who sends a request, and the role that the request needs.
 //!
-//! Owns the role that each operation needs; `openapi.json` tells it from here.
+//! Owns the role of each operation; `openapi.json` takes it from here.
 
 use axum::http::{HeaderMap, Method, header};
-use control::{Admin, Role, tls};
+use control::{Admin, NOBODY, Role, tls};
 use serde_json::Value;
 
 use crate::bounded::Peer;
 
-/// Paths that answer to anybody: probes, and the public keys of tokens.
+/// Paths that need no credential: probes, and the public keys of tokens.
 const FOR_ANYBODY: [&str; 3] = ["/healthz", "/readyz", "/.well-known/jwks.json"];
 
-/// Paths that change nothing though they are posted to.
+/// Paths of POST requests that change nothing.
 const QUESTIONS: [&str; 2] = ["/config/check", "/config/diff"];
 
-/// Members with what a message carries.
+/// Members of an answer that hold the body of a message.
 const BODIES: [&str; 2] = ["body", "base64"];
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Operator {
-    /// None where nobody has a name.
+    /// None without `users` and without a certificate.
     pub(crate) name: Option<String>,
     pub(crate) role: Role,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Operator {
 impl Operator {
     /// The name in the history.
     pub(crate) fn changer(self) -> String {
-        self.name.unwrap_or_else(|| "admin".to_owned())
+        self.name.unwrap_or_else(|| NOBODY.to_owned())
     }
 
     /// True if the bodies of messages may be shown to this operator.
@@ -37,7 +37,7 @@ impl Operator {
     }
 }
 
-/// The role that an operation needs; none where nobody has to say who he is.
+/// The role that an operation needs; none where it needs no credential.
 pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match reads {
@@ -49,13 +49,13 @@ pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option
     }
 }
 
-/// True if the secrets of a configuration are asked for.
+/// True if a request asks for the secrets of a configuration. Access control, the audit log and the handlers all call this.
 pub(crate) fn asks_secrets(query: Option<&str>) -> bool {
-    // Harmless: without a query nothing is asked for.
+    // Harmless: a request without a query does not ask for secrets.
     query.unwrap_or_default().split('&').any(|pair| pair == "secrets=true")
 }
 
-/// The operator who asks; none if it does not show, and has to.
+/// The operator who sends a request; none if `users` are configured and the request has no valid credential.
 pub(crate) fn operator(
     admin: Option<&Admin>,
     headers: &HeaderMap,
@@ -69,7 +69,7 @@ pub(crate) fn operator(
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
     let user = match (lines.next(), lines.next()) {
         (None, _) => admin.user_of_certificate(peer.certificate()?),
-        // Harmless: what is not text is not a token.
+        // Harmless: a header that is not text has no token.
         (Some(line), None) => admin.user_of_token(bearer(line.to_str().ok()?)?),
         (Some(_), Some(_)) => None,
     };

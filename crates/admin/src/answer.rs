@@ -55,7 +55,7 @@ pub(crate) async fn metrics(
     Ok((lines, text).into_response())
 }
 
-/// A change as it is told.
+/// The answer to a change.
 pub(crate) fn changed(control: &Control, outcome: Outcome) -> Value {
     let (generation, changed, unwritten) = match outcome {
         Outcome::Serving(generation) => (generation, true, None),
@@ -128,7 +128,7 @@ pub(crate) async fn trace(
     Json(traces)
 }
 
-/// Asks for traces of the next messages that fulfil some conditions.
+/// Requests traces of the next messages that meet the given conditions.
 pub(crate) async fn ask_trace(
     State(control): ControlState,
     Text(text): Text,
@@ -139,7 +139,7 @@ pub(crate) async fn ask_trace(
     let mut asked = look::members(text, &["route", "flow", "path", "request_id", "count"], FORM)?;
     let count = match asked.remove("count") {
         None => Some(1),
-        // Harmless: what is no such number is refused below.
+        // Harmless: the check below refuses any other value.
         Some(count) => count.as_u64().and_then(|count| usize::try_from(count).ok()),
     };
     let count = count.filter(|count| (1..=TRACES_MAX).contains(count));
@@ -170,26 +170,20 @@ pub(crate) async fn revoke(
     State(control): ControlState,
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
-    let unusable = |why: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why);
-    let form = "Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`.";
-    let Value::Object(asked) = control::json_text(&text).map_err(|_| unusable(form))? else {
-        return Err(unusable(form));
-    };
+    const FORM: &str = "Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`.";
     // A member that is misspelled would leave the token revoked for another time than was meant.
-    let unknown = asked.keys().find(|name| !matches!(name.as_str(), "jti" | "until"));
-    if let Some(name) = unknown {
-        return Err(unusable(&format!("There is no member `{name}`. {form}")));
-    }
-    let id = asked.get("jti").and_then(Value::as_str).ok_or_else(|| unusable(form))?;
+    let asked = look::members(&text, &["jti", "until"], FORM)?;
+    let id = asked.get("jti").and_then(Value::as_str).ok_or_else(|| look::unusable(FORM))?;
     let until = match asked.get("until") {
         None => None,
         Some(until) => {
-            Some(until.as_u64().ok_or_else(|| unusable("`until` is a time in whole seconds."))?)
+            let wrong = || look::unusable("`until` is a time in whole seconds.");
+            Some(until.as_u64().ok_or_else(wrong)?)
         }
     };
     match control.revoke(id, until) {
         Ok(until) => Ok(Json(json!({ "jti": id, "until": until }))),
-        Err(why) => Err(unusable(&why)),
+        Err(why) => Err(look::unusable(&why)),
     }
 }
 

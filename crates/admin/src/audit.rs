@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::access::{Operator, asks_secrets};
 use crate::bounded::Peer;
 
-/// How many places of the configuration a request has changed; an extension of its response.
+/// The number of differences that a request made in the configuration; an extension of its response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Changes(pub(crate) usize);
 
-/// A request as the log has it.
+/// A request, for its line in the log.
 pub(crate) struct Attempt {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
@@ -27,7 +27,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// True if it is noted with this outcome: reads are not.
+    /// True if the log gets a line: for each change, and for each refusal with 401 or 403.
     fn is_noted(&self, status: StatusCode) -> bool {
         let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         refused || self.needed == Some(Role::Write)
@@ -35,7 +35,7 @@ impl Attempt {
 
     fn line(&self, status: StatusCode, changes: Option<Changes>) -> Value {
         let operator = self.operator.as_ref();
-        // A query could hold anything; this one is what makes a read worth a line.
+        // The log has no queries, since they may hold secrets. This one tells why a read is in the log.
         let query = if asks_secrets(self.uri.query()) { "?secrets=true" } else { "" };
         json!({
             "time": kit::calendar::rfc3339(kit::clock::wall()),
@@ -50,7 +50,7 @@ impl Attempt {
         })
     }
 
-    /// Notes the outcome, before the client learns of it.
+    /// Writes the line, before the client gets its response.
     pub(crate) async fn note(self, sink: AuditSink, status: StatusCode, changes: Option<Changes>) {
         if !self.is_noted(status) {
             return;
@@ -59,9 +59,8 @@ impl Attempt {
         if sink == AuditSink::Own {
             return tracing::info!(audit = %line, "an operator's request");
         }
-        let written = line.clone();
-        let written = kit::task::beside(move || write(&sink, &written)).await;
-        let error = match written {
+        let text = line.clone();
+        let error = match kit::task::beside(move || write(&sink, &text)).await {
             Some(Ok(())) => return,
             Some(Err(error)) => error.to_string(),
             None => "the writer panicked".to_owned(),
@@ -70,7 +69,7 @@ impl Attempt {
     }
 }
 
-/// A file is opened for each line, so that one that was renamed is left alone.
+/// Opens a file for each line, so that a file renamed by log rotation gets no more lines.
 fn write(sink: &AuditSink, line: &str) -> io::Result<()> {
     match sink {
         AuditSink::Own => Ok(()),
@@ -81,7 +80,7 @@ fn write(sink: &AuditSink, line: &str) -> io::Result<()> {
 }
 
 fn append(path: &Path, line: &str) -> io::Result<()> {
-    // Who changes what is for operators alone.
+    // Only operators may read who changed what.
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
 }

@@ -12,15 +12,14 @@ use serde_json::{Value, json};
 use crate::access::{Operator, asks_secrets};
 use crate::answer::{changed, problem};
 use crate::audit::Changes;
+use crate::look;
 use crate::problem::Problem;
-use crate::text::Configuration;
+use crate::text::{Configuration, ZIP};
 
 type ControlState = State<Arc<Control>>;
 
 /// Says whether the configuration is a file or a folder.
 const KIND: &str = "x-configuration";
-
-const ZIP: &str = "application/zip";
 
 /// The configuration in service, as text or as an archive.
 pub(crate) async fn get(
@@ -56,7 +55,7 @@ pub(crate) async fn put(
     Ok(done(&control, outcome, changes))
 }
 
-/// A change that was made, with the tag of what is in service now.
+/// The answer to a change, with the tag of the configuration in service now.
 fn done(control: &Control, outcome: Outcome, changes: usize) -> Response {
     let tag = etag(&control.status().hash);
     let told = changed(control, outcome);
@@ -77,7 +76,7 @@ pub(crate) async fn check(
     }
 }
 
-/// Compares a configuration with the one in service, whose tag the answer has, and changes nothing.
+/// Compares a configuration with the one in service and changes nothing. The answer has the tag of the one in service.
 pub(crate) async fn compare(
     State(control): ControlState,
     Configuration(sent): Configuration,
@@ -87,7 +86,7 @@ pub(crate) async fn compare(
     Ok(([(header::ETAG, etag(&hash))], Json(told)).into_response())
 }
 
-/// What served, newest first.
+/// The configurations that served, newest first.
 pub(crate) async fn history(State(control): ControlState) -> Json<Value> {
     Json(control.history().iter().map(control::HistoryEntry::to_json).collect())
 }
@@ -114,14 +113,12 @@ pub(crate) async fn past_differences(
     Path(generation): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    // Harmless: without a query it is the one in service.
-    let mut pairs = uri.query().unwrap_or_default().split('&');
-    let to = pairs.find_map(|pair| pair.strip_prefix("to=")).map(number).transpose()?;
+    let to = look::parameter(&uri, "to").map(number).transpose()?;
     let found = control.history_differences(number(&generation)?, to).await.map_err(problem)?;
     Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
 }
 
-/// Puts one that served into service again.
+/// Puts a configuration that served into service again.
 pub(crate) async fn roll_back(
     State(control): ControlState,
     Extension(operator): Extension<Operator>,
@@ -161,11 +158,10 @@ fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
             if tag == "*" {
                 return Ok(Some(Condition::Any));
             }
-            let strong = tag.strip_prefix("W/").is_none();
-            let quoted = tag.strip_prefix("W/").unwrap_or(tag);
-            let hash = quoted.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+            let weak = tag.strip_prefix("W/");
+            let hash = weak.unwrap_or(tag).strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
             let hash = hash.ok_or_else(wrong)?;
-            hashes.extend(strong.then(|| hash.to_owned()));
+            hashes.extend(weak.is_none().then(|| hash.to_owned()));
         }
     }
     Ok(Some(Condition::OneOf(hashes)))
@@ -176,7 +172,7 @@ fn etag(hash: &str) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{hash}\"")).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// True if an archive is asked for by its name.
+/// True if `Accept` names ZIP archives.
 fn wants_archive(headers: &HeaderMap) -> bool {
     // Harmless: a line that is not text asks for nothing.
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());

@@ -1,6 +1,7 @@
 //! The paths of hubs and queues.
 
 use crate::access::{self, Operator};
+use crate::look;
 use crate::problem::Problem;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
@@ -193,8 +194,7 @@ pub(crate) async fn resume_queue(
 
 /// The last item of the previous page.
 fn after(uri: &Uri) -> Result<Option<String>, Problem> {
-    let mut pairs = uri.query().unwrap_or("").split('&');
-    let Some(value) = pairs.find_map(|pair| pair.strip_prefix("after=")) else { return Ok(None) };
+    let Some(value) = look::parameter(uri, "after") else { return Ok(None) };
     let value = String::from_utf8(kit::percent::decoded(value.as_bytes(), true).into_owned());
     let refused = |_| Problem::new(StatusCode::BAD_REQUEST, "`after` must be text in UTF-8.");
     value.map(Some).map_err(refused)

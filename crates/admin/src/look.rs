@@ -1,4 +1,4 @@
-//! Paths to look at what happens: flows, refusals, certificates; and to act on targets and the log.
+//! Paths that show flows, refusals and certificates, and paths that change targets and the level of the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::text::Text;
 
 type ControlState = State<Arc<Control>>;
 
-/// Refusals of an answer that does not say how many.
+/// The number of refusals in an answer, if the request has no `limit`.
 const REFUSALS: usize = 100;
 
-/// The time of a level of the log that does not say for how long.
+/// The time for which a level of the log holds, if the request has no `for`.
 const LOG_LEVEL_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// The levels of the log.
@@ -42,7 +42,7 @@ pub(crate) async fn set_target(
         "Send `{ \"weight\": 0 to 65535, \"drain\": true or false }`, one of them or both.";
     let asked = members(&text, &["weight", "drain"], FORM)?;
     let weight = asked.get("weight").map(|weight| {
-        // Harmless: what is no such number is refused.
+        // Harmless: any other value is refused.
         weight.as_u64().and_then(|weight| u16::try_from(weight).ok()).ok_or_else(|| unusable(FORM))
     });
     let drain = asked.get("drain").map(|drain| drain.as_bool().ok_or_else(|| unusable(FORM)));
@@ -71,10 +71,7 @@ pub(crate) async fn refusals(
     State(control): ControlState,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    // Harmless: without a query the limit is the usual one.
-    let mut pairs = uri.query().unwrap_or_default().split('&');
-    let limit = pairs.find_map(|pair| pair.strip_prefix("limit="));
-    let limit = limit.map_or(Ok(REFUSALS), |limit| {
+    let limit = parameter(&uri, "limit").map_or(Ok(REFUSALS), |limit| {
         let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "`limit` must be a whole number.");
         limit.parse::<usize>().map_err(wrong)
     })?;
@@ -136,7 +133,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(count.checked_mul(seconds)?))
 }
 
-/// The members of an object, none of which may be another.
+/// The members of a JSON object. Any other than the known ones is refused.
 pub(crate) fn members(
     text: &str,
     known: &[&str],
@@ -147,6 +144,12 @@ pub(crate) fn members(
         Some(name) => Err(unusable(&format!("There is no member `{name}`. {form}"))),
         None => Ok(asked),
     }
+}
+
+/// The first value of a parameter of the query, as it is written.
+pub(crate) fn parameter<'u>(uri: &'u Uri, name: &str) -> Option<&'u str> {
+    let mut pairs = uri.query()?.split('&');
+    pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
 pub(crate) fn unusable(why: &str) -> Problem {

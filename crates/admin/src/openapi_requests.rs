@@ -1,5 +1,5 @@
-//! Operations of the API's description that take parameters or an object: those on the configuration and its history, and those to
-//! look and act.
+//! The part of the API's description about operations with parameters or a JSON object: the configuration, its history, targets,
+//! traces, refusals and the log.
 
 use serde_json::{Value, json};
 
@@ -23,6 +23,14 @@ fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
     })
 }
 
+/// Adds a response to an operation.
+fn add_response(operation: &mut Value, status: &str, what: &str) {
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    if let Some(responses) = responses {
+        responses.insert(status.to_owned(), problem(what));
+    }
+}
+
 pub(crate) fn set_target() -> Value {
     let properties = json!({
         "weight": { "type": "integer", "minimum": 0, "maximum": 65535, "description": "Its share of requests; 0 for none" },
@@ -38,11 +46,9 @@ pub(crate) fn set_target() -> Value {
     });
     if let Some(operation) = operation.as_object_mut() {
         operation.insert("parameters".to_owned(), json!(parameters));
-        if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
-            responses.insert("404".to_owned(), problem("There is no such upstream or target"));
-            responses.insert("503".to_owned(), problem("The store is not available or overloaded"));
-        }
     }
+    add_response(&mut operation, "404", "There is no such upstream or target");
+    add_response(&mut operation, "503", "The store is not available or overloaded");
     operation
 }
 
@@ -71,10 +77,7 @@ pub(crate) fn set_log() -> Value {
     });
     let mut operation =
         with_object("setLog", "Set the level of the program's log for a while", &properties);
-    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
-    if let Some(responses) = responses {
-        responses.insert("409".to_owned(), problem("The level cannot be changed"));
-    }
+    add_response(&mut operation, "409", "The level cannot be changed");
     operation
 }
 
@@ -90,10 +93,8 @@ pub(crate) fn refusals() -> Value {
             "description": "How many; 100 if absent, at most 1,000",
         });
         operation.insert("parameters".to_owned(), json!([limit]));
-        if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
-            responses.insert("400".to_owned(), problem("`limit` is not a whole number"));
-        }
     }
+    add_response(&mut operation, "400", "`limit` is not a whole number");
     operation
 }
 
@@ -158,11 +159,8 @@ pub(crate) fn roll_back() -> Value {
     if let Some(operation) = operation.as_object_mut() {
         operation.remove("requestBody");
         operation.insert("parameters".to_owned(), json!([generation(), if_match()]));
-        let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
-        if let Some(responses) = responses {
-            responses.insert("404".to_owned(), problem("The history has no such configuration"));
-        }
     }
+    add_response(&mut operation, "404", "The history has no such configuration");
     operation
 }
 

@@ -7,7 +7,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use control::Control;
 use std::sync::Arc;
 
-/// The paths of the socket for probes and scrapers.
+/// The paths for probes and scrapers, which have a socket of their own too.
 pub(crate) fn status() -> [(&'static str, MethodRouter<Arc<Control>>); 3] {
     [
         ("/healthz", get(answer::healthz)),
@@ -17,16 +17,13 @@ pub(crate) fn status() -> [(&'static str, MethodRouter<Arc<Control>>); 3] {
 }
 
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, MethodRouter<Arc<Control>>)> {
-    own().into_iter().chain(of_messages())
+    status().into_iter().chain(own()).chain(of_messages())
 }
 
 /// Those of the gateway itself.
-fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 29] {
+fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 26] {
     [
         ("/", get(answer::page)),
-        ("/healthz", get(answer::healthz)),
-        ("/readyz", get(answer::readyz)),
-        ("/metrics", get(answer::metrics)),
         (
             "/config",
             get(configuration::get)

@@ -13,6 +13,9 @@ pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
 /// The largest archive of a bundle that a client can send.
 pub(crate) const ARCHIVE_BYTES_MAX: usize = 32 << 20;
 
+/// The content type of an archive.
+pub(crate) const ZIP: &str = "application/zip";
+
 /// The maximum time for sending it.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -42,7 +45,7 @@ impl<S: Send + Sync> FromRequest<S> for Configuration {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let is_archive = kind.is_some_and(|kind| {
             let kind = kind.split(';').next().unwrap_or_default().trim();
-            kind.eq_ignore_ascii_case("application/zip")
+            kind.eq_ignore_ascii_case(ZIP)
         });
         if is_archive {
             let Archive(bytes) = Archive::from_request(request, state).await?;

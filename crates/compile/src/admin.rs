@@ -1,9 +1,10 @@
-//! `admin`, `status` and the audit log: who may operate the gateway, and where that is noted.
+//! `admin`, `status` and the audit log: the sockets of operators and probes, the users, and the destination of the log.
 
 use std::path::PathBuf;
 
 use config::{AdminRole, AdminTls, AdminUser, At, Config, FilePath, LogTo, Report, Spanned};
 use plan::{Admin, AdminProof, AuditSink, Plan, Role, ShownCertificate, StatusListener};
+use policies::credentials::unhex;
 use tls::{Server, ServerSpec, Subject, Version};
 
 use crate::{certificates, files, listeners};
@@ -128,7 +129,7 @@ fn is_same(one: &AdminProof, other: &AdminProof) -> bool {
     }
 }
 
-/// The one thing that a user shows.
+/// The one credential of a user.
 fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
     let AdminUser { token, token_sha256, subject, role: _ } = user;
     match (token, token_sha256, subject) {
@@ -143,7 +144,9 @@ fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
             Some(AdminProof::of_token(text))
         }
         (None, Some(hash), None) => {
-            let digest = unhex(&hash.value.0);
+            // Harmless: a hash of another length gets a complaint.
+            let digest: Option<[u8; 32]> =
+                unhex(&hash.value.0).and_then(|bytes| bytes.try_into().ok());
             if digest.is_none() {
                 let help = "write what `printf %s TOKEN | sha256sum` prints, 64 digits";
                 report.error(hash.at, "this is not a SHA-256 in hexadecimal", help);
@@ -166,17 +169,7 @@ fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
     }
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
-    // Harmless: two digits fit a byte.
-    let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).unwrap_or_default());
-    let bytes: Vec<u8> = bytes.collect();
-    // Harmless: the caller complains of another length.
-    if odd.is_empty() { bytes.try_into().ok() } else { None }
-}
-
-/// TLS of the admin API. Where users have tokens, a certificate may be shown; else it has to be.
+/// TLS of the admin API. With `client_ca`, each client needs a certificate, unless users have tokens.
 fn server(
     tls: &Spanned<AdminTls>,
     with_tokens: bool,
@@ -202,7 +195,7 @@ pub(crate) fn tls_server(
 ) -> Option<Server> {
     let at = authorities.as_ref().map_or(certificate.at, |(at, _)| *at);
     let spec = ServerSpec {
-        // An expired one is a warning: the admin API is where an operator sees that.
+        // An expired certificate is a warning, because the admin API is where an operator sees that it has expired.
         default: files::pair(certificate, key, false, report)?,
         names: Vec::new(),
         versions: vec![Version::Tls12, Version::Tls13],

@@ -3,6 +3,7 @@
 //! Owns which keys have a secret for their value. It looks at the text alone, since a file that cannot be read has lines to
 //! show, too; where it cannot tell, it hides. References (`${NAME}`) are not secrets and stay.
 
+use crate::masks::MASK;
 use crate::report::{At, CUT, Sources};
 
 /// The ends of names of keys that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
@@ -26,9 +27,6 @@ const SLIPS_MAX: usize = 2;
 
 /// Keys with a secret for each name below them.
 const HOLDERS: &[&str] = &["keys", "users"];
-
-/// Stands for a secret.
-const HIDDEN: &str = "***";
 
 /// Lines above a line in which its keys are looked for. A line with more above it belongs to a long list, as secrets do.
 const ABOVE_MAX: usize = 1000;
@@ -240,7 +238,7 @@ fn without(line: &str, hidden: &[Span], column: usize) -> Excerpt {
             column = Some(shown.chars().count() + before.chars().count() + 1);
         }
         shown.push_str(between);
-        shown.push_str(HIDDEN);
+        shown.push_str(MASK);
         from = span.end;
     }
     let rest = line.get(from..).unwrap_or_default();

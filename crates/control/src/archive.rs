@@ -1,7 +1,7 @@
 //! The files of a configuration as a ZIP archive, in both directions.
 //!
-//! An archive has the files of the folder that are the configuration and those that it names, but none that holds secrets; literal
-//! secrets in texts are masked. What an archive never has it cannot remove.
+//! An archive has the files of the configuration and the files of the folder that they name, but no file with secrets. Secrets in
+//! texts are masked. A file that is never put into an archive is not removed by an archive without it.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Cursor, Write as _};
@@ -13,15 +13,15 @@ use config::{LoadedConfig, Sources};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::{Failure, unpack};
+use crate::{Failure, place, unpack};
 
-/// Files beside the configuration that a check looks at.
+/// Entries of the folder that a check of an archive links.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Folders inside folders that it looks into.
+/// The depth of folders to which it links them one by one.
 const DEPTH_MAX: usize = 16;
 
-/// Bytes of a file that an archive has.
+/// The largest file that is put into an archive.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A file by its name in the folder.
@@ -34,7 +34,7 @@ pub(crate) fn own_files(path: &Path, sources: &Sources) -> Vec<(String, String)>
         let own = sources.iter().filter(|source| is_own(&source.name));
         own.map(|source| (base_name(Path::new(&source.name)), source.text.clone())).collect()
     } else {
-        // Harmless: those behind it are of bundles.
+        // Harmless: the sources after the first are of bundles.
         sources.iter().take(1).map(|source| (base_name(path), source.text.clone())).collect()
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile
         if !is_plain || !is_small || is_source(file) || loaded.secret_files.contains(file) {
             continue;
         }
-        // Harmless: what cannot be read is left where it is.
+        // Harmless: a file that cannot be read is left out, and stays where it is.
         let Ok(bytes) = fs::read(file) else { continue };
         if !holds_key(&bytes) {
             found.push((below.to_string_lossy().into_owned(), bytes));
@@ -68,7 +68,7 @@ pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile
     found
 }
 
-/// True for a private key, and for what only its owner may read: both are secrets of the machine.
+/// True for a file with a private key in PEM.
 fn holds_key(bytes: &[u8]) -> bool {
     bytes.windows(11).any(|part| part == b"PRIVATE KEY")
 }
@@ -116,7 +116,7 @@ fn gather(folder: &Path, below: &str, files: &mut Vec<NamedFile>) -> io::Result<
     Ok(())
 }
 
-/// A folder that goes with this value.
+/// A folder that is removed with this value.
 pub(crate) struct TemporaryFolder(pub(crate) PathBuf);
 
 impl TemporaryFolder {
@@ -130,7 +130,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder(folder))
     }
 
-    /// The folder as it would be with these files and without others: what stays is linked.
+    /// A copy of the folder as it would be with the new files and without the removed ones. All other files are links.
     pub(crate) fn shadow(
         folder: &Path,
         new: &[NamedFile],
@@ -138,11 +138,7 @@ impl TemporaryFolder {
     ) -> io::Result<TemporaryFolder> {
         let shadow = TemporaryFolder::new()?;
         for (name, bytes) in new {
-            let place = shadow.0.join(name);
-            if let Some(parent) = place.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            fs::write(place, bytes)?;
+            place::put(&shadow.0.join(name), bytes)?;
         }
         let mut links = Links { to: &shadow.0, removed, left: ENTRIES_MAX };
         links.add(&fs::canonicalize(folder)?, "", 0)?;

@@ -126,15 +126,15 @@ impl Input {
         }
     }
 
-    /// The file or folder that it is, or will be written to.
-    fn path(&self) -> &Path {
+    /// The file or folder of the configuration; a text may not be written to it yet.
+    fn path(&self) -> &PathBuf {
         let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
         path
     }
 
     /// All files that the configuration depends on, its own included; `named` are files that those name.
     fn files(&self, loaded: &LoadedConfig, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
+        let path = self.path();
         let own = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
         let named = named.iter().filter(|file| *file != path && !loaded.files.contains(file));
         std::iter::once(path).chain(own).chain(named).cloned().collect()

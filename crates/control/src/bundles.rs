@@ -29,7 +29,7 @@ pub struct Bundle {
 /// Files of a bundle, by their names in its folder.
 pub type BundleFiles = Vec<(String, Vec<u8>)>;
 
-/// Whose bundles those are that are made here, in the history.
+/// Stands in the history for the catalog, which makes bundles itself.
 const CATALOG: &str = "catalog";
 
 /// Letters of a name.
@@ -241,10 +241,15 @@ fn remove(folder: &Path) -> io::Result<()> {
 fn has_files(folder: &Path, files: &BundleFiles) -> bool {
     // Harmless: a folder that cannot be read is written anew.
     let count = fs::read_dir(folder).map_or(0, Iterator::count);
+    count == files.len() && has_all(folder, files)
+}
+
+/// True if a folder has these files, among others perhaps.
+pub(crate) fn has_all(folder: &Path, files: &[(String, Vec<u8>)]) -> bool {
     let is_there = |(name, bytes): &(String, Vec<u8>)| {
         fs::read(folder.join(name)).is_ok_and(|known| known == *bytes)
     };
-    count == files.len() && files.iter().all(is_there)
+    files.iter().all(is_there)
 }
 
 fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {

@@ -1,5 +1,5 @@
-//! Changes that operators send: texts and archives, on a condition, and back to what served before; and what of the configuration
-//! they may see.
+//! The operations of the admin API on the configuration: changes by text, by archive and by rollback, each on a condition; checks and
+//! comparisons; and the configuration as operators may see it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use config::{Difference, LoadedConfig, Report, ShownValue, Source, Sources};
 
 use crate::archive::{self, NamedFile, TemporaryFolder};
 use crate::build::{self, Input};
+use crate::bundles;
 use crate::history::{History, HistoryEntry, KeptFile, KeptFiles};
 use crate::place::{self, Replacement};
 use crate::{Control, Current, Failure, Outcome, blocking, lock, to_the_end, unwritable};
 
-/// The name in the history of an operator without one.
-pub(crate) const NOBODY: &str = "admin";
+/// Stands in the history for an operator without a name.
+pub const NOBODY: &str = "admin";
 
 /// A configuration as an operator sends it.
 #[derive(Debug, Clone)]
@@ -24,14 +25,14 @@ pub enum Sent {
     Archive(Vec<u8>),
 }
 
-/// Who sends a change, and what has to be in service for it.
+/// The sender of a change, and its condition.
 #[derive(Debug, Clone, Default)]
 pub struct Demand {
     pub by: Option<String>,
     pub condition: Option<Condition>,
 }
 
-/// The configurations that a change is meant for.
+/// The configurations in service that a change may follow.
 #[derive(Debug, Clone)]
 pub enum Condition {
     Any,
@@ -40,7 +41,7 @@ pub enum Condition {
 }
 
 impl Control {
-    /// Puts a configuration into service and writes it to its place. Returns the number of differences it made, too.
+    /// Puts a configuration into service and writes it to its place. Returns the number of its differences too.
     pub async fn put(
         self: &Arc<Self>,
         sent: Sent,
@@ -72,7 +73,7 @@ impl Control {
         self.in_turn(demand, back).await
     }
 
-    /// One change in its turn, if the configuration in service is one that it was meant for.
+    /// Makes one change in its turn, if its condition holds.
     async fn in_turn<F>(
         self: &Arc<Self>,
         demand: Demand,
@@ -119,7 +120,8 @@ impl Control {
         }
     }
 
-    /// Writes the files of a folder, and removes those of `known` that are not among them; or leaves all as it was.
+    /// Writes the files of a folder, and removes the files of `known` that `new` lacks; if the configuration is refused, all stays as it
+    /// was.
     async fn replace(
         &self,
         new: Vec<NamedFile>,
@@ -127,7 +129,9 @@ impl Control {
         by: &str,
     ) -> Result<Outcome, Failure> {
         let removed = lacking(&new, known);
-        if self.is_as_it_is(&new, &removed).await? {
+        let folder = self.path.clone();
+        let (is_there, new) = blocking(move || (bundles::has_all(&folder, &new), new)).await?;
+        if is_there && removed.is_empty() && self.is_unchanged().await? {
             return Ok(Outcome::Unchanged(self.plan().generation));
         }
         let folder = self.path.clone();
@@ -139,21 +143,10 @@ impl Control {
         if let Err(error) = blocking(end).await? {
             tracing::error!(%error, "files of the configuration could not be moved");
         }
-        // What was written here is not a change of somebody else.
+        // The watch must not take these files for a change from outside.
         let folder = self.path.clone();
         lock(&self.watched).renew(|file| file.starts_with(&folder));
         result.map_err(|failure| relative(failure, &self.path))
-    }
-
-    /// True if the folder has these files already and not the others, and is in service so.
-    async fn is_as_it_is(&self, new: &[NamedFile], removed: &[String]) -> Result<bool, Failure> {
-        let (folder, new) = (self.path.clone(), new.to_vec());
-        let same = move || {
-            new.iter().all(|(name, bytes)| {
-                std::fs::read(folder.join(name)).is_ok_and(|old| old == *bytes)
-            })
-        };
-        Ok(removed.is_empty() && blocking(same).await? && self.is_unchanged().await?)
     }
 
     fn unmasked(&self, text: String, sources: &Sources) -> Result<String, Failure> {
@@ -167,7 +160,7 @@ impl Control {
         Ok(renamed(report, &path))
     }
 
-    /// The differences that a configuration would make, without putting it into service, and the hash of that which is.
+    /// The differences from the configuration in service to another one, which is not put into service, and the hash of the former.
     pub async fn compare(&self, sent: Sent) -> Result<(Vec<Difference>, String), Failure> {
         let current = self.current();
         let (input, _shadow, path) = self.input(sent).await?;
@@ -177,7 +170,7 @@ impl Control {
         Ok((found, hash))
     }
 
-    /// What is sent as it could be compiled, and the folder that its names in complaints are without.
+    /// The input of a compilation, and the folder to leave out of names in complaints. The temporary folder has to outlive both.
     async fn input(
         &self,
         sent: Sent,
@@ -206,29 +199,18 @@ impl Control {
         }
     }
 
-    /// The configuration in service as it was written; its secrets are masked unless they are asked for.
+    /// The configuration in service as it was written, with its secrets or with masks for them.
     pub async fn shown_text(&self, with_secrets: bool) -> Result<String, Failure> {
         let sources = self.current().sources.clone();
         let is_folder = self.path.is_dir();
-        blocking(move || {
-            let texts = texts(&sources, with_secrets);
-            if is_folder {
-                // Harmless: each source has a text.
-                let named = sources.iter().zip(texts);
-                named.map(|(source, text)| format!("# {}\n{text}\n", source.name)).collect()
-            } else {
-                // Harmless: those behind it are of bundles.
-                texts.into_iter().next().unwrap_or_default()
-            }
-        })
-        .await
+        blocking(move || whole_text(&sources, is_folder, with_secrets)).await
     }
 
     /// The same as a ZIP archive of its files.
     pub async fn shown_archive(&self, with_secrets: bool) -> Result<Vec<u8>, Failure> {
         let (sources, path) = (self.current().sources.clone(), self.path.clone());
         let packed = blocking(move || {
-            // Harmless: the same.
+            // Harmless: each source has a text.
             let shown = Sources::new(
                 sources
                     .iter()
@@ -266,16 +248,7 @@ impl Control {
         let files = self.kept(generation).await?;
         let sources = self.sources_of(&files);
         let is_folder = self.path.is_dir();
-        blocking(move || {
-            // Harmless: each source has a text.
-            let named = sources.iter().zip(texts(&sources, with_secrets));
-            if is_folder {
-                named.map(|(of, text)| format!("# {}\n{text}\n", of.name)).collect()
-            } else {
-                named.map(|(_, text)| text).collect()
-            }
-        })
-        .await
+        blocking(move || whole_text(&sources, is_folder, with_secrets)).await
     }
 
     /// The differences from one generation of the history to another, or to the one in service.
@@ -302,7 +275,7 @@ impl Control {
         found.ok_or(Failure::NoGeneration(generation))
     }
 
-    /// Files of the history as sources where they would lie.
+    /// Files of the history as sources at their places in the folder.
     fn sources_of(&self, files: &[KeptFile]) -> Sources {
         let folder = if self.path.is_dir() {
             self.path.clone()
@@ -342,13 +315,13 @@ impl Control {
         self.changes.store(self.compiler.run(work).await.unwrap_or_default(), Relaxed);
     }
 
-    /// None without an admin API, through which alone the history can be seen.
+    /// None without an admin API, since nothing else shows the history.
     fn history_max(&self) -> Option<usize> {
         self.plan().admin.as_ref().map(|admin| admin.history_max)
     }
 }
 
-/// Adds what serves to a history, with who brought it and how many differences that made.
+/// Adds the configuration in service to a history, with its sender and the number of its differences.
 fn add(
     (history, path): (&History, &Path),
     current: &Current,
@@ -381,6 +354,20 @@ pub(crate) fn recover(folder: &Path) {
     }
 }
 
+/// A configuration as one text. The files of a folder follow one another, each below a comment with its name.
+pub(crate) fn whole_text(sources: &Sources, is_folder: bool, with_secrets: bool) -> String {
+    let texts = texts(sources, with_secrets);
+    if is_folder {
+        // Harmless: each source has a text.
+        let named = sources.iter().zip(texts);
+        named.map(|(source, text)| format!("# {}\n{text}\n", source.name)).collect()
+    } else {
+        // Harmless: the sources after the first are of bundles.
+        texts.into_iter().next().unwrap_or_default()
+    }
+}
+
+/// The texts of the sources, with their secrets or with masks for them.
 fn texts(sources: &Sources, with_secrets: bool) -> Vec<String> {
     if with_secrets {
         sources.iter().map(|source| source.text.clone()).collect()
@@ -393,7 +380,7 @@ fn joined(files: &[KeptFile]) -> String {
     files.iter().map(|(_, text)| text.as_str()).collect()
 }
 
-/// The number of differences between what two texts mean.
+/// The number of differences between two configurations.
 fn count(before: &Sources, now: &Sources) -> usize {
     let (before, now) = (config::read_again(before), config::read_again(now));
     config::differences(&before, &now, ShownValue::Api).len()
@@ -412,7 +399,7 @@ fn one_text(archive: &[u8], sources: &Sources) -> Result<String, Failure> {
     }
 }
 
-/// The names of the files that an archive of a folder has.
+/// The names of the files that `GET /config` puts into an archive of a folder.
 fn shown_names(folder: &Path, sources: &Sources) -> Vec<String> {
     let loaded: LoadedConfig = config::read_again(sources);
     let own = archive::own_files(folder, sources).into_iter().map(|(name, _)| name);

@@ -41,12 +41,12 @@ const FOLDER: &str = "history";
 /// The longest first line of a file: an entry without its texts.
 const ENTRY_BYTES_MAX: u64 = 64 << 10;
 
-/// The largest file: a folder of configurations and its quotes.
+/// The largest file: all texts of a folder, in JSON.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 
 pub(crate) struct History {
     folder: PathBuf,
-    /// The name of the configuration, which others may lie beside.
+    /// The name of the configuration: other ones may have their history in the same folder.
     name: String,
     kept: Mutex<VecDeque<KeptConfiguration>>,
     was_warned: AtomicBool,
@@ -79,7 +79,7 @@ impl History {
         history
     }
 
-    /// What is on the disk, newest first. What cannot be read is not of ours.
+    /// The entries on the disk, newest first. Files that cannot be read are not ours.
     fn found(&self) -> Vec<KeptConfiguration> {
         let Ok(listed) = fs::read_dir(&self.folder) else { return Vec::new() };
         let prefix = format!("{}-", self.name);
@@ -88,9 +88,9 @@ impl History {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(&prefix) && name.ends_with(".json")
         };
-        // Harmless: what cannot be read is not of ours.
+        // Harmless: an entry that cannot be read is not ours.
         let paths = listed.filter_map(|entry| Some(entry.ok()?.path())).filter(is_ours);
-        // Harmless: the same.
+        // Harmless: a file without an entry is not ours.
         let mut found: Vec<KeptConfiguration> = paths
             .filter_map(|path| Some(KeptConfiguration { entry: first_line(&path)?, files: None }))
             .collect();
@@ -127,7 +127,7 @@ impl History {
         }
     }
 
-    /// Adds what serves now, and forgets what is older than the newest `max`.
+    /// Adds the configuration that serves now, and removes all but the newest `max`.
     pub(crate) fn add(&self, entry: HistoryEntry, files: &[KeptFile], max: usize) {
         let is_same = |last: HistoryEntry| last.hash == entry.hash && !entry.hash.is_empty();
         if max == 0 || self.last().is_some_and(is_same) {
@@ -167,7 +167,7 @@ impl History {
         let new = path.with_extension("new");
         let files = files.iter().map(|(name, text)| json!({ "name": name, "text": text }));
         let lines = format!("{}\n{}\n", entry.to_json(), files.collect::<Value>());
-        // Harmless: what is left there is of a write that was cut off.
+        // Harmless: a file there is left of a write that was cut off.
         let _left = fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(lines.as_bytes())?;
@@ -176,7 +176,7 @@ impl History {
 }
 
 impl HistoryEntry {
-    /// As the admin API tells it.
+    /// As the admin API shows it.
     pub fn to_json(&self) -> Value {
         let HistoryEntry { generation, time, by, hash, changes } = self;
         json!({ "generation": generation, "time": time, "by": by, "hash": hash, "changes": changes })
@@ -203,7 +203,7 @@ fn first_line(path: &Path) -> Option<HistoryEntry> {
 
 fn read(path: &Path) -> io::Result<KeptFiles> {
     let mut text = String::new();
-    // Harmless: what is cut is not JSON, which is said.
+    // Harmless: a text that is cut is not JSON, and is refused below.
     File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     let damaged = || io::Error::other(format!("{} is damaged", path.display()));
     let (_, files) = text.split_once('\n').ok_or_else(damaged)?;

@@ -27,7 +27,7 @@ mod watched;
 mod tests;
 
 pub use bundles::{Bundle, BundleFiles};
-pub use changes::{Condition, Demand, Sent};
+pub use changes::{Condition, Demand, NOBODY, Sent};
 pub use config::{Report, json_schema, json_text};
 pub use history::HistoryEntry;
 pub use hubs::HubFailure;
@@ -218,15 +218,10 @@ impl Control {
         &self.telemetry
     }
 
-    /// The configuration in service as it was written, secrets included. The files of a folder follow one another, each below a
-    /// comment with its name.
+    /// The configuration in service as it was written, secrets included.
     fn config_text(&self) -> String {
         let sources = self.current().sources.clone();
-        if !self.path.is_dir() {
-            // Those behind it are of bundles.
-            return sources.iter().next().map_or_else(String::new, |source| source.text.clone());
-        }
-        sources.iter().map(|source| format!("# {}\n{}\n", source.name, source.text)).collect()
+        changes::whole_text(&sources, self.path.is_dir(), true)
     }
 
     /// The plan in service, since when, and the last refused change.
@@ -290,7 +285,7 @@ impl Control {
         Err(Failure::Unwritable(why))
     }
 
-    /// One look at the files.
+    /// Reads the files in its turn, and puts them into service if they have changed.
     async fn take_turn(&self, by: &str) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
         let result = self.look(by).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Control, lock};
 
-/// Sets the level of the log, as `TIDEGATE_LOG` is written; none is that of the start. The error says what is wrong with it.
+/// Sets the level of the log, as `TIDEGATE_LOG` is written; without one, the level of the start. The error says what is wrong with it.
 pub type SetLevel = Box<dyn Fn(Option<&str>) -> Result<(), String> + Send + Sync>;
 
 /// The longest time for which a level may be set.
@@ -18,23 +18,23 @@ pub(crate) struct LogLevel {
     set: OnceLock<SetLevel>,
     /// Since the Unix epoch.
     current: std::sync::Mutex<Option<(String, Duration)>>,
-    /// Grows with each change, so that the end of an earlier one ends no later one.
+    /// Grows with each change, so that the timer of an earlier one does not end a later one.
     number: std::sync::atomic::AtomicU64,
 }
 
 impl Control {
-    /// Sets who changes the level of the log.
+    /// Sets the function that changes the level of the log.
     pub fn on_log_level(&self, set: SetLevel) {
         // Harmless: there is one log.
         let _second = self.log_level.set.set(set);
     }
 
-    /// The level that was set, and its end since the Unix epoch; none where it is that of the start.
+    /// The level that was set, and its end since the Unix epoch; none while the level is that of the start.
     pub fn log_level(&self) -> Option<(String, Duration)> {
         lock(&self.log_level.current).clone()
     }
 
-    /// Sets the level of the log for a while; none ends that at once.
+    /// Sets the level of the log for a while, or without one goes back to the level of the start.
     #[allow(clippy::disallowed_methods, reason = "kit::spawn is for tasks that stay on a worker")]
     pub fn set_log_level(
         self: &Arc<Self>,

@@ -1,6 +1,6 @@
 //! Replaces the files of a folder so that either all of them are the new ones or none is.
 //!
-//! The old files are copied aside before anything is written. What a crash leaves half-way is put back at the next start.
+//! The old files are copied aside before anything is written. After a crash in between, the next start puts them back.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ const BEFORE: &str = ".before";
 /// In that folder, the names of files that were not there before, one a line.
 const CREATED: &str = ".created";
 
-/// A replacement that is not decided yet.
+/// A replacement that is neither kept nor undone yet.
 pub(crate) struct Replacement {
     folder: PathBuf,
 }
@@ -68,7 +68,7 @@ impl Replacement {
     }
 }
 
-/// Puts back what a replacement that was not decided has left aside.
+/// Puts back the old files of a replacement that was neither kept nor undone.
 pub(crate) fn recover(folder: &Path) -> io::Result<()> {
     let before = folder.join(BEFORE);
     if !before.is_dir() {
@@ -95,8 +95,8 @@ fn put_back(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that exists keeps its permissions and its owner.
-fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file, and makes its folders. A file that exists keeps its permissions and its owner.
+pub(crate) fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = place.parent() {
         fs::create_dir_all(parent)?;
     }

@@ -1,7 +1,6 @@
 //! Shares and drains of targets that operators set until the upstream changes.
 //!
-//! Where the configuration has a store, they are kept in it, each with the settings that it was set for, so that they outlive a
-//! restart.
+//! A store, if the configuration has one, keeps them over a restart, with a number for the settings of their upstream.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,7 +14,7 @@ use crate::hubs::HubFailure;
 use crate::{Control, view};
 
 impl Control {
-    /// Sets the share of a target, or lets it get no new requests. Returns the upstream as it is then.
+    /// Sets the share of a target, or drains it. Returns the upstream with the change.
     pub async fn set_target(
         &self,
         upstream: &str,
@@ -32,14 +31,13 @@ impl Control {
         member.target.set(weight, drain);
         tracing::info!(upstream, url = &**member.target.url(), weight, drain, "a target is set");
         self.keep_targets(&plan).await?;
-        view::upstream_named(&plan, upstream)
-            .ok_or(HubFailure::Unknown("There is no such upstream."))
+        Ok(view::upstream(found))
     }
 
-    /// Writes what is set into the store, if there is one.
+    /// Writes what operators have set into the store, if there is one.
     async fn keep_targets(&self, plan: &Plan) -> Result<(), HubFailure> {
         let Some(store) = &plan.store else { return Ok(()) };
-        // Harmless: an upstream of which nothing is set has nothing to keep.
+        // Harmless: an upstream without a target that operators have set has nothing to keep.
         let set: BTreeMap<&str, Value> =
             plan.upstreams.iter().filter_map(|upstream| set_of(upstream)).collect();
         let value = if set.is_empty() { None } else { Some(json!(set).to_string().into_bytes()) };
@@ -47,7 +45,7 @@ impl Control {
         kept.map_err(|error| HubFailure::Unavailable(error.to_string()))
     }
 
-    /// Sets what was set before a restart. Upstreams that are other ones by now keep what the configuration says.
+    /// Sets what operators had set before a restart. Upstreams whose settings differ since keep what the configuration says.
     pub async fn restore_targets(&self) {
         let plan = self.plan();
         let Some(store) = &plan.store else { return };
@@ -74,7 +72,7 @@ impl Control {
     }
 }
 
-/// What is set of the targets of an upstream, if anything is.
+/// What operators have set on the targets of an upstream, if anything.
 fn set_of(upstream: &Arc<Upstream>) -> Option<(&str, Value)> {
     let mut told = serde_json::Map::new();
     for member in upstream.targets().members() {

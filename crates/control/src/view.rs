@@ -127,7 +127,7 @@ pub fn revoked(plan: &Plan) -> Value {
     json!({ "revoked": all.into_iter().map(one).collect::<Vec<_>>() })
 }
 
-/// What is waited for, and the traces that were left, the newest first.
+/// The wish for traces that is still open, and the last traces, newest first.
 pub fn traces(tracer: &Tracer) -> Value {
     let asked = tracer.wish().map(|wish| {
         json!({
@@ -315,7 +315,7 @@ fn policy(policy: &Policy) -> Value {
     })
 }
 
-fn upstream(upstream: &Upstream) -> Value {
+pub(crate) fn upstream(upstream: &Upstream) -> Value {
     let settings = upstream.settings();
     let set = upstream.targets();
     let targets = set.members().iter().map(|Member { target, weight, priority }| {

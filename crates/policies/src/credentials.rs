@@ -148,7 +148,8 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
 }
 
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+/// The bytes of a text in hexadecimal.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
     // Harmless: two digits fit a byte; otherwise no result is returned.

@@ -17,13 +17,13 @@ use crate::operations::Access;
 /// More than all of a large configuration.
 const ANSWER_BYTES_MAX: u64 = 160 << 20;
 
-/// The exit code where there is no gateway, or the operator may not do this.
+/// The exit code where no gateway answers, or the operator lacks the permission.
 pub(crate) const NOT_ASKED: u8 = 2;
 
 /// The variable with the token of the operator.
 const TOKEN: &str = "TIDEGATE_TOKEN";
 
-/// A gateway, and how an operator shows who he is.
+/// A gateway, and the operator's credentials for it.
 pub(crate) struct Gateway {
     url: String,
     target: WebUrl,
@@ -67,7 +67,7 @@ pub(crate) fn ready(url: &str, access: &Access, patience: Duration) -> anyhow::R
 impl Gateway {
     pub(crate) fn new(url: &str, access: &Access, patience: Duration) -> anyhow::Result<Gateway> {
         let target = WebUrl::parse(url).map_err(anyhow::Error::msg)?;
-        // Harmless: a variable that is not there or not text is not a token.
+        // Harmless: without the variable, or if it is not text, no token is sent.
         let token = access.token.clone().or_else(|| std::env::var(TOKEN).ok());
         let is_good = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
         if !token.as_ref().is_none_or(is_good) {
@@ -100,7 +100,7 @@ impl Gateway {
         })
     }
 
-    /// The head of a request. By address: a name may be none that the gateway is known by.
+    /// The head of a request. `Host` is the address, since the gateway may not know the name.
     fn head(&self, question: &AdminRequest<'_>, address: &str) -> String {
         let prefix = self.target.path.trim_end_matches('/');
         let (method, path) = question.request.split_once(' ').unwrap_or(("GET", "/"));
@@ -115,6 +115,12 @@ impl Gateway {
         head.push_str(&format!("Content-Length: {}\r\n\r\n", question.body.len()));
         head
     }
+}
+
+/// Says why a gateway could not be asked.
+pub(crate) fn not_asked(why: &anyhow::Error) -> ExitCode {
+    log::say_error(&format!("{why:#}"));
+    ExitCode::from(NOT_ASKED)
 }
 
 fn spec(access: &Access) -> anyhow::Result<tls::ClientSpec> {
@@ -137,7 +143,7 @@ fn converse(mut stream: impl Read + Write, head: &str, body: &[u8]) -> anyhow::R
     let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     let sent = sent.and_then(|()| stream.flush());
     let mut bytes = Vec::new();
-    // Harmless: an answer that is cut is told by its length.
+    // Harmless: `Answer::parse` refuses an answer that is shorter than its length.
     let read = (&mut stream).take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
     match (Answer::parse(&bytes), sent, read) {
         (Some(answer), ..) => Ok(answer),
@@ -185,7 +191,8 @@ impl Answer {
         matches!(self.status, 401 | 403)
     }
 
-    /// What is wrong, as a person reads it: every complaint, or another problem. `renamed` gives the name of a file.
+    /// The problem in an answer as text for a person: every complaint, or the detail. `renamed` maps the gateway's names of files to
+    /// local ones.
     pub(crate) fn refusal(&self, renamed: &dyn Fn(&str) -> String) -> String {
         let Ok(problem) = self.json() else { return format!("the answer is {}", self.status) };
         let text = |of: &Value, name: &str| match of.get(name) {

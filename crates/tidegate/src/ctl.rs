@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ask::{AdminRequest, Answer, Gateway, NOT_ASKED};
+use crate::ask::{self, AdminRequest, Answer, Gateway, NOT_ASKED};
 use crate::operations::{Access, Ctl, Holder, OnMessages, Pausable};
 use crate::{log, support};
 
 /// The longest wait for an answer. A rollback compiles a configuration.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// What is sent.
+/// A request of one operation.
 struct Operation {
     request: String,
     body: Option<Value>,
@@ -34,10 +34,7 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
     let asked = Gateway::new(url, access, ANSWER_MAX).and_then(|gateway| gateway.ask(&question));
     match asked {
         Ok(answer) => said(&answer),
-        Err(why) => {
-            log::say_error(&format!("{why:#}"));
-            Ok(ExitCode::from(NOT_ASKED))
-        }
+        Err(why) => Ok(ask::not_asked(&why)),
     }
 }
 
@@ -63,7 +60,7 @@ fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
 
 fn operation(what: &Ctl) -> Operation {
     match what {
-        // Several requests, which were sent above.
+        // `ctl` sends the requests of `support`.
         Ctl::Support { .. } | Ctl::Plan => get("/plan".to_owned()),
         Ctl::Routes => get("/routes".to_owned()),
         Ctl::Upstreams { name } => get(below("/upstreams", name.as_deref())),

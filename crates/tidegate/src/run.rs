@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::LocalRuntime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::status::StatusSocket;
+use crate::status::{StatusSocket, bound};
 use crate::{log, notify};
 
 /// A gateway in service.
@@ -150,16 +150,12 @@ fn workers(plan: &Plan, control: &Control) -> anyhow::Result<(Gateway, Upkeep)> 
 
 async fn admin_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = plan.admin.as_ref().map(|admin| admin.address) else { return Ok(None) };
-    let bound = TcpListener::bind(address).await;
-    bound.map(Some).map_err(|e| anyhow::anyhow!("admin: {}", listen::not_bound(address, &e)))
+    bound("admin", address).await.map(Some).map_err(anyhow::Error::msg)
 }
 
 async fn catalog_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
     let Some(catalog) = &plan.catalog else { return Ok(None) };
-    let bound = TcpListener::bind(catalog.listen).await;
-    bound
-        .map(Some)
-        .map_err(|e| anyhow::anyhow!("catalog: {}", listen::not_bound(catalog.listen, &e)))
+    bound("catalog", catalog.listen).await.map(Some).map_err(anyhow::Error::msg)
 }
 
 fn serve_catalog(listener: TcpListener, catalog: Arc<Catalog>) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! The socket for probes and scrapers, which follows the configuration in service.
 //!
-//! A plan whose address cannot be bound is refused as a whole, so the socket is opened before the plan is in service and served after.
+//! A plan whose address cannot be bound is refused as a whole. So the socket is opened before the plan goes into service, and served
+//! after.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +19,11 @@ pub(crate) struct StatusSocket {
 
 #[derive(Default)]
 struct State {
-    /// As it is written: port 0 is another port each time.
+    /// As the configuration has it. With port 0, the socket has another port.
     address: Option<SocketAddr>,
-    /// Opened and not served yet.
+    /// A socket that is open and not served yet.
     opened: Option<TcpListener>,
-    /// Ends what serves now.
+    /// Stops the socket that serves now.
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum NextStatus {
 }
 
 impl StatusSocket {
-    /// Opens what a plan needs and is not open. The error is for the operator.
+    /// Opens the socket that a plan needs, if it is not open. The error is for the operator.
     pub(crate) async fn open(&self, status: Option<&StatusListener>) -> Result<NextStatus, String> {
         let address = status.map(|status| status.address);
         let current = self.lock().address;
@@ -42,12 +43,10 @@ impl StatusSocket {
         if current == Some(address) {
             return Ok(NextStatus::Kept);
         }
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|e| format!("status: {}", listen::not_bound(address, &e)))?;
-        Ok(NextStatus::New(address, listener))
+        Ok(NextStatus::New(address, bound("status", address).await?))
     }
 
-    /// Serves what was opened, and closes what served before.
+    /// Serves the next socket, and closes the one before.
     pub(crate) fn adopt(&self, next: NextStatus) {
         let mut state = self.lock();
         (state.address, state.opened) = match next {
@@ -55,13 +54,13 @@ impl StatusSocket {
             NextStatus::None => (None, None),
             NextStatus::New(address, listener) => (Some(address), Some(listener)),
         };
-        // Dropping it stops.
+        // A sender that is dropped stops its socket.
         state.stop = None;
         drop(state);
         self.changed.notify_one();
     }
 
-    /// Serves until the runtime ends. Plans are put into service by threads that cannot start tasks here.
+    /// Starts each socket that `adopt` hands over, since `adopt` runs on threads that cannot start tasks here.
     pub(crate) async fn run(self: Arc<Self>, control: Arc<Control>) {
         loop {
             if let Some((listener, stopped)) = self.take() {
@@ -71,6 +70,7 @@ impl StatusSocket {
         }
     }
 
+    /// The socket to serve next.
     fn take(&self) -> Option<(TcpListener, oneshot::Receiver<()>)> {
         let mut state = self.lock();
         let listener = state.opened.take()?;
@@ -82,6 +82,12 @@ impl StatusSocket {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Opens a socket. The error names the key of the configuration.
+pub(crate) async fn bound(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    let opened = TcpListener::bind(address).await;
+    opened.map_err(|error| format!("{key}: {}", listen::not_bound(address, &error)))
 }
 
 async fn serve(listener: TcpListener, control: Arc<Control>, stopped: oneshot::Receiver<()>) {

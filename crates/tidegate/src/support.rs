@@ -1,10 +1,9 @@
-//! `tidegate ctl support`: what somebody needs who helps from afar, in one archive, without a secret.
+//! `tidegate ctl support`: an archive for a remote helper, without secrets.
 //!
-//! All of it comes from the admin API, which masks secrets, but for the log that the operator names.
+//! Its files come from the admin API, which masks secrets; the log is a file that the operator names.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Cursor, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,10 +11,10 @@ use anyhow::Context as _;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::ask::{AdminRequest, Gateway, NOT_ASKED};
-use crate::log;
+use crate::ask::{self, AdminRequest, Gateway, NOT_ASKED};
+use crate::{log, sync};
 
-/// The files of the archive, each with what is asked for.
+/// The files of the archive, each with its path in the admin API.
 const PARTS: &[(&str, &str)] = &[
     ("configuration.yaml", "/config"),
     ("plan.json", "/plan"),
@@ -30,7 +29,7 @@ const PARTS: &[(&str, &str)] = &[
     ("ready.json", "/readyz"),
 ];
 
-/// The end of a log that is taken.
+/// The bytes at the end of a log that are taken.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
 pub(crate) fn support(
@@ -55,10 +54,7 @@ pub(crate) fn support(
             }
             Ok(answer) if answer.status == 200 => add(name, &answer.body)?,
             Ok(answer) => missing.push_str(&format!("{path}: {}\n", answer.status)),
-            Err(why) => {
-                log::say_error(&format!("{why:#}"));
-                return Ok(ExitCode::from(NOT_ASKED));
-            }
+            Err(why) => return Ok(ask::not_asked(&why)),
         }
     }
     if let Some(path) = own_log {
@@ -69,7 +65,7 @@ pub(crate) fn support(
         add("missing.txt", missing.as_bytes())?;
     }
     let archive = zip.finish()?.into_inner();
-    write(out, &archive).with_context(|| format!("cannot write `{}`", out.display()))?;
+    sync::put(out, &archive).with_context(|| format!("cannot write `{}`", out.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,15 +74,7 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let begin = fs::metadata(path)?.len().saturating_sub(LOG_BYTES_MAX);
     file.seek(SeekFrom::Start(begin))?;
     let mut end = Vec::new();
-    // Harmless: lines that come meanwhile are not waited for.
+    // Harmless: lines that are written meanwhile may be left out.
     file.take(LOG_BYTES_MAX).read_to_end(&mut end)?;
     Ok(end)
-}
-
-/// It tells much of a gateway, so it is for its owner alone.
-fn write(out: &Path, archive: &[u8]) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    // Harmless: the operator names the file to write.
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(out)?;
-    file.write_all(archive)
 }

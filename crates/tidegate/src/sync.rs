@@ -1,4 +1,4 @@
-//! `tidegate dump`, `diff --admin` and `sync`: a configuration between a gateway that runs and files.
+//! `tidegate dump`, `diff --admin` and `sync`: take a configuration from a running gateway into files, compare the two, and send files.
 
 use std::fs;
 use std::io::{Cursor, Read as _, Write as _};
@@ -13,11 +13,11 @@ use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-use crate::ask::{AdminRequest, Answer, Gateway, NOT_ASKED};
+use crate::ask::{self, AdminRequest, Answer, Gateway};
 use crate::log;
 use crate::operations::Access;
 
-/// A gateway compiles the configuration for the answer, stylesheets and schemas included.
+/// The longest wait for an answer. The gateway compiles the configuration first, stylesheets and schemas included.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Files and folders that one archive may have.
@@ -33,17 +33,17 @@ struct Local {
     body: Vec<u8>,
 }
 
-/// What a comparison has found, and the tag of what was compared.
+/// The result of a comparison, and the tag of the configuration in service.
 pub(crate) struct Compared {
     pub(crate) differences: Vec<Difference>,
     tag: Option<String>,
 }
 
-/// Why a command did not do it.
+/// The reason why a command did nothing.
 pub(crate) enum Undone {
     /// The gateway refuses the configuration.
     Refused(String),
-    /// There is no gateway, or the operator may not.
+    /// No gateway answers, or the operator lacks the permission.
     NotAsked(anyhow::Error),
 }
 
@@ -79,10 +79,10 @@ fn write(archive: &[u8], is_folder: bool, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A new file is for its owner alone: it may hold secrets.
-fn put(place: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Writes a file. A new one is for its owner alone, since it may hold secrets.
+pub(crate) fn put(place: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
-    // Harmless: the same: `dump` writes the file anew.
+    // Harmless: the operator names the file to write.
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(place)?;
     file.write_all(bytes)
 }
@@ -92,7 +92,7 @@ pub(crate) fn compare(url: &str, access: &Access, path: &Path) -> Result<Compare
     compared(&gateway(url, access)?, &Local::read(path).map_err(Undone::NotAsked)?)
 }
 
-/// Puts files into service, if they are anything new.
+/// Puts files into service, if they differ from the configuration in service.
 pub(crate) fn sync(url: &str, access: &Access, dry_run: bool, path: &Path) -> ExitCode {
     exit(synced(url, access, dry_run, path))
 }
@@ -148,7 +148,7 @@ fn ask(gateway: &Gateway, question: &AdminRequest<'_>) -> Result<Answer, Undone>
     gateway.ask(question).map_err(Undone::NotAsked)
 }
 
-/// The answer if it is good.
+/// The answer, if its status is 200.
 fn accepted(answer: Answer, renamed: &dyn Fn(&str) -> String) -> Result<Answer, Undone> {
     match answer.status {
         200 => Ok(answer),
@@ -164,15 +164,12 @@ fn exit(done: Result<ExitCode, Undone>) -> ExitCode {
             log::say_error(why.trim_end());
             ExitCode::FAILURE
         }
-        Err(Undone::NotAsked(why)) => {
-            log::say_error(&format!("{why:#}"));
-            ExitCode::from(NOT_ASKED)
-        }
+        Err(Undone::NotAsked(why)) => ask::not_asked(&why),
     }
 }
 
 impl Undone {
-    /// As an error of a command that does not tell the two apart.
+    /// For a command with one exit code for both.
     pub(crate) fn into_error(self) -> anyhow::Error {
         match self {
             Undone::Refused(why) => anyhow!("{why}"),
