@@ -56,7 +56,7 @@ fn every_operation_asks_for_the_role_that_the_document_tells() {
             };
             let role = operation["x-role"].as_str();
             operations += usize::from(role.is_some());
-            // What the document does not have is for those who may do everything, or read what is not there.
+            // Operations that the document lacks need a role too.
             let role = role.unwrap_or(if method == "head" { "read" } else { "write" });
             let role = if operation.is_null() && method == "get" { "read" } else { role };
             let request = format!("{} {path}", method.to_uppercase());

@@ -218,7 +218,7 @@ fn secrets_are_masked_and_masks_mean_what_serves() {
             .status()
     };
     assert_eq!((keyed("bob-secret"), keyed("***")), (200, 401));
-    // A mask for what is not there stands for nothing.
+    // A mask at a path without a value in service is refused.
     for request in ["POST /config/check", "POST /config/diff", "PUT /config"] {
         let reply = ask(&gateway, request, ANN, shown.replace("bob:", "eve:"));
         assert_eq!(reply.status(), 422, "{request}: {reply:?}");
@@ -277,7 +277,7 @@ fn a_folder_goes_as_an_archive() {
     assert_eq!(json(&refused)["complaints"][0]["file"], "b.yaml", "{refused:?}");
     assert_eq!(fs::read_to_string(gateway.path("b.yaml")).unwrap(), OTHER);
     assert!(gateway.path("x/a.xsl").exists());
-    // What the archive lacks is removed, and what it never has stays.
+    // A file that the archive lacks is removed, but a file that no archive has stays.
     assert_eq!(put(&[both[0]]).status(), 200);
     assert!(!gateway.path("b.yaml").exists() && !gateway.path("x/a.xsl").exists());
     assert_eq!(fs::read_to_string(gateway.path("notes.txt")).unwrap(), "kept");
@@ -285,7 +285,7 @@ fn a_folder_goes_as_an_archive() {
     // A rollback writes the texts; the stylesheet that they name is gone.
     assert_eq!(ask(&gateway, "POST /config/history/2/rollback", ANN, "").status(), 422);
     assert!(!gateway.path("b.yaml").exists());
-    // A text is none of a folder.
+    // A folder does not take a text.
     assert_eq!(ask(&gateway, "PUT /config", ANN, YAML).status(), 409);
 }
 
@@ -350,13 +350,13 @@ fn files_are_dumped_compared_and_synced() {
     assert!(done.stdout.contains("routes.hello.respond.body"), "{done:?}");
     assert_eq!(gateway.wire().get("/hello").text(), "two");
     assert_eq!(ann("sync", &[]).code, Some(0));
-    // Who may only read compares and changes nothing.
+    // The role `read` may compare, and not change.
     fs::write(&file, text.replace("one", "three")).unwrap();
     assert_eq!(run(&gateway, "diff", &[], &file, "rob-secret").code, Some(1));
     assert_eq!(run(&gateway, "sync", &[], &file, "rob-secret").code, Some(2));
     assert_eq!(run(&gateway, "sync", &[], &file, "wrong").code, Some(2));
     assert_eq!(run(&gateway, "dump", &["--secrets"], &file, "rob-secret").code, Some(2));
-    // What does not compile is refused, with the name of the local file.
+    // A configuration that does not compile is refused, with the name of the local file.
     fs::write(&file, text.replace("respond", "resond")).unwrap();
     let refused = ann("sync", &[]);
     assert_eq!(refused.code, Some(1), "{refused:?}");

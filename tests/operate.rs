@@ -39,7 +39,7 @@ fn pair(one: &Origin, two: &Origin, more: &str) -> String {
     )
 }
 
-/// How many of some requests each of two answered.
+/// The numbers of requests that each of two targets answered.
 fn counts(gateway: &Gateway, requests: usize) -> (usize, usize) {
     let replies: Vec<String> = (0..requests).map(|_| gateway.wire().get("/pair").text()).collect();
     let count = |name: &str| replies.iter().filter(|reply| *reply == name).count();

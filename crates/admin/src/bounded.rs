@@ -79,7 +79,7 @@ struct Phase {
 struct SharedPhase(Arc<Mutex<Phase>>);
 
 impl BoundedListener {
-    /// A socket with so many places.
+    /// Bounds the open connections of a socket to `max`.
     pub fn new(listener: TcpListener, max: usize, tls: CurrentTls) -> BoundedListener {
         let places = Arc::new(Semaphore::new(max));
         BoundedListener { listener, tls, places, open: Vec::new() }
@@ -149,7 +149,7 @@ impl Connected<IncomingStream<'_, BoundedListener>> for Peer {
 }
 
 impl Peer {
-    /// The certificate (DER) that it has shown, and that was verified.
+    /// The client's certificate (DER), which the handshake has verified.
     pub(crate) fn certificate(&self) -> Option<&[u8]> {
         self.certificate.get().map(Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Pages of other origins that the configuration lets call the API.
+//! Cross-origin requests (CORS) from the web pages of `admin.origins`.
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,18 +8,18 @@ use control::Admin;
 pub(crate) fn allowed(admin: Option<&Admin>, headers: &HeaderMap) -> Option<HeaderValue> {
     let mut lines = headers.get_all(header::ORIGIN).iter();
     let (Some(origin), None) = (lines.next(), lines.next()) else { return None };
-    // Harmless: an origin that is not text is on no list.
+    // Harmless: an origin that is not text is not in the list.
     let text = origin.to_str().ok()?;
     let listed = admin?.origins.iter().any(|listed| listed.eq_ignore_ascii_case(text));
     listed.then(|| origin.clone())
 }
 
-/// True if a browser asks beforehand.
+/// True for a preflight request of a browser.
 pub(crate) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// The answer to such a question.
+/// The answer to a preflight request.
 pub(crate) fn preflight() -> Response {
     let lines = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE"),

@@ -1,5 +1,5 @@
-//! Access control: who may ask at all, who may ask this, and what is noted of it. Without users whoever can connect to the socket is
-//! an operator. But web pages in an operator's browser can connect too, and have to be kept out.
+//! Access control: checks the origin of each request, then the operator's role, and writes the audit log. Without `users`, everyone
+//! who can connect to the socket is an operator. Web pages in an operator's browser can connect too, and have to be kept out.
 //!
 //! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
 //! `Sec-Fetch-Site`. Or it points its own name at a local address (DNS rebinding), and then `Host` is that name. So the host
@@ -34,7 +34,7 @@ const HEADERS: [(header::HeaderName, &str); 5] = [
     ),
 ];
 
-/// The header that joins a request with its lines in logs.
+/// The header with the id of a request, which its lines in logs have too.
 const REQUEST_ID: &str = "x-request-id";
 
 /// Ids of clients are kept up to this length.
@@ -83,7 +83,7 @@ pub(crate) async fn guard(
     response
 }
 
-/// The same headers for answers that need no guard.
+/// Sets the same headers on answers of the socket for probes, which has no access control.
 pub(crate) async fn seal(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     dress(response.headers_mut());
@@ -100,7 +100,7 @@ fn forbidden(why: &'static str) -> Response {
     Problem::new(StatusCode::FORBIDDEN, why).into_response()
 }
 
-/// The refusal of who does not say who he is, or may not do this.
+/// The refusal of a request without a valid credential, or of an operator without the role.
 fn lacking(needed: Option<Role>, operator: Option<&Operator>) -> Option<Response> {
     let needed = needed?;
     match operator {
@@ -129,12 +129,12 @@ fn request_id(headers: &HeaderMap) -> String {
         return id.to_owned();
     }
     let mut bytes = [0; 16];
-    // Harmless: an id that is not random still joins nothing wrong, as the time beside it differs.
+    // Harmless: the id only helps to find lines in logs, and each line has its time too.
     let _filled = aws_lc_rs::rand::fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The reason why a request is refused whoever asks, if it is.
+/// The reason to refuse a request from any operator, if there is one.
 fn refusal(
     method: &Method,
     path: &str,

@@ -73,7 +73,7 @@ pub(crate) fn document() -> Value {
     document
 }
 
-/// Adds who may do this, and what others get.
+/// Adds the role that an operation needs, and the reply to a request without a credential.
 fn tell_access(path: &str, method: &str, operation: &mut Value) {
     // Harmless: the methods of the document are those of HTTP.
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();

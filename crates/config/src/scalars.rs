@@ -1,4 +1,4 @@
-//! The scalars of a text with the bytes that they are written in, for whoever changes some of them and leaves all else as it is.
+//! The scalars of a text with the ranges of their bytes, to change some of them and leave the rest of the text as it is.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::report::At;
 pub(crate) struct WrittenScalar {
     /// The keys that lead to it; an item of a list has its number.
     pub(crate) path: Vec<String>,
-    /// Its place, as complaints have it.
+    /// Its place, as in complaints.
     pub(crate) at: At,
     /// The places of aliases that stand for it.
     pub(crate) aliases: Vec<At>,
@@ -20,11 +20,11 @@ pub(crate) struct WrittenScalar {
     pub(crate) range: Range<usize>,
     /// Its text.
     pub(crate) text: String,
-    /// True for one of several lines: it cannot stand elsewhere as it is.
+    /// True if it spans several lines, so that it cannot be copied to another place.
     pub(crate) is_block: bool,
 }
 
-/// A collection that is open, and what comes next in it.
+/// An open collection, and the place of its next value.
 enum Open {
     List(usize),
     /// The key of the value that comes next; none before a key.
@@ -51,7 +51,7 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
                 step(&mut open);
             }
             Event::Alias(anchor) => {
-                // A key that is an alias is refused elsewhere.
+                // An alias as a key is refused when the configuration is loaded.
                 let of = anchors.get(&anchor).and_then(|index| found.get_mut(*index));
                 if let Some(scalar) = of {
                     scalar.aliases.push(at);
@@ -87,11 +87,11 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
     Some(found)
 }
 
-/// The bytes of an anchor in front of a scalar, and of the blanks behind it.
+/// The number of bytes of an anchor before a scalar, with the blanks after it.
 fn anchor_len(raw: &str) -> usize {
     let Some(anchor) = raw.strip_prefix('&') else { return 0 };
-    let behind = anchor.trim_start_matches(|c: char| !c.is_whitespace()).trim_start();
-    raw.len() - behind.len()
+    let scalar = anchor.trim_start_matches(|c: char| !c.is_whitespace()).trim_start();
+    raw.len() - scalar.len()
 }
 
 /// The `|` or `>` of a block whose text begins there.
@@ -99,12 +99,12 @@ fn indicator(text: &str, begin: usize) -> Option<usize> {
     let before = text.get(..begin)?.trim_end();
     let line = before.rfind('\n').map_or(0, |end| end + 1);
     let head = before.get(line..)?;
-    // Harmless: a mark that is not there has no place.
+    // Harmless: a mark that the line does not have is skipped.
     let found = [" |", " >"].iter().filter_map(|mark| head.find(mark)).min()?;
     Some(line + found + 1)
 }
 
-/// A value is over: the next one in its collection comes.
+/// Goes on to the next value of the innermost collection.
 fn step(open: &mut [Open]) {
     match open.last_mut() {
         Some(Open::List(index)) => *index += 1,

@@ -1,6 +1,6 @@
 //! The sockets of operators and probes, and who may operate the gateway.
 //!
-//! Owns the comparison of credentials. It reads no request: `admin` does.
+//! Owns the comparison of credentials. `admin` reads them from requests.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use tls::Subject;
 pub struct Admin {
     pub address: SocketAddr,
     pub tls: Option<AdminTls>,
-    /// Empty where whoever can connect may do everything.
+    /// Empty where everyone who can connect may do everything.
     pub users: Vec<AdminUser>,
     /// Origins of web pages that may call the API.
     pub origins: Vec<String>,
     /// Names that the API is called by, beside addresses and `localhost`; in lower case.
     pub hosts: Vec<String>,
-    /// Configurations that served and are kept.
+    /// The number of configurations that the history keeps.
     pub history_max: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct StatusListener {
 pub struct AdminTls {
     pub server: tls::Server,
     pub files: Vec<PathBuf>,
-    /// True if every client has shown a certificate.
+    /// True if every client needs a certificate.
     pub has_certificates: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct AdminUser {
     pub role: Role,
 }
 
-/// What an operator shows.
+/// The credential of an operator.
 #[derive(Clone, PartialEq)]
 pub enum AdminProof {
     /// The SHA-256 of a bearer token.
@@ -57,7 +57,7 @@ pub enum AdminProof {
     Subject(Subject),
 }
 
-/// The rights of an operator, the lesser first.
+/// The rights of an operator, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Read,

@@ -1,10 +1,10 @@
-//! The operations of `tidegate ctl` as they are written, and how an operator shows who he is.
+//! The operations of `tidegate ctl` as they are written, and the operator's credentials.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// How an operator shows who he is.
+/// The operator's credentials.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Access {
     /// The operator's bearer token; the variable TIDEGATE_TOKEN if absent.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::{WRONG_USAGE, log};
 
-/// Embedded, so that it is of the version that runs.
+/// Embedded, so that its text fits the version of the program.
 const RUNBOOK: &str = include_str!("../../../docs/guide/runbook.md");
 
 /// The heading of the part with faults.
@@ -28,7 +28,7 @@ pub(crate) fn fault(name: &str) -> anyhow::Result<ExitCode> {
 
 fn names() -> impl Iterator<Item = &'static str> {
     let faults = RUNBOOK.split_once(FAULTS).map_or("", |(_, faults)| faults);
-    // Harmless: only headings are asked for.
+    // Harmless: a line that is not a heading has no name.
     faults.lines().filter_map(|line| line.strip_prefix("### "))
 }
 

@@ -1,5 +1,5 @@
-//! A connection that was accepted, with TLS or without. The handshake is a part of its first read, so that whoever accepts the next
-//! connection does not wait for it.
+//! An accepted connection, with TLS or without. The handshake is part of its first read, so that the next accept does not wait for
+//! it.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::Server;
 /// The certificate (DER) that a client has shown, once the handshake is over.
 pub type ClientCertificate = Arc<OnceLock<Vec<u8>>>;
 
-/// A stream of a client.
+/// The stream of a client.
 pub struct Accepted<S> {
     stage: Stage<S>,
     certificate: ClientCertificate,
@@ -28,7 +28,7 @@ enum Stage<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Accepted<S> {
-    /// With settings it speaks TLS.
+    /// A connection of a client; with TLS if there are settings for it.
     pub fn new(stream: S, server: Option<&Server>) -> Accepted<S> {
         let stage = match server {
             None => Stage::Plain(stream),
@@ -40,7 +40,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Accepted<S> {
         Accepted { stage, certificate: ClientCertificate::default() }
     }
 
-    /// The place where the client's certificate will be.
+    /// The client's certificate, which is there after the handshake.
     pub fn certificate(&self) -> &ClientCertificate {
         &self.certificate
     }

@@ -24,8 +24,8 @@ const TYPES: &[(&str, &str)] = &[
     ("EMAILADDRESS", "1.2.840.113549.1.9.1"),
 ];
 
-/// A distinguished name. Two are the same if their relative names are, in either order: RFC 4514 writes the last one first, OpenSSL
-/// the first.
+/// A distinguished name. Two are the same if they have the same relative names, in the same or in reverse order: RFC 4514 begins with
+/// the last one, OpenSSL with the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject(Vec<RelativeName>);
 
@@ -70,13 +70,13 @@ impl Subject {
         (!names.is_empty()).then_some(Subject(names))
     }
 
-    /// True if both name the same holder.
+    /// True if both are the same name.
     pub fn is_same(&self, other: &Subject) -> bool {
         self.0 == other.0 || self.0.iter().rev().eq(&other.0)
     }
 }
 
-/// The attributes, each with the separator behind it; `\0` behind the last.
+/// The attributes, each with the separator after it; `\0` after the last.
 fn parts(text: &str) -> Result<Vec<(String, char)>, String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut rest = text.chars();
