@@ -96,7 +96,11 @@ pub(crate) async fn set_log(
     let asked = members(&text, &["level", "for"], FORM)?;
     let time = match asked.get("for") {
         None => LOG_LEVEL_TIME,
-        Some(time) => time.as_str().and_then(duration).ok_or_else(|| unusable(FORM))?,
+        Some(time) => {
+            // Harmless: a text that is not a duration is refused.
+            let time = time.as_str().and_then(|text| control::duration(text).ok());
+            time.ok_or_else(|| unusable(FORM))?
+        }
     };
     let is_good = !time.is_zero() && time <= LOG_LEVEL_MAX;
     let level = match asked.get("level") {
@@ -115,22 +119,6 @@ fn level(control: &Control) -> Value {
     let set = control.log_level();
     let until = set.as_ref().map(|(_, until)| kit::calendar::rfc3339(*until));
     json!({ "level": set.map(|(level, _)| level), "until": until })
-}
-
-/// A time as the configuration writes it.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    // Harmless: the caller refuses what is not a time.
-    let count: u64 = digits.parse().ok()?;
-    let seconds = match text.strip_prefix(digits)? {
-        "ms" => return Some(Duration::from_millis(count)),
-        "s" => 1,
-        "m" => 60,
-        "h" => 60 * 60,
-        "d" => 24 * 60 * 60,
-        _ => return None,
-    };
-    Some(Duration::from_secs(count.checked_mul(seconds)?))
 }
 
 /// The members of a JSON object. Any other than the known ones is refused.

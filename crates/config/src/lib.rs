@@ -82,5 +82,5 @@ pub use values::{
     Address, Between, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt, Factor,
     FilePath, HashBy, JsonText, Map, MemoryLimit, NameServer, Network, OneOrMore, Percent, RetryOn,
     Secret, Size, Spanned, SrvUrl, StatusRange, TargetAddress, TargetUrl, Timeout, TlsVersion,
-    ValueMatch, WebUrl,
+    ValueMatch, WebUrl, duration,
 };

@@ -28,7 +28,7 @@ mod tests;
 
 pub use bundles::{Bundle, BundleFiles};
 pub use changes::{Condition, Demand, NOBODY, Sent};
-pub use config::{Report, json_schema, json_text};
+pub use config::{Report, duration, json_schema, json_text};
 pub use history::HistoryEntry;
 pub use hubs::HubFailure;
 pub use log_level::{LOG_LEVEL_MAX, SetLevel};

@@ -18,7 +18,7 @@ pub use database_url::DatabaseUrl;
 pub use definition_at::DefinitionAt;
 pub use json_text::JsonText;
 pub use matching::{CookieName, HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
-pub use quantities::{Factor, MemoryLimit, Percent, Size, Timeout};
+pub use quantities::{Factor, MemoryLimit, Percent, Size, Timeout, duration};
 pub(crate) use secrets::NOT_SHOWN;
 pub use secrets::{Credential, Credentials, Secret};
 pub use web_url::WebUrl;

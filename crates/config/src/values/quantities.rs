@@ -63,10 +63,14 @@ const DURATION_HELP: &str = "write a whole number and its unit: `250ms`, `1s`, `
 const SIZE_HELP: &str =
     "write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`";
 
+/// Reads a duration as a configuration has it. The error says what is wrong with the text.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    quantity(text, DURATION_UNITS, MILLISECONDS_MAX, "duration").map(Duration::from_millis)
+}
+
 impl Decode for Duration {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let read = |text: &str| quantity(text, DURATION_UNITS, MILLISECONDS_MAX, "duration");
-        decoder.parse(node, "a duration", DURATION_HELP, read).map(Duration::from_millis)
+        decoder.parse(node, "a duration", DURATION_HELP, duration)
     }
 
     fn encode(&self) -> Json {
