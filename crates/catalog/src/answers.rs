@@ -1,4 +1,4 @@
-//! The socket of the catalog, and the way of a request to whoever answers it.
+//! The socket of the catalog, and the dispatch of its requests.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use admin::{BoundedListener, Peer};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use crate::http::{Answer, Asked, Refusal, ok, pairs};
 use crate::{Catalog, devportal, plans, publisher};
 
-/// Documents with schemas have some hundred kilobytes; the largest known a few megabytes.
+/// Documents with schemas have some hundred kilobytes; the largest that are known have a few megabytes.
 const BODY_BYTES_MAX: usize = 10 << 20;
 
-/// Connections at once. Past it, the one that is idle longest leaves for a new one.
+/// Connections at once. Beyond it, a new connection replaces the one that has been idle longest.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// A client that sends slower than this is refused.
@@ -29,7 +29,7 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// Serves the catalog on a socket.
 pub async fn serve(listener: TcpListener, catalog: Arc<Catalog>) -> io::Result<()> {
     let current = catalog.control.clone();
-    // Certificates that were renewed are those of the next connection.
+    // The next connection gets a renewed certificate.
     let tls = move || current.plan().catalog.as_ref()?.tls.clone();
     let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
     let router = Router::new().fallback(answer).with_state(catalog);
@@ -48,11 +48,8 @@ async fn answer(
 }
 
 async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer {
-    let busy = || {
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are under way")
-            .with(header::RETRY_AFTER, "1")
-    };
-    let _place = catalog.places.try_acquire().map_err(|_| busy())?;
+    let busy = |_| Refusal::later("Too many requests are under way");
+    let _place = catalog.places.try_acquire().map_err(busy)?;
     let (head, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY_BYTES_MAX)).await;
     let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body took too long");
@@ -72,8 +69,7 @@ async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer
 
 async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
     if !catalog.is_ready.load(std::sync::atomic::Ordering::Acquire) {
-        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The catalog is not ready");
-        return Err(refusal.with(header::RETRY_AFTER, "1"));
+        return Err(Refusal::unready());
     }
     let path: Vec<&str> = asked.path.split('/').filter(|part| !part.is_empty()).collect();
     match (&asked.method, path.as_slice()) {

@@ -1,11 +1,11 @@
-//! An API's definition, checked, and what the gateway is given of it: a bundle of configuration.
+//! The check of an API's definition, and the bundle of configuration that the gateway gets of it.
 
 use std::net::IpAddr;
 
 use plan::CatalogSettings;
 use serde_json::{Map, Value, json};
 
-use crate::objects::{ApiState, context, texts};
+use crate::objects::{ApiState, context, items, set, texts};
 
 /// The longest name, version and context.
 const NAME_CHARS_MAX: usize = 150;
@@ -20,7 +20,7 @@ pub(crate) const KINDS: [&str; 4] = ["HTTP", "SOAP", "SSE", "WS"];
 /// The methods of operations.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 
-/// Fills in what the reference fills in, and says everything that is wrong.
+/// Fills in the defaults of the reference, and lists all errors.
 pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> {
     let mut wrong = Vec::new();
     let text = |key: &str| crate::objects::text(dto, key).to_owned();
@@ -71,7 +71,7 @@ pub(crate) fn check(dto: &mut Value, settings: &CatalogSettings) -> Vec<String> 
     }
     check_operations(members, is_stream, settings, &mut wrong);
     for key in ["production_endpoints", "sandbox_endpoints"] {
-        for url in endpoints(members, key) {
+        for url in endpoints(members.get("endpointConfig"), key) {
             if let Err(why) = check_url(&url, settings) {
                 wrong.push(format!("the endpoint {url:?} {why}"));
             }
@@ -94,9 +94,8 @@ fn check_operations(
     settings: &CatalogSettings,
     wrong: &mut Vec<String>,
 ) {
-    let given =
-        members.get("operations").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-    if !given {
+    let operations = items(members.get("operations"));
+    if operations.is_empty() {
         let verbs: &[&str] =
             if is_stream { &["SUBSCRIBE"] } else { &["GET", "POST", "PUT", "DELETE", "PATCH"] };
         let operation = |verb: &&str| json!({ "id": "", "target": "/*", "verb": verb, "authType": "Application & Application User", "throttlingPolicy": "Unlimited", "scopes": [] });
@@ -104,8 +103,6 @@ fn check_operations(
         members.insert("operations".to_owned(), json!(all));
         return;
     }
-    let operations =
-        members.get("operations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if operations.len() > OPERATIONS_MAX {
         wrong.push(format!("there are more than {OPERATIONS_MAX} operations"));
     }
@@ -130,11 +127,9 @@ fn check_operations(
     }
 }
 
-/// The URLs of an endpoint, which may be one or a list.
-fn endpoints(members: &Map<String, Value>, key: &str) -> Vec<String> {
-    let Some(written) = members.get("endpointConfig").and_then(|config| config.get(key)) else {
-        return Vec::new();
-    };
+/// The URLs of an endpoint, which is one object or a list.
+fn endpoints(config: Option<&Value>, key: &str) -> Vec<String> {
+    let Some(written) = config.and_then(|config| config.get(key)) else { return Vec::new() };
     let url = |one: &Value| one.get("url").and_then(Value::as_str).map(str::to_owned);
     match written.as_array() {
         // Harmless: an endpoint without a URL leads nowhere.
@@ -226,21 +221,21 @@ fn blocked(dto: &Value, settings: &CatalogSettings) -> Value {
 fn matches(dto: &Value, settings: &CatalogSettings) -> Value {
     let context = context(dto);
     let mut matches = json!({ "path": format!("{context}/**") });
-    if let (Some(listener), Some(matches)) = (&settings.gateway, matches.as_object_mut()) {
-        matches.insert("listener".to_owned(), json!(listener));
+    if let Some(listener) = &settings.gateway {
+        set(&mut matches, "listener", json!(listener));
     }
     matches
 }
 
-/// The policy that finds out who asks.
+/// The policy that authenticates the client.
 fn credentials(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
     let schemes = texts(dto.get("securityScheme"));
     let takes = |scheme: &str| schemes.iter().any(|known| known == scheme);
     let mut any = Vec::new();
     if takes("oauth2") || !takes("api_key") {
         let mut jwt = json!({ "issuers": settings.issuers });
-        if let (true, Some(jwt)) = (kind == "WS" || kind == "SSE", jwt.as_object_mut()) {
-            jwt.insert("query".to_owned(), json!("access_token"));
+        if kind == "WS" || kind == "SSE" {
+            set(&mut jwt, "query", json!("access_token"));
         }
         any.push(json!({ "jwt": jwt }));
     }
@@ -260,18 +255,16 @@ fn api(dto: &Value, settings: &CatalogSettings) -> Value {
         "errors": "wso2_apim",
         "policies": [credentials(dto, "HTTP", settings)],
     });
-    if let (Some(listener), Some(api)) = (&settings.gateway, api.as_object_mut()) {
-        api.insert("listener".to_owned(), json!(listener));
+    if let Some(listener) = &settings.gateway {
+        set(&mut api, "listener", json!(listener));
     }
     json!({ "apis": { config_name(dto): api } })
 }
 
-/// An API whose operations nobody tells apart.
+/// An API whose operations the gateway does not tell apart.
 fn route(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
     let name = config_name(dto);
-    let empty = Map::new();
-    let members = dto.as_object().unwrap_or(&empty);
-    let urls = endpoints(members, "production_endpoints");
+    let urls = endpoints(dto.get("endpointConfig"), "production_endpoints");
     let targets: Vec<String> = urls
         .iter()
         // Harmless: the URLs were checked.
@@ -285,8 +278,8 @@ fn route(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
     let mut check =
         json!({ "api": name, "plans": texts(dto.get("policies")), "context": context(dto) });
     let own = dto.get("apiThrottlingPolicy").and_then(Value::as_str);
-    if let (Some(own), Some(check)) = (own, check.as_object_mut()) {
-        check.insert("api_plan".to_owned(), json!(own));
+    if let Some(own) = own {
+        set(&mut check, "api_plan", json!(own));
     }
     let mut policies = vec![credentials(dto, kind, settings), json!({ "subscription": check })];
     let limited = json!({ "plans": true, "default": "AsyncUnlimited" });
@@ -307,7 +300,7 @@ fn route(dto: &Value, kind: &str, settings: &CatalogSettings) -> Value {
     json!({ "routes": { name.as_str(): route }, "upstreams": { name.as_str(): { "targets": targets } } })
 }
 
-/// The OpenAPI document of an API: the imported one, or one made of its operations, with what the gateway reads.
+/// The OpenAPI document of an API, imported or made of the operations, with the extensions that the gateway reads.
 pub(crate) fn document(dto: &Value, imported: Option<&Value>) -> Value {
     let text = |key: &str| crate::objects::text(dto, key);
     let skeleton = || json!({ "openapi": "3.0.1", "info": {}, "paths": {} });
@@ -320,13 +313,11 @@ pub(crate) fn document(dto: &Value, imported: Option<&Value>) -> Value {
     root.remove("security");
     root.retain(|name, _| !name.starts_with("x-wso2-"));
     root.insert("paths".to_owned(), paths(dto, &known));
-    let empty = Map::new();
-    let members = dto.as_object().unwrap_or(&empty);
     for (theirs, ours) in [
         ("production_endpoints", "x-wso2-production-endpoints"),
         ("sandbox_endpoints", "x-wso2-sandbox-endpoints"),
     ] {
-        let urls = endpoints(members, theirs);
+        let urls = endpoints(dto.get("endpointConfig"), theirs);
         if !urls.is_empty() {
             let kind = if urls.len() > 1 { "loadbalance" } else { "http" };
             root.insert(ours.to_owned(), json!({ "urls": urls, "type": kind }));
@@ -341,11 +332,10 @@ pub(crate) fn document(dto: &Value, imported: Option<&Value>) -> Value {
     document
 }
 
-/// The paths of its operations; what the imported document says of one stays.
+/// The paths of the API's operations, with the descriptions of the imported document.
 fn paths(dto: &Value, known: &Value) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    let operations = dto.get("operations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    for operation in operations {
+    for operation in items(dto.get("operations")) {
         let text = |key: &str| crate::objects::text(operation, key);
         let (target, verb) = (text("target"), text("verb").to_lowercase());
         let of_path = known.get(target);

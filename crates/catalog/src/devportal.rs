@@ -1,4 +1,4 @@
-//! The developers' interface: APIs to be found, applications with their keys, subscriptions, and API keys.
+//! The developers' interface: published APIs, applications with their keys, subscriptions, and API keys.
 
 use axum::http::{Method, StatusCode};
 use jose::Object;
@@ -18,16 +18,16 @@ const APPLICATIONS: [&str; 3] = ["apim:subscribe", "apim:app_manage", "apim:admi
 const SUBSCRIBE: [&str; 3] = ["apim:subscribe", "apim:sub_manage", "apim:admin"];
 const KEYS: [&str; 4] = ["apim:subscribe", "apim:app_manage", "apim:api_key", "apim:admin"];
 
-/// Grants that keys have unless they ask for others.
+/// The grants of keys whose request names none.
 const GRANTS: [&str; 3] = ["client_credentials", "password", "refresh_token"];
 
-/// The longest time for which a key or token may be asked: ten years.
+/// The longest time for which a request may ask for a key or token: ten years.
 const SECONDS_MAX: i64 = 10 * 365 * 86_400;
 
 pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
     match (&asked.method, path) {
         (&Method::GET, ["apis"]) => {
-            // Whoever can reach the catalog may see what is published, as in the reference.
+            // Published APIs need no credential, as in the reference.
             // Harmless: without a search all are found.
             let query = asked.parameter("query").unwrap_or_default();
             let mut all = catalog.shelf.all::<Api>();
@@ -103,7 +103,7 @@ fn application_dto(catalog: &Catalog, application: &Application) -> Value {
     })
 }
 
-/// An application of the visitor's.
+/// An application that the visitor owns.
 fn owned(catalog: &Catalog, visitor: &Visitor, id: &str) -> Result<Read<Application>, Refusal> {
     let read = catalog.shelf.get::<Application>(id);
     let read = read.filter(|read| visitor.owns(&read.object.owner));
@@ -140,10 +140,7 @@ fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Val
 }
 
 fn taken(error: WriteError) -> Refusal {
-    match error {
-        WriteError::Conflict => Refusal::conflict("An application with this name exists already"),
-        error => error.into(),
-    }
+    Refusal::unwritten(error, "An application with this name exists already")
 }
 
 async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
@@ -178,9 +175,7 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
                 ..Application::clone(&read.object)
             };
             let body = application_dto(catalog, &changed);
-            let mut batch = Batch::default();
-            batch.change(&read, changed);
-            catalog.shelf.commit(batch).await.map_err(taken)?;
+            catalog.shelf.change(&read, changed).await.map_err(taken)?;
             catalog.sync(id)?;
             ok(&body)
         }
@@ -215,9 +210,7 @@ async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
         updated: now,
     };
     let body = application_dto(catalog, &application);
-    let mut batch = Batch::default();
-    batch.add(application);
-    catalog.shelf.commit(batch).await.map_err(taken)?;
+    catalog.shelf.add(application).await.map_err(taken)?;
     catalog.sync(&id)?;
     created(&body)
 }
@@ -236,7 +229,7 @@ async fn remove(catalog: &Catalog, read: &Read<Application>) -> Answer {
     let settings = catalog.settings()?;
     // Harmless: keys without a time have the catalog's.
     let longest = application.keys.iter().filter_map(|key| key.lifetime).max().unwrap_or_default();
-    let until = crate::now() / 1000 + longest.max(settings.lifetime_max().as_secs());
+    let until = kit::clock::wall().as_secs() + longest.max(settings.lifetime_max().as_secs());
     let keys = application.keys.iter().map(|key| key.consumer_key.clone());
     for key in keys.chain([application.id.clone()]) {
         batch.add(GoneKey { id: key, until });
@@ -262,14 +255,14 @@ fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
         "token": token,
         "additionalProperties": {},
     });
-    // It is shown once, where it was made.
-    if let (Some(secret), Some(dto)) = (secret, dto.as_object_mut()) {
-        dto.insert("consumerSecret".to_owned(), json!(secret));
+    // Only the answer that makes a secret shows it.
+    if let Some(secret) = secret {
+        crate::objects::set(&mut dto, "consumerSecret", json!(secret));
     }
     dto
 }
 
-/// Seconds for which somebody asks: none for what the catalog gives, or for ever.
+/// The seconds that a request asks for. None: it leaves them out, or writes -1.
 fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
     let number = match value {
         None | Some(Value::Null) => return Ok(None),
@@ -309,13 +302,8 @@ async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> 
         scopes: crate::objects::texts(dto.get("scopes")),
         lifetime: seconds(dto.get("validityTime"))?,
     };
-    let mut changed = Application::clone(&read.object);
-    changed.keys.push(key.clone());
-    let id = changed.id.clone();
-    let mut batch = Batch::default();
-    batch.change(&read, changed);
-    catalog.shelf.commit(batch).await?;
-    catalog.sync(&id)?;
+    put_key(catalog, &read, key.clone()).await?;
+    catalog.sync(&read.object.id)?;
     let token = test_token(catalog, &key, &[])?;
     ok(&key_dto(&key, Some(&secret), token))
 }
@@ -386,6 +374,7 @@ async fn keys(catalog: &Catalog, asked: &Asked, read: Read<Application>, rest: &
     }
 }
 
+/// Adds a key, or replaces the one with its id.
 async fn put_key(
     catalog: &Catalog,
     read: &Read<Application>,
@@ -394,13 +383,11 @@ async fn put_key(
     let mut changed = Application::clone(&read.object);
     changed.keys.retain(|known| known.id != key.id);
     changed.keys.push(key);
-    let mut batch = Batch::default();
-    batch.change(read, changed);
-    catalog.shelf.commit(batch).await?;
+    catalog.shelf.change(read, changed).await?;
     Ok(())
 }
 
-/// API keys: signed, so that nothing of them is kept but their end.
+/// API keys are signed, so the catalog stores only those that are revoked.
 async fn api_key(
     catalog: &Catalog,
     asked: &Asked,
@@ -418,7 +405,7 @@ async fn api_key(
             let more = dto.get("additionalProperties").cloned().unwrap_or_default();
             let text = |key: &str| crate::objects::text(&more, key).to_owned();
             let settings = catalog.settings()?;
-            let now = crate::now() / 1000;
+            let now = kit::clock::wall().as_secs();
             let mut claims = Object::default();
             let mut say = |name: &str, value: Value| drop(claims.insert(name.to_owned(), value));
             say("iss", json!(format!("{}{}", settings.issuer, plan::API_KEYS)));
@@ -474,7 +461,7 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
             .shelf
             .get::<Subscription>(id)
             .ok_or_else(|| Refusal::missing("subscription"))?;
-        // Harmless: an application of somebody else is not there either.
+        // Harmless: a subscription of another owner's application is reported as missing too.
         owned(catalog, &visitor, &read.object.application)
             .map_err(|_| Refusal::missing("subscription"))?;
         Ok::<_, Refusal>(read)
@@ -504,18 +491,12 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
             let changed =
                 Subscription { plan: plan.to_owned(), ..Subscription::clone(&read.object) };
             let body = subscription_dto(catalog, &changed);
-            let application = changed.application.clone();
-            let mut batch = Batch::default();
-            batch.change(&read, changed);
-            catalog.shelf.commit(batch).await?;
-            catalog.sync(&application)?;
+            catalog.change_subscription(&read, changed).await?;
             ok(&body)
         }
         (&Method::DELETE, [id]) => {
             let read = find(id)?;
-            let mut batch = Batch::default();
-            batch.remove(&read);
-            catalog.shelf.commit(batch).await?;
+            catalog.shelf.remove(&read).await?;
             catalog.live.remove(&read.object);
             catalog.sync(&read.object.application)?;
             done()
@@ -550,14 +531,9 @@ async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer 
         created: crate::now(),
     };
     let body = subscription_dto(catalog, &subscription);
-    let mut batch = Batch::default();
-    batch.add(subscription.clone());
-    catalog.shelf.commit(batch).await.map_err(|error| match error {
-        WriteError::Conflict => {
-            Refusal::conflict("The application has subscribed to the API already")
-        }
-        error => error.into(),
-    })?;
+    let taken =
+        |error| Refusal::unwritten(error, "The application has subscribed to the API already");
+    catalog.shelf.add(subscription.clone()).await.map_err(taken)?;
     catalog.live.add(&subscription);
     catalog.sync(&subscription.application)?;
     created(&body)

@@ -1,4 +1,4 @@
-//! Wrong secrets: whoever guesses has to wait, by client and by address. Right ones of others pass.
+//! Limits the guessing of secrets: after too many wrong secrets, a client or an address has to wait. Others are not affected.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use kit::clock::{self, Instant};
 const OF_CLIENT: u32 = 10;
 const OF_ADDRESS: u32 = 100;
 
-/// A minute to count in, and a minute to wait.
+/// The time in which wrong secrets count, and the time to wait after too many.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Clients and addresses that are remembered. Above that those go whose time is over, and then all.
+/// The most clients and addresses. A full table drops those whose time is over, or else all.
 const KEYS_MAX: usize = 100_000;
 
-/// Who guesses.
+/// The origin of a wrong secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Guesser {
     Client(String),
@@ -28,7 +28,7 @@ enum Guesser {
 struct Wrong {
     since: Instant,
     count: u32,
-    /// Until then all of its secrets are refused unseen.
+    /// The end of the wait, until which all its secrets are refused unchecked.
     until: Option<Instant>,
 }
 
@@ -63,9 +63,10 @@ impl Guesses {
             (Guesser::Address(address), OF_ADDRESS),
         ];
         for (guesser, max) in guessers {
-            let wrong = all.entry(guesser).or_insert(Wrong { since: now, count: 0, until: None });
+            let fresh = Wrong { since: now, count: 0, until: None };
+            let wrong = all.entry(guesser).or_insert(fresh);
             if wrong.is_over(now) {
-                *wrong = Wrong { since: now, count: 0, until: None };
+                *wrong = fresh;
             }
             wrong.count = wrong.count.saturating_add(1);
             if wrong.count >= max && wrong.until.is_none() {

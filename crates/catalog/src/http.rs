@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 pub(crate) struct Refusal {
     status: StatusCode,
     description: String,
-    /// Details, one for each.
+    /// One text for each error.
     errors: Vec<String>,
     headers: Vec<(header::HeaderName, String)>,
     /// The form of the token endpoint (RFC 6749, 5.2).
@@ -33,14 +33,14 @@ pub(crate) struct Refusal {
 
 pub(crate) type Answer = Result<Response, Refusal>;
 
-/// Rows of a list, unless more or fewer are asked for.
+/// Rows of a list, unless the request asks for another number.
 const PAGE: usize = 25;
 const PAGE_MAX: usize = 1000;
 
 impl Asked {
     /// A parameter of the query.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        value_of(&self.query, name)
     }
 
     /// A parameter that has to be there.
@@ -80,12 +80,17 @@ pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
     let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
         Some(at) => {
             let (name, value) = part.split_at(at);
-            // Harmless: the value begins behind the sign.
+            // Harmless: the value begins after the sign.
             (decoded(name), decoded(value.get(1..).unwrap_or_default()))
         }
         None => (decoded(part), String::new()),
     };
     parts.map(pair).collect()
+}
+
+/// The value of the first parameter of this name.
+pub(crate) fn value_of<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
+    pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
 impl Refusal {
@@ -98,12 +103,39 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, description)
     }
 
+    /// 400 with a list of errors.
+    pub(crate) fn wrong(errors: Vec<String>) -> Refusal {
+        let refusal = Refusal::bad(errors.join("; "));
+        Refusal { errors, ..refusal }
+    }
+
     pub(crate) fn missing(what: &str) -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, format!("Requested {what} does not exist"))
     }
 
     pub(crate) fn conflict(description: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::CONFLICT, description)
+    }
+
+    /// 503, after which the client may try again.
+    pub(crate) fn later(description: &str) -> Refusal {
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, description);
+        refusal.with(header::RETRY_AFTER, "1")
+    }
+
+    pub(crate) fn unready() -> Refusal {
+        Refusal::later("The catalog is not ready")
+    }
+
+    /// The refusal of a change that was not written. `conflict` describes a conflict to the client.
+    pub(crate) fn unwritten(error: WriteError, conflict: &str) -> Refusal {
+        match error {
+            WriteError::Conflict => Refusal::conflict(conflict),
+            WriteError::Away(why) => {
+                tracing::warn!(why, "catalog: the store");
+                Refusal::later("The store cannot be reached")
+            }
+        }
     }
 
     pub(crate) fn unauthorized(description: &str) -> Refusal {
@@ -127,11 +159,6 @@ impl Refusal {
 
     pub(crate) fn with(mut self, name: header::HeaderName, value: impl Into<String>) -> Refusal {
         self.headers.push((name, value.into()));
-        self
-    }
-
-    pub(crate) fn with_errors(mut self, errors: Vec<String>) -> Refusal {
-        self.errors = errors;
         self
     }
 
@@ -163,16 +190,7 @@ impl Refusal {
 
 impl From<WriteError> for Refusal {
     fn from(error: WriteError) -> Refusal {
-        match error {
-            WriteError::Conflict => {
-                Refusal::conflict("It exists already, or somebody else has changed it meanwhile")
-            }
-            WriteError::Away(why) => {
-                tracing::warn!(why, "catalog: the store");
-                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The store cannot be reached")
-                    .with(header::RETRY_AFTER, "1")
-            }
-        }
+        Refusal::unwritten(error, "It exists already, or somebody else has changed it meanwhile")
     }
 }
 
@@ -210,7 +228,7 @@ pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
     Ok(response)
 }
 
-/// Refuses a change of something that is not as the client has seen it.
+/// Refuses a change if the client has not seen the current version.
 pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
     let Some(wanted) = asked.header("if-match") else { return Ok(()) };
     let own = format!("\"{version}\"");

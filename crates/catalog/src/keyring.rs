@@ -17,44 +17,38 @@ use serde_json::{Value, json};
 use crate::http::Refusal;
 use crate::objects::SigningKey;
 use crate::secrets;
-use crate::shelf::{Batch, Shelf, WriteError};
+use crate::shelf::{Read, Shelf, WriteError};
 
 /// Signers, the newest first.
 #[derive(Default)]
 pub(crate) struct Keyring(RwLock<Vec<Arc<Signer>>>);
 
-/// API keys and tokens of people may be good for longer than the settings say; their keys stay for so long.
+/// The shortest time for which a key is published after it has signed its last token.
 const OVERLAP_MIN: Duration = Duration::from_secs(24 * 3600);
 
 impl Keyring {
-    /// Makes, retires and publishes keys as their times come.
+    /// Makes, retires and publishes keys when their times come.
     pub(crate) async fn turn(
         &self,
         shelf: &Shelf,
         settings: &CatalogSettings,
     ) -> Result<(), WriteError> {
         let now = kit::clock::wall().as_secs();
-        let mut keys = shelf.all::<SigningKey>();
-        keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
+        let mut keys = newest_first(shelf);
         let rotate = settings.rotate.as_secs().max(1);
         let is_due =
             keys.first().is_none_or(|key| key.object.created.saturating_add(rotate) <= now);
         if is_due && let Some(key) = new_key(settings.algorithm, now).await {
-            let mut batch = Batch::default();
-            batch.add(key);
-            shelf.commit(batch).await?;
+            shelf.add(key).await?;
             tracing::info!("catalog: a new key signs tokens");
-            keys = shelf.all::<SigningKey>();
-            keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
+            keys = newest_first(shelf);
         }
         let overlap = settings.lifetime_max().max(OVERLAP_MIN).as_secs();
         // A key has signed until the next one was made.
         let mut until = u64::MAX;
         for key in &keys {
             if until.saturating_add(overlap) <= now {
-                let mut batch = Batch::default();
-                batch.remove(key);
-                shelf.commit(batch).await?;
+                shelf.remove(key).await?;
             }
             until = key.object.created;
         }
@@ -64,10 +58,8 @@ impl Keyring {
 
     /// Takes over the keys of the store.
     pub(crate) fn publish(&self, shelf: &Shelf, settings: &CatalogSettings) {
-        let mut keys = shelf.all::<SigningKey>();
-        keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
         let mut signers = Vec::new();
-        for key in &keys {
+        for key in newest_first(shelf) {
             match Signer::from_pem(&key.object.pem) {
                 Ok(signer) => signers.push(Arc::new(signer)),
                 Err(error) => tracing::error!(%error, "catalog: a key cannot be read"),
@@ -100,6 +92,13 @@ impl Keyring {
     }
 }
 
+/// The keys of the store.
+fn newest_first(shelf: &Shelf) -> Vec<Read<SigningKey>> {
+    let mut keys = shelf.all::<SigningKey>();
+    keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
+    keys
+}
+
 fn document(signers: &[Arc<Signer>]) -> Value {
     json!({ "keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>() })
 }
@@ -128,7 +127,7 @@ async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
             lines.join("\n")
         ))
     });
-    // Harmless: a key that was not made is told below.
+    // Harmless: the lines below report a key that was not made.
     let pem = made.await.flatten();
     if pem.is_none() {
         tracing::error!("catalog: no key can be made");

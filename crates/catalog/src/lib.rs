@@ -1,8 +1,8 @@
 //! The catalog: APIs, applications, subscriptions and tokens, managed over REST in the shapes of WSO2's API Manager.
 //!
-//! Owns the objects and their states, the token endpoint, and what follows from a change: the bundle of an API that is deployed, and the
-//! map that workers read of applications. It sees no request of an API: the gateway does, by what it was given. It runs beside the
-//! workers, never on one.
+//! Owns the objects and their states, the token endpoint, and what follows from a change: the bundle of a deployed API, and the map of
+//! applications that workers read. The gateway answers the requests of APIs, by the bundles and the map; the catalog sees none of them. It
+//! runs beside the workers, never on one.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::http::{StatusCode, header};
 use control::{Control, Failure};
 use plan::CatalogSettings;
 use serde_json::{Map, Value, json};
@@ -42,7 +41,7 @@ use objects::{
     Api, Application, Client, Family, GoneKey, Object, Plan, Revoked, SigningKey, Subscription,
 };
 use secrets::Secrets;
-use shelf::{Batch, Shelf, WriteError};
+use shelf::{Batch, Read, Shelf, WriteError};
 
 pub use answers::serve;
 
@@ -56,22 +55,22 @@ pub struct Catalog {
     guesses: Guesses,
     /// Requests at once.
     places: Semaphore,
-    /// What is in the store was read.
+    /// True once the store was read.
     is_ready: AtomicBool,
-    /// The plan whose limits the map of applications has.
+    /// The generation of the plan whose limits the map of applications has.
     generation: AtomicU64,
 }
 
-/// How often changes of others are looked for.
+/// How often the catalog looks for changes of other gateways.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How often keys are turned and what is over is removed, in looks.
+/// Looks between two turns, which rotate keys and remove what has expired.
 const LOOKS_PER_TURN: u32 = 240;
 
 /// Requests at once. Managers are few, and each token takes a moment.
 const PLACES: usize = 256;
 
-/// Who changes the configuration, in its history.
+/// The name of the catalog in the history of the configuration.
 const CHANGER: &str = "catalog";
 
 /// The bundle with the plans of administrators.
@@ -102,16 +101,16 @@ impl Catalog {
             is_ready: AtomicBool::new(false),
             generation: AtomicU64::new(0),
         });
-        // With a store that is away it goes on, and is ready later.
+        // Without a store the catalog starts all the same, and is ready later.
         catalog.load().await;
         Some(catalog)
     }
 
-    /// Follows what other gateways change, and turns keys. It never ends.
+    /// Follows the changes of other gateways, and rotates keys. Never ends.
     pub async fn follow(self: Arc<Catalog>) {
         let mut watch = self.shelf.watch();
         let mut looks: u32 = 0;
-        // What was changed before the watch, or was cut off by a crash between a bundle and its row.
+        // The first look finds changes from before the watch, and those that a crash cut off between a bundle and its row.
         let mut is_first = true;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -132,11 +131,7 @@ impl Catalog {
     }
 
     fn settings(&self) -> Result<Arc<CatalogSettings>, Refusal> {
-        let unready = || {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "The catalog is not ready")
-                .with(header::RETRY_AFTER, "1")
-        };
-        self.control.plan().catalog.clone().ok_or_else(unready)
+        self.control.plan().catalog.clone().ok_or_else(Refusal::unready)
     }
 
     /// Reads everything of the store.
@@ -161,13 +156,13 @@ impl Catalog {
         self.is_ready.store(true, Ordering::Release);
     }
 
-    /// Turns keys, and removes what is over.
+    /// Rotates keys, and removes what has expired.
     async fn turn(&self) {
         let Ok(settings) = self.settings() else { return };
         if let Err(error) = self.keyring.turn(&self.shelf, &settings).await {
             tracing::warn!(?error, "catalog: keys cannot be turned");
         }
-        let now = now() / 1000;
+        let now = kit::clock::wall().as_secs();
         let removed = async {
             self.remove_over::<Revoked>(|one| one.until <= now).await?;
             self.remove_over::<Family>(|one| one.until <= now).await?;
@@ -179,10 +174,9 @@ impl Catalog {
     }
 
     async fn remove_over<T: Object>(&self, is_over: impl Fn(&T) -> bool) -> Result<(), WriteError> {
-        // As many as one change takes; the rest has time.
         let over = self.shelf.all::<T>().into_iter().filter(|read| is_over(&read.object));
         let mut batch = Batch::default();
-        // Harmless: the rest goes with the next turns.
+        // Harmless: one change takes no more, and the next turns remove the rest.
         over.take(100).for_each(|read| batch.remove(&read));
         self.shelf.commit(batch).await
     }
@@ -203,9 +197,19 @@ impl Catalog {
         Ok(())
     }
 
-    /// Tells the gateway of tokens that were revoked.
+    /// Writes a subscription that was read, changed; requests see it at once.
+    async fn change_subscription(
+        &self,
+        read: &Read<Subscription>,
+        changed: Subscription,
+    ) -> Result<(), Refusal> {
+        self.shelf.change(read, changed).await?;
+        self.sync(&read.object.application)
+    }
+
+    /// Gives revoked tokens to the workers.
     fn publish_revoked(&self) {
-        let (plan, now) = (self.control.plan(), now() / 1000);
+        let (plan, now) = (self.control.plan(), kit::clock::wall().as_secs());
         for read in self.shelf.all::<Revoked>() {
             let Revoked { id, until } = &*read.object;
             if *until > now
@@ -226,10 +230,8 @@ impl Catalog {
                 .shelf
                 .get::<Subscription>(&id)
                 .and_then(|read| self.shelf.get::<Api>(&read.object.api));
-            let operations =
-                api.as_ref().and_then(|read| read.object.dto.get("operations")?.as_array());
-            // Harmless: an API without operations has no scopes.
-            for operation in operations.into_iter().flatten() {
+            let operations = api.as_ref().and_then(|read| read.object.dto.get("operations"));
+            for operation in objects::items(operations) {
                 scopes.extend(objects::texts(operation.get("scopes")));
             }
         }
@@ -250,7 +252,11 @@ impl Catalog {
     }
 
     async fn take_out(&self, api: &Api) -> Result<(), Refusal> {
-        match self.control.take_out(bundle_name(api), CHANGER.to_owned()).await {
+        self.take_out_bundle(bundle_name(api)).await
+    }
+
+    async fn take_out_bundle(&self, name: String) -> Result<(), Refusal> {
+        match self.control.take_out(name, CHANGER.to_owned()).await {
             Ok(_) | Err(Failure::NoBundle(_)) => Ok(()),
             Err(failure) => Err(refusal(failure)),
         }
@@ -283,9 +289,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Puts into service what the store says, after others have changed it, and takes out what is gone.
+    /// Puts the APIs and plans of the store into service after other gateways have changed them, and takes out those that are gone.
     async fn deploy_all(&self) {
-        let told = |what: &str, done: Result<(), Refusal>| {
+        let report = |what: &str, done: Result<(), Refusal>| {
             if let Err(error) = done {
                 tracing::error!(
                     what,
@@ -294,26 +300,22 @@ impl Catalog {
                 );
             }
         };
-        let has_plans = !self.shelf.all::<Plan>().is_empty();
-        if has_plans {
-            told(PLANS, self.deploy_plans().await);
+        if !self.shelf.all::<Plan>().is_empty() {
+            report(PLANS, self.deploy_plans().await);
         }
         let mut wanted = HashSet::new();
         for read in self.shelf.all::<Api>() {
             let api = &read.object;
             if api.deployed().is_some() {
                 wanted.insert(bundle_name(api));
-                told(api.name(), self.bring_into_service(api).await);
+                report(api.name(), self.bring_into_service(api).await);
             }
         }
         // Harmless: without a folder there is no bundle.
         let known = self.control.bundles().await.unwrap_or_default();
         let ours = known.into_iter().filter(|bundle| bundle.name.starts_with("catalog-"));
         for bundle in ours.filter(|bundle| !wanted.contains(&bundle.name) && bundle.name != PLANS) {
-            match self.control.take_out(bundle.name.clone(), CHANGER.to_owned()).await {
-                Ok(_) | Err(Failure::NoBundle(_)) => {}
-                Err(failure) => told(&bundle.name, Err(refusal(failure))),
-            }
+            report(&bundle.name, self.take_out_bundle(bundle.name.clone()).await);
         }
     }
 }
@@ -323,11 +325,11 @@ fn bundle_name(api: &Api) -> String {
     format!("catalog-{}", api.id)
 }
 
-/// What a client is told of a configuration that is refused.
+/// The answer to a change whose configuration is refused.
 fn refusal(failure: Failure) -> Refusal {
     let Failure::Complaints(report) = failure else {
         return Refusal::internal(&failure.to_string());
     };
     let errors: Vec<String> = report.errors().map(|wrong| wrong.what.clone()).collect();
-    Refusal::bad(errors.join("; ")).with_errors(errors)
+    Refusal::wrong(errors)
 }

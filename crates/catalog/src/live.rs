@@ -1,4 +1,4 @@
-//! What the gateway sees of applications and subscriptions: the map that every worker reads, kept as the catalog is.
+//! Keeps the map that all workers read equal to the catalog's applications and subscriptions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::definition::config_name;
 use crate::objects::{Api, Application, GoneKey, KeyKind, Subscription, SubscriptionState};
 use crate::shelf::Shelf;
 
-/// What is known of the map.
+/// The entries that this catalog has made in the map.
 #[derive(Default)]
 pub(crate) struct Live(Mutex<Known>);
 
@@ -32,7 +32,7 @@ impl Live {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The application that a consumer key was given to.
+    /// The application of a consumer key.
     pub(crate) fn owner(&self, key: &str) -> Option<String> {
         self.lock().owners.get(key).cloned()
     }
@@ -49,13 +49,13 @@ impl Live {
         self.lock().subscribers.get(id).into_iter().flatten().cloned().collect()
     }
 
-    /// Makes everything anew.
+    /// Rebuilds the entries of all applications.
     pub(crate) fn sync_all(&self, shelf: &Shelf, settings: &CatalogSettings) {
         let mut applications: HashSet<String> =
             shelf.all::<Application>().iter().map(|read| read.object.id.clone()).collect();
         {
             let mut known = self.lock();
-            // Those that are gone lose their keys.
+            // Applications that are gone lose their keys.
             applications.extend(known.keys.keys().cloned());
             known.subscriptions.clear();
             known.subscribers.clear();
@@ -85,7 +85,7 @@ impl Live {
         }
     }
 
-    /// Makes the entries of these applications as the catalog has them.
+    /// Rebuilds the entries of these applications.
     pub(crate) fn sync<'a>(
         &self,
         applications: impl IntoIterator<Item = &'a str>,
@@ -101,7 +101,7 @@ impl Live {
                 let made = Arc::new(made(&read.object, &known, shelf, settings));
                 let owner =
                     |sandbox| Some(KeyOwner { application: made.clone(), sandbox, gone: false });
-                // API keys are given to the application itself.
+                // API keys name the application by its id.
                 changes.push((consumer_key(id), owner(false)));
                 kept.insert(id.to_owned());
                 for key in &read.object.keys {
@@ -134,14 +134,14 @@ impl Known {
     }
 }
 
-/// What a key of an application leads to that is gone: nothing, once none of its tokens is good any more.
+/// The owner of a removed application's key. None once all tokens of the key have expired.
 fn gone_owner(key: &str, shelf: &Shelf) -> Option<KeyOwner> {
     shelf.get::<GoneKey>(key)?;
     let application = Arc::new(subscription::Application::new("gone", None, Vec::new()));
     Some(KeyOwner { application, sandbox: false, gone: true })
 }
 
-/// An application as requests need it.
+/// An application in the form that workers read.
 fn made(
     application: &Application,
     known: &Known,

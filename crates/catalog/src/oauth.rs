@@ -1,4 +1,4 @@
-//! The token endpoint: tokens for applications, for people by their password, and anew by a refresh token; and their end.
+//! The token endpoint: tokens for applications, for users by their password, and by refresh tokens; and their revocation.
 
 use std::net::IpAddr;
 
@@ -11,18 +11,18 @@ use policies::credentials::HashedSecret;
 use serde_json::{Value, json};
 
 use crate::Catalog;
-use crate::http::{Answer, Asked, Refusal, done, json, ok};
+use crate::http::{Answer, Asked, Refusal, done, ok, value_of};
 use crate::objects::{Application, ApplicationKey, Client, Family, KeyKind, Revoked};
 use crate::secrets;
-use crate::shelf::{Batch, Read};
+use crate::shelf::{Batch, Read, WriteError};
 
-/// Whoever asks for a token.
+/// The client that asks for a token.
 pub(crate) enum Asker {
-    /// A client of the catalog's own interface.
+    /// A client of the catalog's REST interface.
     Portal(Read<Client>),
     /// An application, by one of its keys.
     Application(Read<Application>, ApplicationKey),
-    /// An application that the configuration has, by its consumer key.
+    /// An application of the configuration, by its consumer key.
     Written(String, WrittenKey),
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Asker {
 pub(crate) struct Grant {
     pub(crate) client: String,
     pub(crate) subject: String,
-    /// It is about a user, not about the application.
+    /// True if the subject is a user, false if it is the application.
     pub(crate) of_user: bool,
     pub(crate) scope: String,
     pub(crate) kind: Option<KeyKind>,
@@ -97,9 +97,7 @@ impl Catalog {
     /// `POST /oauth2/token`
     pub(crate) async fn token(&self, asked: &Asked) -> Answer {
         let form = asked.form();
-        let field = |name: &str| {
-            form.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-        };
+        let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
         let grant = field("grant_type").ok_or_else(|| {
             Refusal::oauth(StatusCode::BAD_REQUEST, "invalid_request", "grant_type is missing")
@@ -163,10 +161,7 @@ impl Catalog {
     }
 
     async fn is_right(&self, hash: &str, secret: &str) -> Result<bool, Refusal> {
-        let busy = |_| {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many secrets are being checked")
-                .with(header::RETRY_AFTER, "1")
-        };
+        let busy = |_| Refusal::later("Too many secrets are being checked");
         self.secrets.is_right(hash, secret).await.map_err(busy)
     }
 
@@ -175,7 +170,7 @@ impl Catalog {
             return Some(Asker::Portal(portal));
         }
         let Some(application) = self.live.owner(client) else {
-            // Harmless: who is nobody's is refused.
+            // Harmless: the caller refuses an unknown client.
             let written = self.settings().ok()?.written.get(client).cloned()?;
             return Some(Asker::Written(client.to_owned(), written));
         };
@@ -206,7 +201,7 @@ impl Catalog {
         Ok(is_right)
     }
 
-    /// What a client's token says; scopes that it may not have are left out.
+    /// The content of a client's token, without the scopes that it may not have.
     fn grant(&self, asker: &Asker, user: Option<&str>, scope: &str) -> Result<Grant, Refusal> {
         let settings = self.settings()?;
         let lifetime = settings.lifetime.as_secs().max(1);
@@ -214,10 +209,8 @@ impl Catalog {
         match asker {
             Asker::Portal(client) => {
                 let subject = user.unwrap_or(&client.object.owner);
-                let roles =
-                    // Harmless: who is not a user any more has no roles.
-                    settings.user(subject).map(|user| user.roles.clone()).unwrap_or_default();
-                let granted = wanted.filter(|scope| crate::rights::may_have(&roles, scope));
+                let roles = settings.roles(subject);
+                let granted = wanted.filter(|scope| crate::rights::may_have(roles, scope));
                 let scope = granted.collect::<Vec<_>>().join(" ");
                 Ok(Grant {
                     client: client.object.id.clone(),
@@ -299,9 +292,7 @@ impl Catalog {
             revoked: false,
         };
         let text = format!("{}.{secret}", family.id);
-        let mut batch = Batch::default();
-        batch.add(family);
-        self.shelf.commit(batch).await?;
+        self.shelf.add(family).await?;
         ok(&reply(&token, grant, Some(&text)))
     }
 
@@ -325,7 +316,7 @@ impl Catalog {
             self.revoke_family(&family).await?;
             return Err(wrong());
         }
-        // No more than the first token had.
+        // A refresh gives no scope that the first token did not have.
         let had: Vec<&str> = family.object.scope.split(' ').collect();
         let wanted: Vec<&str> = scope.split(' ').filter(|scope| had.contains(scope)).collect();
         let scope = if scope.is_empty() { family.object.scope.clone() } else { wanted.join(" ") };
@@ -338,11 +329,9 @@ impl Catalog {
         next.until = now.saturating_add(self.settings()?.refresh_lifetime.as_secs());
         next.tokens.retain(|(_, until)| *until > now);
         next.tokens.push((token.id.clone(), token.until));
-        let mut batch = Batch::default();
-        batch.change(&family, next);
-        // Of two who use it at once one comes second.
-        self.shelf.commit(batch).await.map_err(|error| match error {
-            crate::shelf::WriteError::Conflict => wrong(),
+        // Another request may have used the token meanwhile.
+        self.shelf.change(&family, next).await.map_err(|error| match error {
+            WriteError::Conflict => wrong(),
             error => error.into(),
         })?;
         ok(&reply(&token, &grant, Some(&format!("{id}.{secret}"))))
@@ -369,9 +358,7 @@ impl Catalog {
     /// `POST /oauth2/revoke`
     pub(crate) async fn revoke(&self, asked: &Asked) -> Answer {
         let form = asked.form();
-        let field = |name: &str| {
-            form.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-        };
+        let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
         // Harmless: an empty token is none.
         let text = field("token").unwrap_or_default();
@@ -382,7 +369,7 @@ impl Catalog {
             }
             return done();
         }
-        // RFC 7009, 2.2: whatever is not a token of the client's is revoked already.
+        // RFC 7009, 2.2: a token that is invalid, or another client's, needs no revocation.
         if let Some((id, until, client)) = self.read_token(text)
             && client == asker.client_id()
         {
@@ -470,10 +457,8 @@ impl Catalog {
             "jsonAppAttribute": "{}",
             "tokenType": null,
         });
-        let mut batch = Batch::default();
-        batch.add(client);
-        self.shelf.commit(batch).await?;
-        Ok(json(StatusCode::OK, &body))
+        self.shelf.add(client).await?;
+        ok(&body)
     }
 
     /// The user of a request with `Basic`.
@@ -488,7 +473,7 @@ impl Catalog {
     }
 }
 
-/// True if a secret fits a hash that the configuration has; a slow one is checked beside the runtime.
+/// True if a secret fits a hash of the configuration. Slow hashes are checked beside the runtime.
 async fn is_of(hash: &HashedSecret, secret: &str) -> bool {
     if !hash.is_slow() {
         return hash.is_of(secret.as_bytes());
@@ -498,7 +483,7 @@ async fn is_of(hash: &HashedSecret, secret: &str) -> bool {
     kit::task::beside(move || hash.is_of(secret.as_bytes())).await.unwrap_or_default()
 }
 
-/// What the token endpoint says.
+/// The answer of the token endpoint.
 fn reply(token: &Issued, grant: &Grant, refresh: Option<&str>) -> Value {
     let mut reply = json!({
         "access_token": token.text,
@@ -506,8 +491,8 @@ fn reply(token: &Issued, grant: &Grant, refresh: Option<&str>) -> Value {
         "token_type": "Bearer",
         "expires_in": grant.lifetime,
     });
-    if let (Some(refresh), Some(reply)) = (refresh, reply.as_object_mut()) {
-        reply.insert("refresh_token".to_owned(), json!(refresh));
+    if let Some(refresh) = refresh {
+        crate::objects::set(&mut reply, "refresh_token", json!(refresh));
     }
     reply
 }

@@ -1,16 +1,16 @@
-//! The objects of the catalog, as they are stored: a row of JSON each.
+//! The objects of the catalog. Each is stored as a row of JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An object that has a row of its own.
+/// An object that is stored as one row.
 pub(crate) trait Object:
     Serialize + for<'de> Deserialize<'de> + Clone + Send + Sync + 'static
 {
-    /// The beginning of its rows' keys.
+    /// The prefix of its row's key.
     const KIND: &'static str;
 
-    /// What tells it from others of its kind.
+    /// The identifier, unique among objects of the kind.
     fn id(&self) -> &str;
 
     /// Names that no other object of its kind may have.
@@ -30,14 +30,14 @@ pub(crate) struct Api {
     /// The OpenAPI document, if one was imported.
     pub(crate) document: Option<Value>,
     pub(crate) revisions: Vec<Revision>,
-    /// The number of the newest revision there ever was.
+    /// The number of the newest revision, which may be removed since.
     pub(crate) revision_last: u32,
     /// Milliseconds since the Unix epoch.
     pub(crate) created: u64,
     pub(crate) updated: u64,
 }
 
-/// A revision of an API: what can be deployed, as it was then.
+/// A revision of an API: a copy of its definition, which can be deployed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Revision {
     pub(crate) id: String,
@@ -46,7 +46,7 @@ pub(crate) struct Revision {
     pub(crate) created: u64,
     pub(crate) dto: Value,
     pub(crate) document: Option<Value>,
-    /// Where it is deployed, as it was asked for; empty: nowhere.
+    /// The deployments as the request wrote them; empty if the revision is not deployed.
     pub(crate) deployments: Vec<Value>,
     pub(crate) deployed: u64,
 }
@@ -86,7 +86,7 @@ pub(crate) struct ApplicationKey {
     pub(crate) callback: String,
     /// Scopes that its tokens may ask for; empty: any of its APIs.
     pub(crate) scopes: Vec<String>,
-    /// Seconds that its tokens are good; the catalog's if absent.
+    /// Seconds for which its tokens are valid; those of the catalog if absent.
     pub(crate) lifetime: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ pub(crate) enum PlanLevel {
     Advanced,
 }
 
-/// A client of the catalog itself, whose tokens open its REST interface.
+/// A client of the catalog's REST interface.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Client {
     /// Its client id.
@@ -163,11 +163,11 @@ pub(crate) struct Family {
     pub(crate) client: String,
     pub(crate) subject: String,
     pub(crate) scope: String,
-    /// The SHA-256 of the refresh token that is good, in hex digits.
+    /// The SHA-256 of the valid refresh token, in hex digits.
     pub(crate) current: String,
     /// Seconds since the Unix epoch.
     pub(crate) until: u64,
-    /// `jti` and end of access tokens that may still be good.
+    /// `jti` and end of access tokens that may still be valid.
     pub(crate) tokens: Vec<(String, u64)>,
     pub(crate) revoked: bool,
 }
@@ -181,7 +181,7 @@ pub(crate) struct Revoked {
     pub(crate) until: u64,
 }
 
-/// A key of an application that was removed: its tokens are refused until they are over.
+/// A key of a removed application: its tokens are refused until they expire.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct GoneKey {
     /// The consumer key.
@@ -191,75 +191,39 @@ pub(crate) struct GoneKey {
 }
 
 macro_rules! objects {
-    ($($kind:ty = $name:literal,)*) => {
+    ($($kind:ty = $name:literal $(, |$object:ident| $names:expr)?;)*) => {
         $(impl Object for $kind {
             const KIND: &'static str = $name;
 
             fn id(&self) -> &str {
                 &self.id
             }
+
+            $(fn names(&self) -> Vec<String> {
+                let $object = self;
+                $names
+            })?
         })*
     };
 }
 
 objects! {
-    Client = "client",
-    SigningKey = "key",
-    Family = "family",
-    Revoked = "revoked",
-    GoneKey = "gone",
-}
-
-impl Object for Api {
-    const KIND: &'static str = "api";
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn names(&self) -> Vec<String> {
-        let lower = |text: String| text.to_lowercase();
-        vec![
-            lower(format!("name {} {}", self.name(), self.version())),
-            lower(format!("context {}", self.context())),
-        ]
-    }
-}
-
-impl Object for Application {
-    const KIND: &'static str = "application";
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec![format!("{} {}", self.owner, self.name)]
-    }
-}
-
-impl Object for Subscription {
-    const KIND: &'static str = "subscription";
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec![format!("{} {}", self.application, self.api)]
-    }
-}
-
-impl Object for Plan {
-    const KIND: &'static str = "plan";
-
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec![self.name.clone()]
-    }
+    Api = "api", |api| vec![
+        format!("name {} {}", api.name(), api.version()).to_lowercase(),
+        format!("context {}", api.context()).to_lowercase(),
+    ];
+    Application = "application", |application| vec![
+        format!("{} {}", application.owner, application.name),
+    ];
+    Subscription = "subscription", |subscription| vec![
+        format!("{} {}", subscription.application, subscription.api),
+    ];
+    Plan = "plan", |plan| vec![plan.name.clone()];
+    Client = "client";
+    SigningKey = "key";
+    Family = "family";
+    Revoked = "revoked";
+    GoneKey = "gone";
 }
 
 impl Api {
@@ -311,15 +275,26 @@ pub(crate) fn context(dto: &Value) -> String {
 
 /// The text of a member; empty where there is none.
 pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
-    // Harmless: who needs a text refuses an empty one.
+    // Harmless: callers that need a text refuse an empty one.
     object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The items of a list; none where there is no list.
+pub(crate) fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+}
+
+/// Sets a member of an object.
+pub(crate) fn set(object: &mut Value, key: &str, value: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(key.to_owned(), value);
+    }
 }
 
 /// The texts of a list.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
-    let items = list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     // Harmless: the check of a definition refuses items that are not texts.
-    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    items(list).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 impl ApiState {

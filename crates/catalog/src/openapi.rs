@@ -1,4 +1,4 @@
-//! The OpenAPI document of the catalog's interface, made of one table of what is there.
+//! The OpenAPI document of the catalog's interface, made from one table of its operations.
 
 use serde_json::{Map, Value, json};
 

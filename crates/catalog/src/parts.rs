@@ -1,4 +1,4 @@
-//! What is sent with forms of several parts: documents and their properties.
+//! Forms of several parts, which carry documents and their properties.
 
 use std::path::Path;
 

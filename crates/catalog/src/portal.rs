@@ -1,4 +1,4 @@
-//! Who asks the catalog's own interface, and what it may do there.
+//! The authentication and authorization of requests to the catalog's REST interface.
 
 use jose::Token;
 use serde_json::Value;
@@ -8,35 +8,32 @@ use crate::http::{Asked, Refusal};
 use crate::objects::{Client, Revoked};
 use crate::{oauth, rights};
 
-/// Somebody who may do something.
+/// An authorized user.
 pub(crate) struct Visitor {
     pub(crate) name: String,
     is_admin: bool,
 }
 
 impl Visitor {
-    /// True if something of this owner is hers or his to change.
+    /// True if the user may change the objects of this owner.
     pub(crate) fn owns(&self, owner: &str) -> bool {
         self.is_admin || self.name == owner
     }
 }
 
 impl Catalog {
-    /// The user of a request, who has one of these scopes.
+    /// The user of a request, if the request has one of these scopes.
     pub(crate) async fn visitor(&self, asked: &Asked, scopes: &[&str]) -> Result<Visitor, Refusal> {
         let settings = self.settings()?;
-        let roles =
-            // Harmless: who is not a user any more has no roles.
-            |name: &str| settings.user(name).map(|user| user.roles.clone()).unwrap_or_default();
         if oauth::basic(asked).is_some() {
             let name = self.basic_user(asked).await?;
-            let roles = roles(&name);
-            if !rights::grants(&roles, scopes) {
+            let roles = settings.roles(&name);
+            if !rights::grants(roles, scopes) {
                 return Err(Refusal::unauthorized(
                     "The user does not have the role that is needed",
                 ));
             }
-            return Ok(Visitor { is_admin: is_admin(&roles), name });
+            return Ok(Visitor { is_admin: is_admin(roles), name });
         }
         let refused = || Refusal::unauthorized("Unauthenticated request");
         let text = asked.header("authorization").and_then(|value| value.split_once(' '));
@@ -59,15 +56,15 @@ impl Catalog {
             return Err(refused());
         }
         let name = claim("sub").to_owned();
-        let roles = roles(&name);
+        let roles = settings.roles(&name);
         let has = |scope: &&str| claim("scope").split(' ').any(|known| known == *scope);
-        // A role that was taken away since counts.
-        if !scopes.iter().any(|scope| has(scope) && rights::may_have(&roles, scope)) {
+        // The user may have lost the role since the token was issued.
+        if !scopes.iter().any(|scope| has(scope) && rights::may_have(roles, scope)) {
             return Err(Refusal::unauthorized(
                 "The access token does not allow you to access the requested resource",
             ));
         }
-        Ok(Visitor { is_admin: is_admin(&roles), name })
+        Ok(Visitor { is_admin: is_admin(roles), name })
     }
 }
 

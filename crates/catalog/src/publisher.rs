@@ -1,16 +1,16 @@
 //! The publisher's interface: APIs, their revisions, deployment and lifecycle, and their subscriptions.
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::Catalog;
 use crate::definition;
 use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, ok, tagged};
 use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
-use crate::shelf::{Batch, Read};
+use crate::shelf::Read;
 use crate::{plans, secrets};
 
-/// Revisions of one API that are kept, as in the reference.
+/// The most revisions of one API, as in the reference.
 const REVISIONS_MAX: usize = 5;
 
 const VIEW: [&str; 5] =
@@ -79,7 +79,7 @@ fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
 }
 
 /// The APIs that a search finds: `name:X`, `version:X`, `context:X`, `status:X`, or a part of the name.
-pub(crate) fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
+fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
     let mut all = catalog.shelf.all::<Api>();
     all.retain(|read| matches(&read.object, query));
     all.sort_by(|one, other| one.object.name().cmp(other.object.name()));
@@ -140,10 +140,6 @@ fn whole(api: &Api) -> Value {
     dto
 }
 
-fn wrong(errors: Vec<String>) -> Refusal {
-    Refusal::bad(errors.join("; ")).with_errors(errors)
-}
-
 async fn create(
     catalog: &Catalog,
     asked: &Asked,
@@ -153,7 +149,7 @@ async fn create(
     let visitor = catalog.visitor(asked, &CREATE).await?;
     let errors = definition::check(&mut dto, &*catalog.settings()?);
     if !errors.is_empty() {
-        return Err(wrong(errors));
+        return Err(Refusal::wrong(errors));
     }
     let now = crate::now();
     let api = Api {
@@ -168,14 +164,11 @@ async fn create(
         updated: now,
     };
     let body = whole(&api);
-    let mut batch = Batch::default();
-    batch.add(api);
-    catalog.shelf.commit(batch).await.map_err(|error| match error {
-        crate::shelf::WriteError::Conflict => Refusal::conflict(
-            "An API with this name and version, or with this context, exists already",
-        ),
-        error => error.into(),
-    })?;
+    let taken = |error| {
+        let why = "An API with this name and version, or with this context, exists already";
+        Refusal::unwritten(error, why)
+    };
+    catalog.shelf.add(api).await.map_err(taken)?;
     created(&body)
 }
 
@@ -198,7 +191,7 @@ async fn import(catalog: &Catalog, asked: &Asked) -> Answer {
             .ok_or_else(|| Refusal::bad("additionalProperties has to be a JSON object"))?,
         None => json!({}),
     };
-    // Harmless: what a document does not say has to be in the properties.
+    // Harmless: the check below refuses what neither the document nor the properties say.
     let info = document.get("info").cloned().unwrap_or_default();
     if let Some(members) = dto.as_object_mut() {
         for (theirs, ours) in [("title", "name"), ("version", "version")] {
@@ -225,7 +218,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             let mut dto = asked.json()?;
             let errors = definition::check(&mut dto, &*catalog.settings()?);
             if !errors.is_empty() {
-                return Err(wrong(errors));
+                return Err(Refusal::wrong(errors));
             }
             let stays = |key: &str| {
                 dto.get(key).is_none_or(|value| Some(value) == read.object.dto.get(key))
@@ -235,9 +228,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             }
             let updated = Api { dto, updated: crate::now(), ..Api::clone(&read.object) };
             let body = whole(&updated);
-            let mut batch = Batch::default();
-            batch.change(&read, updated);
-            catalog.shelf.commit(batch).await?;
+            catalog.shelf.change(&read, updated).await?;
             ok(&body)
         }
         Method::DELETE => {
@@ -249,9 +240,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
                 ));
             }
             catalog.take_out(&read.object).await?;
-            let mut batch = Batch::default();
-            batch.remove(&read);
-            catalog.shelf.commit(batch).await?;
+            catalog.shelf.remove(&read).await?;
             done()
         }
         _ => Err(Refusal::not_here()),
@@ -274,12 +263,11 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
         (&Method::GET, []) => {
             catalog.visitor(asked, &VIEW).await?;
             let read = api(catalog, id)?;
-            // Harmless: without a search all are found.
-            let wanted = asked.parameter("query").unwrap_or_default();
+            let wanted = asked.parameter("query");
             let shown = |revision: &&Revision| match wanted {
-                "deployed:true" => !revision.deployments.is_empty(),
-                "deployed:false" => revision.deployments.is_empty(),
-                _ => true,
+                Some("deployed:true") => !revision.deployments.is_empty(),
+                Some("deployed:false") => revision.deployments.is_empty(),
+                Some(_) | None => true,
             };
             let all = read.object.revisions.iter().filter(shown);
             list(asked, all.map(|revision| revision_dto(&read.object, revision)).collect())
@@ -309,9 +297,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
             };
             let body = revision_dto(&changed, &revision);
             changed.revisions.push(revision);
-            let mut batch = Batch::default();
-            batch.change(&read, changed);
-            catalog.shelf.commit(batch).await?;
+            catalog.shelf.change(&read, changed).await?;
             created(&body)
         }
         (&Method::DELETE, [revision]) => {
@@ -326,9 +312,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
             changed.revisions.retain(|known| known.id != *revision);
             let left =
                 changed.revisions.iter().map(|known| revision_dto(&changed, known)).collect();
-            let mut batch = Batch::default();
-            batch.change(&read, changed.clone());
-            catalog.shelf.commit(batch).await?;
+            catalog.shelf.change(&read, changed).await?;
             list(asked, left)
         }
         _ => Err(Refusal::not_here()),
@@ -365,17 +349,24 @@ async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer 
             revision.deployments.clear();
         }
     }
-    let told = changed.revisions.iter().find(|revision| revision.id == wanted);
-    let told = json!(told.map(|revision| revision.deployments.clone()));
+    let deployed = changed.revisions.iter().find(|revision| revision.id == wanted);
+    let deployed = json!(deployed.map(|revision| revision.deployments.clone()));
+    put_into_service(catalog, &read, changed).await?;
+    created(&deployed)
+}
+
+/// Puts a changed API into service, and writes it. If it cannot be written, the API serves as before.
+async fn put_into_service(
+    catalog: &Catalog,
+    read: &Read<Api>,
+    changed: Api,
+) -> Result<(), Refusal> {
     catalog.bring_into_service(&changed).await?;
-    let mut batch = Batch::default();
-    batch.change(&read, changed);
-    if let Err(error) = catalog.shelf.commit(batch).await {
-        // What serves is what is written.
+    if let Err(error) = catalog.shelf.change(read, changed).await {
         catalog.bring_into_service(&read.object).await?;
         return Err(error.into());
     }
-    if on { created(&told) } else { created(&json!([])) }
+    Ok(())
 }
 
 fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
@@ -388,26 +379,20 @@ fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
 }
 
 fn lifecycle(api: &Api) -> Value {
-    let transitions = api.state.actions().iter().map(|(action, target)| {
-        let target = target.word();
-        let name = format!(
-            "{}{}",
-            // Harmless: a word of ours has letters.
-            target.get(..1).unwrap_or_default(),
-            // Harmless: the same.
-            target.get(1..).unwrap_or_default().to_lowercase()
-        );
-        json!({ "event": action, "targetState": name })
-    });
-    let word = api.state.word();
-    let name = format!(
-        "{}{}",
-        // Harmless: the same.
-        word.get(..1).unwrap_or_default(),
-        // Harmless: the same.
-        word.get(1..).unwrap_or_default().to_lowercase()
+    let transitions = api.state.actions().iter().map(
+        |(action, target)| json!({ "event": action, "targetState": capitalized(target.word()) }),
     );
-    json!({ "state": name, "checkItems": [], "availableTransitions": transitions.collect::<Vec<_>>() })
+    json!({
+        "state": capitalized(api.state.word()),
+        "checkItems": [],
+        "availableTransitions": transitions.collect::<Vec<_>>(),
+    })
+}
+
+/// The word with its first letter as it is and all others in lower case.
+fn capitalized(word: &str) -> String {
+    let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+    format!("{first}{}", rest.to_lowercase())
 }
 
 async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
@@ -425,15 +410,11 @@ async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
     if *target == ApiState::Retired {
         changed.revisions.iter_mut().for_each(|revision| revision.deployments.clear());
     }
-    if changed.deployed().is_some() || read.object.deployed().is_some() {
-        catalog.bring_into_service(&changed).await?;
-    }
     let body = json!({ "workflowStatus": "APPROVED", "jsonPayload": null, "lifecycleState": lifecycle(&changed) });
-    let mut batch = Batch::default();
-    batch.change(&read, changed);
-    if let Err(error) = catalog.shelf.commit(batch).await {
-        catalog.bring_into_service(&read.object).await?;
-        return Err(error.into());
+    if changed.deployed().is_some() || read.object.deployed().is_some() {
+        put_into_service(catalog, &read, changed).await?;
+    } else {
+        catalog.shelf.change(&read, changed).await?;
     }
     ok(&body)
 }
@@ -472,15 +453,9 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
             let read = read.ok_or_else(|| Refusal::missing("subscription"))?;
             let changed = Subscription { state, ..Subscription::clone(&read.object) };
             let body = subscription_dto(catalog, &changed);
-            let application = changed.application.clone();
-            let mut batch = Batch::default();
-            batch.change(&read, changed);
-            catalog.shelf.commit(batch).await?;
-            catalog.sync(&application)?;
+            catalog.change_subscription(&read, changed).await?;
             ok(&body)
         }
-        _ => {
-            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "This resource is not implemented here"))
-        }
+        _ => Err(Refusal::not_here()),
     }
 }

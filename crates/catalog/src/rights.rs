@@ -1,4 +1,4 @@
-//! Who may do what: scopes of the catalog's own interface, by role.
+//! The scopes of the catalog's REST interface that each role may have.
 
 use plan::CatalogRole;
 
@@ -30,7 +30,7 @@ pub(crate) fn may_have(roles: &[CatalogRole], scope: &str) -> bool {
     })
 }
 
-/// All scopes that roles may have, for who shows a password instead of a token.
+/// True if one of the roles has one of these scopes: the rights of a user who sends a password instead of a token.
 pub(crate) fn grants(roles: &[CatalogRole], wanted: &[&str]) -> bool {
     wanted.iter().any(|scope| may_have(roles, scope))
 }

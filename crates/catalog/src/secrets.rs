@@ -18,7 +18,7 @@ const CHECKS_MAX: usize = 2;
 /// Checks that wait. More are refused.
 const WAITING_MAX: usize = 64;
 
-/// Right secrets that are known without another check.
+/// The most right secrets that are remembered.
 const KNOWN_MAX: usize = 100_000;
 
 /// The checks of secrets.
@@ -52,7 +52,7 @@ pub(crate) fn secret() -> Result<String, Refusal> {
 
 fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    // Harmless: without random numbers nothing is made.
+    // Harmless: without random numbers the callers refuse.
     rand::fill(&mut bytes).ok()?;
     Some(bytes)
 }
@@ -63,7 +63,7 @@ pub(crate) fn digest(text: &str) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// In the same time, whatever the texts are.
+/// Compares two texts in constant time.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     constant_time::verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
@@ -77,7 +77,7 @@ pub(crate) async fn hash(secret: &str) -> Result<String, Refusal> {
         // Harmless: the caller says that nothing was made.
         hashed.map(|hash| hash.to_string()).ok()
     });
-    // Harmless: what was not hashed is told.
+    // Harmless: a missing hash is reported.
     hashed.await.flatten().ok_or_else(|| Refusal::internal("a secret cannot be hashed"))
 }
 
@@ -96,7 +96,7 @@ impl Secrets {
     /// True if a secret fits a hash.
     pub(crate) async fn is_right(&self, hash: &str, secret: &str) -> Result<bool, Busy> {
         if let Some(tag) = self.lock().get(hash).copied() {
-            // The only secret that fits, as far as anybody knows.
+            // No other secret that fits the same hash can be found.
             return Ok(hmac::verify(&self.key, secret.as_bytes(), tag.as_ref()).is_ok());
         }
         let _waiting = self.waiting.try_acquire().map_err(|_| Busy)?;

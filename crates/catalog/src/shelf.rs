@@ -1,7 +1,7 @@
 //! The objects of the catalog: in the store, and in memory as they were last read or written.
 //!
-//! Owns the rows, and that an object is written only if it is as its writer has seen it. A write is acknowledged once it is durable, and is
-//! in memory then.
+//! Owns the rows. An object is written only if nobody has changed it since its writer read it. A write is acknowledged once it is durable
+//! and in memory.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,17 +15,17 @@ use crate::objects::Object;
 /// The table of all rows.
 const TABLE: &str = "catalog";
 
-/// Attempts to read a kind while it is changed.
+/// Attempts to read a kind while others change it.
 const LOADS_MAX: usize = 8;
 
-/// Rows of one look.
+/// The most rows of one scan.
 const ROWS: usize = 1000;
 
 /// All objects.
 pub(crate) struct Shelf {
     store: Arc<dyn Store>,
     kinds: RwLock<HashMap<&'static str, Rows>>,
-    /// Changes that were made here.
+    /// The number of changes that were made here.
     commits: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ type Rows = HashMap<String, Known>;
 /// An object with the version of its row.
 #[derive(Clone)]
 struct Known {
-    object: Arc<dyn Any + Send + Sync>,
+    object: AnyObject,
     version: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Read<T> {
 /// Why something was not written.
 #[derive(Debug)]
 pub(crate) enum WriteError {
-    /// Somebody else has changed it, or has the name.
+    /// Somebody else has changed the object, or another object has the name.
     Conflict,
     /// The store cannot be reached.
     Away(String),
@@ -61,7 +61,7 @@ type AnyObject = Arc<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Batch {
     changes: Vec<Change>,
-    /// What is done to memory once they are durable; by the place of the change.
+    /// What each change does to memory once it is durable, by the place of the change.
     effects: Vec<(usize, &'static str, String, Option<AnyObject>)>,
 }
 
@@ -179,6 +179,31 @@ impl Shelf {
         kinds.get(T::KIND).iter().flat_map(|rows| rows.values()).filter_map(typed).collect()
     }
 
+    /// Writes one new object.
+    pub(crate) async fn add<T: Object>(&self, object: T) -> Result<(), WriteError> {
+        let mut batch = Batch::default();
+        batch.add(object);
+        self.commit(batch).await
+    }
+
+    /// Writes one object that was read, changed.
+    pub(crate) async fn change<T: Object>(
+        &self,
+        read: &Read<T>,
+        object: T,
+    ) -> Result<(), WriteError> {
+        let mut batch = Batch::default();
+        batch.change(read, object);
+        self.commit(batch).await
+    }
+
+    /// Removes one object that was read.
+    pub(crate) async fn remove<T: Object>(&self, read: &Read<T>) -> Result<(), WriteError> {
+        let mut batch = Batch::default();
+        batch.remove(read);
+        self.commit(batch).await
+    }
+
     /// Makes changes, all or none.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<(), WriteError> {
         if batch.changes.is_empty() {
@@ -202,7 +227,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Wakes up when something was changed, by whichever gateway.
+    /// Wakes up when any gateway has changed something.
     pub(crate) fn watch(&self) -> store::Watch {
         self.store.watch(TABLE)
     }

@@ -14,10 +14,10 @@ use policies::subscription::{NamedPlan, Subscribers};
 /// The issuer of the catalog's access tokens, by its name in the configuration.
 pub const CATALOG_ISSUER: &str = "catalog";
 
-/// The issuer of its API keys.
+/// The issuer of the catalog's API keys, by its name in the configuration.
 pub const API_KEY_ISSUER: &str = "catalog_api_keys";
 
-/// What the issuer of API keys is called in `iss`, behind the catalog's own name.
+/// The suffix of `iss` in API keys, after the `iss` of the catalog's access tokens.
 pub const API_KEYS: &str = "/api-keys";
 
 /// The settings of the catalog.
@@ -34,11 +34,11 @@ pub struct CatalogSettings {
     pub algorithm: CatalogAlgorithm,
     /// The listener of its APIs.
     pub gateway: Option<String>,
-    /// Hosts to which its APIs may lead; any if absent.
+    /// Hosts that endpoints of its APIs may have; any if absent.
     pub endpoints: Option<Vec<HostRule>>,
     /// The issuers whose tokens lead to applications.
     pub issuers: Vec<String>,
-    /// Keys of applications that the configuration has, with their secrets.
+    /// Keys of the configuration's applications that have a secret.
     pub written: HashMap<String, WrittenKey>,
     /// All plans, by name.
     pub plans: HashMap<String, Arc<NamedPlan>>,
@@ -48,14 +48,14 @@ pub struct CatalogSettings {
     pub keys: Arc<OwnIssuerKeys>,
 }
 
-/// A key of an application that the configuration has.
+/// A key of an application of the configuration.
 #[derive(Debug, Clone)]
 pub struct WrittenKey {
     pub secret: HashedSecret,
     pub sandbox: bool,
 }
 
-/// Somebody who manages the catalog.
+/// A user of the catalog.
 #[derive(Debug, Clone)]
 pub struct CatalogUser {
     pub password: HashedSecret,
@@ -75,7 +75,7 @@ pub enum CatalogAlgorithm {
     Es256,
 }
 
-/// Hosts that are allowed.
+/// A rule of `catalog.endpoints.allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostRule {
     Network(IpNet),
@@ -91,14 +91,19 @@ impl CatalogSettings {
         self.users.get(name)
     }
 
-    /// The longest time that a token is good.
+    /// The roles of a user; none if there is no such user any more.
+    pub fn roles(&self, user: &str) -> &[CatalogRole] {
+        self.user(user).map_or(&[][..], |user| user.roles.as_slice())
+    }
+
+    /// The longest time for which a token is valid.
     pub fn lifetime_max(&self) -> Duration {
         self.lifetime.max(self.refresh_lifetime)
     }
 }
 
 impl HostRule {
-    /// True if a host, which may be an address, is one of these.
+    /// True if the rule fits a host; `address` is the host's, if it is one.
     pub fn allows(&self, host: &str, address: Option<IpAddr>) -> bool {
         match (self, address) {
             (HostRule::Network(network), Some(address)) => network.contains(&address),
