@@ -66,7 +66,7 @@ fn is_refused(reply: &Message, status: u16, code: &str) {
     assert_eq!(outcome(reply), (status, code.to_owned()), "{reply:?}");
 }
 
-/// How many of so many requests pass; the refusals have this code.
+/// How many of `of` requests pass. All others are refused with this code.
 #[track_caller]
 fn passed(gateway: &Gateway, target: &str, token: &str, of: usize, code: &str) -> usize {
     let replies: Vec<Message> = (0..of).map(|_| ask(gateway, target, token)).collect();
@@ -102,7 +102,7 @@ fn who_has_subscribed_passes_and_others_are_told_why_not() {
     is_refused(&ask(&gateway, "/pets", &token("nobody")), 403, "900908");
     // Not a text, so it names no application.
     is_refused(&ask(&gateway, "/pets", &EC.token(&json!({ "azp": ["m"] }))), 403, "900908");
-    // Whoever else signs tokens may say what it likes.
+    // The other issuer has no `application`, so its tokens name none.
     let other =
         OTHER_EC.token(&json!({ "iss": "https://other.test", "azp": "m", "client_id": "m" }));
     is_refused(&ask(&gateway, "/pets", &other), 403, "900908");

@@ -1,4 +1,4 @@
-//! `catalog` to its settings, and the issuers that it is.
+//! `catalog` to its settings and its issuers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::policy_builder::PolicyBuilder;
 
-/// The configuration with the issuers that a catalog is.
+/// The configuration with the issuers of its catalog.
 pub(crate) fn with_issuers<'c>(config: Cow<'c, Config>, report: &mut Report) -> Cow<'c, Config> {
     let Some(catalog) = &config.catalog else { return config };
     let (at, issuer) = (catalog.value.issuer.at, catalog.value.issuer.value.clone());
@@ -33,7 +33,7 @@ pub(crate) fn with_issuers<'c>(config: Cow<'c, Config>, report: &mut Report) -> 
     Cow::Owned(all)
 }
 
-/// The keys of the catalog's issuers, if it is one of them.
+/// The keys of an issuer, if it is one of the catalog's.
 pub(crate) fn keys(
     name: &str,
     config: &Config,
@@ -41,7 +41,12 @@ pub(crate) fn keys(
 ) -> Option<Arc<OwnIssuerKeys>> {
     config.catalog.as_ref()?;
     let is_own = name == CATALOG_ISSUER || name == API_KEY_ISSUER;
-    is_own.then(|| builder.kept_or("keys of the catalog", Arc::default))
+    is_own.then(|| own_keys(builder))
+}
+
+/// The keys that the catalog signs with; the same for all plans.
+fn own_keys(builder: &mut PolicyBuilder<'_>) -> Arc<OwnIssuerKeys> {
+    builder.kept_or("keys of the catalog", Arc::default)
 }
 
 /// The settings of the catalog, with complaints.
@@ -57,7 +62,7 @@ pub(crate) fn compile(
         let what = "a catalog needs a `store`";
         report.error(written.at, what, "add `store: { path: var/tidegate }`");
     }
-    // It keeps what it knows there.
+    // The catalog keeps its objects in the store.
     builder.store.late();
     check_listen(catalog, previous, report);
     if catalog.issuer.value.is_empty() {
@@ -111,11 +116,11 @@ pub(crate) fn compile(
         written: written_keys(config, report),
         plans,
         live: builder.subscriptions.maps().live,
-        keys: builder.kept_or("keys of the catalog", Arc::default),
+        keys: own_keys(builder),
     }))
 }
 
-/// The keys of applications that have a secret, with which they get tokens.
+/// The keys of applications that have a secret, with which applications get tokens.
 fn written_keys(config: &Config, report: &mut Report) -> HashMap<String, WrittenKey> {
     let keys = config.applications.iter().flat_map(|(_, application)| &application.value.keys.0);
     let mut all = HashMap::new();

@@ -95,7 +95,6 @@ fn issuer(
     let read = read?;
     let algorithms = algorithms(keys, report);
     let fixed = fixed(keys, &read, report)?;
-
     let location = location(keys, report);
     let published = match &location {
         Some((url, location)) => {
@@ -146,7 +145,7 @@ fn issuer(
     }))
 }
 
-/// How opaque tokens are asked about.
+/// The introspection of opaque tokens.
 fn introspecting(
     asked: &config::Introspection,
     outlet: Arc<dyn Fetch>,
@@ -157,7 +156,7 @@ fn introspecting(
     Introspection::new(outlet, asked.url.value.path.clone(), client, timeout, asked.cache)
 }
 
-/// The keys that are written; the outer nothing if they cannot be used.
+/// The keys of the configuration, if it has any. None: they cannot be used.
 fn fixed(keys: &config::Issuer, read: &[String], report: &mut Report) -> Option<Option<KeySet>> {
     match (&keys.secret, read.is_empty()) {
         (Some(secret), _) => shared_secret(secret, report).map(Some),
@@ -166,7 +165,7 @@ fn fixed(keys: &config::Issuer, read: &[String], report: &mut Report) -> Option<
     }
 }
 
-/// The one client of an issuer that is one.
+/// The client for which all tokens of the issuer stand, if `subject` names one.
 fn client(keys: &config::Issuer) -> Option<IssuerClient> {
     let attributes = keys.attributes.iter();
     let attributes = attributes.map(|(name, text)| (name.value.clone(), text.clone()));

@@ -21,13 +21,13 @@ use crate::policy_builder::PolicyBuilder;
 /// What policies `subscription` share.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    /// By name, those that are ready among them.
+    /// All plans by name, predefined ones among them.
     plans: HashMap<String, Arc<NamedPlan>>,
     maps: Option<SubscriberMaps>,
     counts: Arc<PlanCounts>,
 }
 
-/// Longer keys are nobody's.
+/// Longer consumer keys are refused.
 const KEY_BYTES_MAX: usize = 1024;
 
 impl Subscriptions {
@@ -61,7 +61,7 @@ impl Subscriptions {
     }
 }
 
-/// Compiles applications, or complains about them. Counts are those of the plan before.
+/// Compiles applications, or complains about them. The counts of the plan before stay.
 pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: &mut Report) {
     let mut made = Subscriptions {
         plans: HashMap::new(),

@@ -145,7 +145,7 @@ impl Tier {
 }
 
 impl ClientTier {
-    /// The quotas of whoever asks. A plan that says nothing of events leaves them to the policy.
+    /// The quotas of the client. If its subscription's plan says nothing of events, the policy has them.
     pub(crate) fn of(tiers: &Tiers<Tier>, ex: &Exchange) -> ClientTier {
         let subscribed = ex.subscription.as_ref().filter(|_| tiers.has_plans());
         if let Some(subscribed) = subscribed

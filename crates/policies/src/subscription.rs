@@ -1,4 +1,5 @@
-//! `subscription`: whose application has subscribed to the API passes, within the plans of the API, the subscription and the application.
+//! `subscription`: passes the requests of applications that have subscribed to the API, within the plans of the API, the subscription and
+//! the application.
 //!
 //! Owns the map from credentials to subscriptions ([`Subscribers`]) and the counts of plans ([`PlanCounts`]). The credential was checked by a
 //! policy above. Never waits.
@@ -34,13 +35,13 @@ pub struct SubscriptionSettings {
     pub claim: ListedApi,
     /// Requests without a subscription are refused.
     pub required: bool,
-    /// The plans by which tokens may come that list their subscriptions.
+    /// The plans that tokens may name that list their subscriptions.
     pub plans: Vec<Arc<NamedPlan>>,
     /// The plan of requests without a subscription.
     pub subscriptionless: Option<Arc<NamedPlan>>,
-    /// The plan of the API or of the resource, that of all applications together.
+    /// The plan of the API or of the resource, which all applications share.
     pub own: Option<OwnPlan>,
-    /// Policies below limit by the subscription.
+    /// True if policies below limit by the subscription.
     pub told: bool,
 }
 
@@ -70,7 +71,7 @@ pub struct OwnPlan {
     pub resource: Option<Box<str>>,
 }
 
-/// The places where subscriptions are looked for: changed while the plan serves, and those of the configuration.
+/// The maps of subscriptions: the one that changes while the plan serves, and the one of the configuration.
 #[derive(Debug, Clone)]
 pub struct SubscriberMaps {
     pub live: Arc<Subscribers>,
@@ -103,7 +104,7 @@ struct Check {
     settings: SubscriptionSettings,
     subscribers: SubscriberMaps,
     counts: Arc<PlanCounts>,
-    /// By which the own plan counts.
+    /// The key by which the own plan counts.
     own_key: u64,
     slot: Slot<Measured>,
 }
@@ -115,9 +116,9 @@ struct OnReply(Arc<Check>);
 #[derive(Clone)]
 struct Measured(Arc<[u64]>);
 
-/// What was found of a client.
+/// A client with its plans.
 struct Client {
-    /// By which its subscription is counted.
+    /// The key by which its subscription counts.
     digest: u64,
     /// Of its subscription.
     plan: Option<Arc<NamedPlan>>,
@@ -153,7 +154,7 @@ impl Check {
         hash.finish()
     }
 
-    /// By the application that the credential was given to. None: it leads to none, or to one without a subscription here.
+    /// By the application of the credential. None: the credential leads to no application.
     fn of_application(&self, identity: &Identity) -> Option<Result<Client, Fault>> {
         let key = identity.application.as_ref()?;
         let look = |owner: &KeyOwner| {
@@ -161,34 +162,27 @@ impl Check {
                 return Err(gone());
             }
             let application = &owner.application;
-            let subscription = application.subscription(self.settings.api);
-            let Some(subscription) = subscription else {
-                // Without a need for one, the application's own plan holds all the same.
-                return if self.settings.required {
-                    Err(missing())
-                } else {
-                    Ok(Client {
-                        digest: self
-                            .digest_of(|hash| hash.write(&application.digest.to_le_bytes())),
-                        plan: self.settings.subscriptionless.clone(),
-                        application: application
-                            .plan
-                            .clone()
-                            .map(|plan| (application.digest, plan)),
-                    })
-                };
+            let plan = match application.subscription(self.settings.api) {
+                Some(subscription) => {
+                    let is_blocked = match subscription.state {
+                        SubscriptionState::Unblocked => false,
+                        SubscriptionState::Blocked => true,
+                        SubscriptionState::ProductionBlocked => {
+                            !owner.sandbox && !is_sandbox(identity)
+                        }
+                    };
+                    if is_blocked {
+                        return Err(blocked());
+                    }
+                    Some(subscription.plan.clone())
+                }
+                None if self.settings.required => return Err(missing()),
+                // The application's plan below holds all the same.
+                None => self.settings.subscriptionless.clone(),
             };
-            let blocked = match subscription.state {
-                SubscriptionState::Unblocked => false,
-                SubscriptionState::Blocked => true,
-                SubscriptionState::ProductionBlocked => !owner.sandbox && !is_sandbox(identity),
-            };
-            if blocked {
-                return Err(self::blocked());
-            }
             Ok(Client {
                 digest: self.digest_of(|hash| hash.write(&application.digest.to_le_bytes())),
-                plan: Some(subscription.plan.clone()),
+                plan,
                 application: application.plan.clone().map(|plan| (application.digest, plan)),
             })
         };
@@ -196,7 +190,7 @@ impl Check {
         live.with(key, look).or_else(|| written.with(key, look))
     }
 
-    /// By what the token itself lists.
+    /// By the subscriptions that the token lists.
     fn of_claim(&self, identity: &Identity) -> Option<Arc<NamedPlan>> {
         let listed = identity.claims.as_ref()?.get("subscribedAPIs")?.as_array()?;
         let found = listed.iter().find(|one| self.settings.claim.is_of(one))?;
@@ -258,7 +252,7 @@ impl Check {
     }
 }
 
-/// The token is for tests.
+/// True if the token is for tests.
 fn is_sandbox(identity: &Identity) -> bool {
     let claims = identity.claims.as_ref();
     let said = claims.and_then(|claims| claims.get("keytype")).and_then(Value::as_str);

@@ -29,9 +29,9 @@ pub(crate) struct CheckedToken {
     /// Seconds since the Unix epoch from which on it is over, leeway included.
     pub(crate) until: Option<u64>,
     pub(crate) id: Option<Box<str>>,
-    /// The scope that it lacks, where that is not refused at once.
+    /// The refusal of a token without the needed scope, where the policy `subscription` gives it later.
     pub(crate) lacks: Option<Refusal>,
-    /// Where it may be used, if its issuer bounds that.
+    /// The addresses and referrers that may use the token, if its issuer limits them.
     pub(crate) permitted: Option<Permitted>,
     /// The memory that the claims account for: their text, and their tree, which may be made.
     pub(crate) bytes: usize,
@@ -263,7 +263,7 @@ fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Result<Box<[Box<str>]
     }
 }
 
-/// What leads to the application that the token was given to, if the issuer's tokens do.
+/// The key of the token's application, if the issuer has a claim that names applications.
 fn application(claims: &Members<'_>, issuer: &Issuer) -> Option<ApplicationKey> {
     let claim = issuer.application_claim.as_deref()?;
     // Harmless: a claim that is not a text leads nowhere.

@@ -1,4 +1,4 @@
-//! Where a key may be used: its permitted addresses and referrers, as the catalog's API keys say them.
+//! The client addresses and referrers for which an API key of the catalog may be used.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 #[derive(Debug)]
 pub(crate) struct Permitted {
     networks: Vec<IpNet>,
-    /// Without scheme; `*` stands for anything.
+    /// Patterns in which `*` stands for any text, compared without the scheme.
     referrers: Vec<String>,
 }
 
@@ -44,9 +44,9 @@ impl Permitted {
     }
 
     fn is_referrer(&self, head: &RequestHead) -> bool {
-        // Harmless: without a referrer none is permitted.
+        // Harmless: a request without a referrer is refused.
         let sent = head.headers.get("referer").unwrap_or_default();
-        // Harmless: what is not text is not a referrer that is permitted.
+        // Harmless: a referrer that is not text is refused.
         let sent = std::str::from_utf8(sent).unwrap_or_default();
         let sent = sent.split_once("://").map_or(sent, |(_, rest)| rest);
         !sent.is_empty() && self.referrers.iter().any(|pattern| fits(pattern, sent))

@@ -1,15 +1,16 @@
-//! The counts of plans: windows that begin with the first request of a key, and bursts. For all workers.
+//! The counts of plans, for all workers: windows that begin with the first request of a key, and bursts.
 //!
 //! A request is charged to several keys at once, or to none: the shards of all of them are locked, in their order, while the request is
 //! decided. That takes some additions.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kit::clock::{self, Instant};
 use policy::Quota;
 
-use super::plan::{PlanLimits, WINDOWS_MAX};
+use super::plan::{Burst, PlanLimits, WINDOWS_MAX};
 use crate::hash::{Hash, Key};
 
 /// The counts of all keys.
@@ -22,11 +23,11 @@ pub struct PlanCounts {
 type Shard = HashMap<u64, KeyUse>;
 
 /// What a key has used.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct KeyUse {
     /// As many as its plan had when it was last charged.
     windows: Box<[UsedWindow]>,
-    /// When the requests so far would have been over, had they come evenly.
+    /// The time up to which the requests so far use the burst, if they had come evenly.
     burst: u64,
 }
 
@@ -38,7 +39,7 @@ struct UsedWindow {
     bytes: u64,
 }
 
-/// One of the plans that a request has to be within.
+/// One plan that a request has to keep.
 pub(crate) struct Charge<'p> {
     pub(crate) key: u64,
     pub(crate) limits: &'p PlanLimits,
@@ -50,20 +51,20 @@ pub(crate) struct Charge<'p> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OverPlan {
     pub(crate) code: u32,
-    /// Nanoseconds until it would pass.
+    /// Nanoseconds until the request would pass.
     pub(crate) wait: u64,
 }
 
-/// What was over a plan that lets it pass, for the log.
+/// A request that passed.
 pub(crate) struct Passed {
-    /// True if this is the first request over a window.
+    /// True if it is the first request over a window of a plan that does not stop.
     pub(crate) first_over: bool,
 }
 
-/// Workers rarely meet in one of so many.
+/// Shards of the counts: enough that two workers rarely wait for the same.
 const SHARDS: usize = 64;
 
-/// Keys in one shard. Above that those go whose windows are over, or else those that end first. A million keys in all.
+/// Keys in one shard, a million in all. A full shard drops the keys whose windows are over, or else an eighth, those that end first.
 const SHARD_KEYS_MAX: usize = 16 * 1024;
 
 /// Plans that one request is charged to: of the API or resource, the subscription and the application.
@@ -85,8 +86,7 @@ impl PlanCounts {
     }
 
     fn now(&self) -> u64 {
-        let since = clock::now().duration_since(self.epoch).as_nanos();
-        u64::try_from(since).unwrap_or(u64::MAX)
+        nanoseconds(clock::now().duration_since(self.epoch))
     }
 
     /// Charges a request to all of these, or to none if one of them refuses.
@@ -96,11 +96,11 @@ impl PlanCounts {
 
     fn take_at(&self, charges: &Charges<'_>, now: u64) -> Result<Passed, OverPlan> {
         let mut guards = self.lock(charges);
+        let unused = KeyUse::default();
         // Harmless: a level without a plan has no charge.
         for charge in charges.iter().flatten() {
             let used = guards.shard(charge.key).and_then(|shard| shard.get(&charge.key));
-            // Harmless: a key that is not there has used nothing.
-            let used = used.cloned().unwrap_or_default();
+            let used = used.unwrap_or(&unused);
             if let Some(wait) = used.wait(charge.limits, now) {
                 return Err(OverPlan { code: charge.codes.0, wait });
             }
@@ -134,7 +134,7 @@ impl PlanCounts {
         }
     }
 
-    /// Locks the shards of all charges, in their order, so that two who do so never wait for one another.
+    /// Locks the shards of all charges, in their order, so that two workers never deadlock.
     fn lock(&self, charges: &Charges<'_>) -> Guards<'_> {
         let mut at = [usize::MAX; CHARGES_MAX];
         // Harmless: there are as many places as charges.
@@ -171,8 +171,8 @@ impl Guards<'_> {
 }
 
 fn shard_of(key: u64) -> usize {
-    // By bits that a map does not look at first.
-    usize::try_from((key >> 32) % 64).unwrap_or_default()
+    // By bits that a map does not look at first. Harmless: they fit.
+    usize::try_from(key >> 32).unwrap_or_default() % SHARDS
 }
 
 fn make_room(shard: &mut Shard, now: u64) {
@@ -213,7 +213,7 @@ impl KeyUse {
         let waits = windows.filter_map(|(at, quota)| match self.open(at, now) {
             Some(used) => used.is_full(quota).then(|| used.ends - now),
             // One that is not open has all of its quota, which may be none.
-            None => UsedWindow::default().is_full(quota).then(|| nanoseconds(quota)),
+            None => UsedWindow::default().is_full(quota).then(|| nanoseconds(quota.per)),
         });
         waits.max()
     }
@@ -221,12 +221,12 @@ impl KeyUse {
     fn burst_wait(&self, limits: &PlanLimits, now: u64) -> Option<u64> {
         let burst = limits.burst?;
         let next = self.burst_after(&burst, now);
-        let latest = now.saturating_add(length(burst.per));
+        let latest = now.saturating_add(nanoseconds(burst.per));
         (next > latest).then(|| next - latest)
     }
 
-    fn burst_after(&self, burst: &super::plan::Burst, now: u64) -> u64 {
-        let each = length(burst.per) / u64::from(burst.requests.max(1));
+    fn burst_after(&self, burst: &Burst, now: u64) -> u64 {
+        let each = nanoseconds(burst.per) / u64::from(burst.requests.max(1));
         self.burst.max(now).saturating_add(each)
     }
 
@@ -245,7 +245,7 @@ impl KeyUse {
         // Harmless: there is a window for each, by the lines above.
         for (quota, used) in limits.requests.iter().zip(&mut self.windows) {
             if used.ends <= now {
-                let ends = now.saturating_add(nanoseconds(quota));
+                let ends = now.saturating_add(nanoseconds(quota.per));
                 *used = UsedWindow { ends, ..UsedWindow::default() };
             }
             first_over |= quota.messages == Some(used.requests);
@@ -263,19 +263,13 @@ impl UsedWindow {
     }
 }
 
-fn nanoseconds(quota: &Quota) -> u64 {
-    length(quota.per)
-}
-
-fn length(time: std::time::Duration) -> u64 {
+fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subscription::plan::Burst;
-    use std::time::Duration;
 
     const SECOND: u64 = 1_000_000_000;
 

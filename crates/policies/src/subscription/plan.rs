@@ -1,4 +1,4 @@
-//! What a plan allows whoever is on it, and the place where that can be changed while requests pass.
+//! Plans and their limits, which can change while requests pass.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub const WINDOWS_MAX: usize = 4;
 pub struct PlanLimits {
     /// Requests, and bytes of their bodies and replies. All of them hold; none: no limit.
     pub requests: Box<[Quota]>,
-    /// Requests that may come at once: so many in so long, evenly.
+    /// The rate of requests. None: no limit.
     pub burst: Option<Burst>,
     /// False: what is over the windows passes all the same, and is counted.
     pub stops: bool,
@@ -22,7 +22,7 @@ pub struct PlanLimits {
     pub events: Option<Arc<[Quota]>>,
 }
 
-/// So many requests in so long.
+/// Requests that may come at once, and the time in which as many may come again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
     pub requests: u32,

@@ -1,4 +1,4 @@
-//! From a credential to its application and what that has subscribed to. Every worker reads it without a lock.
+//! The map from credentials to applications and their subscriptions. All workers read it without a lock.
 //!
 //! The map is in shards, of which a change replaces one: readers see the shard before or the shard after, and a change among a hundred
 //! thousand applications copies some hundred pointers.
@@ -17,7 +17,7 @@ use crate::application_keys::digest;
 /// All applications that a credential may lead to.
 pub struct Subscribers {
     shards: Box<[ArcSwap<Shard>]>,
-    /// Held by whoever changes something.
+    /// Held while the map is changed.
     changing: Mutex<()>,
 }
 
@@ -36,11 +36,11 @@ pub struct KeyOwner {
 /// An application, as requests need it.
 #[derive(Debug)]
 pub struct Application {
-    /// By which its requests are counted.
+    /// The key by which its requests count.
     pub digest: u64,
     /// The plan of all its requests together.
     pub plan: Option<Arc<NamedPlan>>,
-    /// In the order of their APIs.
+    /// Sorted by API.
     subscriptions: Box<[Subscription]>,
 }
 
@@ -64,7 +64,7 @@ pub enum SubscriptionState {
     ProductionBlocked,
 }
 
-/// The hash of a digest, which is one already.
+/// The hash of a digest: the first bytes of the digest.
 #[derive(Debug, Default)]
 pub(super) struct DigestHash(u64);
 
@@ -81,7 +81,7 @@ impl Hasher for DigestHash {
     }
 }
 
-/// A change replaces one of so many.
+/// Shards of the map, of which a change replaces one.
 const SHARDS: usize = 256;
 
 impl Default for Subscribers {
@@ -103,7 +103,7 @@ fn number(digest: &[u8; 16]) -> u64 {
 }
 
 impl Application {
-    /// `name` tells its counts from others'.
+    /// `name` tells its counts from those of other applications.
     pub fn new(
         name: &str,
         plan: Option<Arc<NamedPlan>>,
@@ -132,7 +132,7 @@ impl Subscribers {
         self.shard(key)?.load().get(&key.0).map(look)
     }
 
-    /// Gives keys to owners, or takes them away. Whoever reads meanwhile sees each key as it was before or as it is now.
+    /// Gives keys to owners, or takes them away. Concurrent readers see each key either as it was before or as it is afterwards.
     pub fn change(&self, changes: impl IntoIterator<Item = (ApplicationKey, Option<KeyOwner>)>) {
         // Harmless: the lock is held to the end.
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
