@@ -29,7 +29,7 @@ function drawn(count) {
   return text;
 }
 
-// A body of a kilobyte that is drawn letter by letter takes longer than its request. Pieces from random places of one text differ too.
+// To draw a body of a kilobyte letter by letter takes longer than its request. Pieces from random places of one text differ as well.
 const POOL = drawn(4096);
 function letters(count) {
   let text = '';

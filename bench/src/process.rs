@@ -20,6 +20,8 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 /// The time that a process has to end by itself before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Lines of a log that an error shows.
+const TAIL_LINES: usize = 20;
 
 /// Makes Ctrl-C and SIGTERM stop the run cleanly.
 pub fn watch_signals() -> io::Result<()> {
@@ -53,6 +55,12 @@ pub fn check_stopped() -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
     }
     Ok(())
+}
+
+/// The last lines of a log.
+pub(crate) fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n")
 }
 
 /// A command that runs on one core only.
@@ -108,6 +116,31 @@ impl Process {
                 None if Instant::now() > end => return Err(io::ErrorKind::TimedOut.into()),
                 None => thread::sleep(LOOK_AGAIN),
             }
+        }
+    }
+
+    /// Waits until its log has what `find` looks for, such as its address.
+    ///
+    /// # Errors
+    ///
+    /// If the process ends or takes longer than `time_max`, with the end of the log.
+    pub fn wait_for<T>(
+        &mut self,
+        log: &Path,
+        time_max: Duration,
+        find: impl Fn(&str) -> Option<T>,
+    ) -> io::Result<T> {
+        let end = Instant::now() + time_max;
+        loop {
+            check_stopped()?;
+            let text = fs::read_to_string(log)?;
+            if let Some(found) = find(&text) {
+                return Ok(found);
+            }
+            if self.has_ended()? || Instant::now() > end {
+                return Err(io::Error::other(format!("did not start:\n{}", tail(&text))));
+            }
+            pause(LOOK_AGAIN)?;
         }
     }
 

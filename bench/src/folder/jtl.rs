@@ -56,7 +56,7 @@ struct Label {
     sent_bytes: u64,
 }
 
-/// Reads a log. What began within `warm_up` of the first sample belongs to the warm-up.
+/// Reads a log. Samples that begin within `warm_up` of the first one belong to the warm-up.
 ///
 /// # Errors
 ///

@@ -65,7 +65,7 @@ pub struct Row {
     /// When the gateway was started, in seconds since 1970: each row has a process of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_started: Option<u64>,
-    /// What stayed of the load after its end; none where that was not looked at.
+    /// What the gateway still used after the load; none if it was not sampled then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,
 }

@@ -108,7 +108,7 @@ pub struct Step {
     pub samples: u64,
     /// Those that were not right.
     pub errors: u64,
-    /// Those that have no latency: events of a stream, which nobody asked for one by one.
+    /// Those without a latency: events of a stream, which answer no request.
     #[serde(default)]
     pub untimed: u64,
     /// The sum of the others' latencies.
@@ -213,7 +213,7 @@ pub struct WebSubCounts {
     pub last_delivery_ms: Option<f64>,
 }
 
-/// Users accounted for by Little's law that are so many more or fewer are a reason to doubt.
+/// A row is marked if Little's law gives a number of users that differs from theirs by more than this part.
 const LITTLE_DEVIATION_MAX: f64 = 0.05;
 /// A generator thread that works for more than this part of the time limits the load.
 const BUSY_MAX: f64 = 0.9;
@@ -241,8 +241,9 @@ impl Outcome {
 
     /// Users by Little's law: throughput x (response time + pause), of the measurement. It must be near `users.measured`.
     ///
-    /// Samples belong to the time in which they began. Each user has a part of one at its begin that does not count and a part of
-    /// one behind its end that does, which are the same on average; the time until the last reply has fewer and fewer users.
+    /// A sample belongs to the phase in which it began. So each user's time lacks the end of a sample that began before the
+    /// measurement, and has the end of one that outlasts it; both are equally long on average. The time after the load's end, in which
+    /// the last replies come, does not count: fewer and fewer users are left in it.
     #[must_use]
     pub fn users_accounted(&self) -> Option<f64> {
         let whole = self.measured();
@@ -256,8 +257,7 @@ impl Outcome {
         (seconds > 0.0).then(|| busy.sum::<f64>() / seconds)
     }
 
-    /// True if the law accounts for more than 5 % more or fewer users than there were: some waited for the generator, or requests
-    /// were lost.
+    /// True if Little's law gives a number of users that is more than 5 % off: users waited for the generator, or requests were lost.
     #[must_use]
     pub fn deviates_from_little(&self) -> bool {
         let users = self.users.measured;

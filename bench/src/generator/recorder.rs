@@ -92,7 +92,7 @@ impl Recorder {
         self.step(sample.end, Step { samples: 1, errors, untimed: 0, latency_sum, latency_max });
     }
 
-    /// Counts what came at a time without having been asked for: events of a stream.
+    /// Counts samples without a latency that came at this time: events of a stream.
     pub(super) fn saw(&mut self, at: Duration, samples: u64, errors: u64) {
         self.step(at, Step { samples, errors, untimed: samples, ..Step::default() });
     }

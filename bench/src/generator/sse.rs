@@ -153,7 +153,7 @@ impl Events {
 }
 
 impl Ids {
-    /// Events that came, and those of them that came again or after a gap that is still open.
+    /// The number of events so far, and the number of duplicates and of ids that are missing.
     fn seen(&self) -> (u64, u64) {
         (self.received + self.duplicated, self.duplicated + self.missing.len() as u64)
     }

@@ -1,18 +1,16 @@
 //! Envoy: forwarding, streams, tokens by `jwt_authn`, and interceptors by Lua, `ext_authz` or `ext_proc`.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::process::{Process, check_stopped, pause};
+use crate::process::Process;
 
 use super::{ForwardedPath, PeerKind, Place, Plan, Route, Task, Work, said};
 
-/// Half a minute.
-const PROCESSOR_LOOKS: usize = 600;
+const PROCESSOR_READY_MAX: Duration = Duration::from_secs(30);
 /// Asks the interceptor as Choreo Connect's router does.
 const LUA: &str = include_str!("../../peers/intercept.lua");
 
@@ -47,22 +45,11 @@ fn start_processor(place: &Place<'_>) -> io::Result<(Process, SocketAddr)> {
     command.arg("ext-proc").stdin(Stdio::null());
     let log = place.folder.join("ext-proc.log");
     let mut process = Process::start(command, &log)?;
-    for _ in 0..PROCESSOR_LOOKS {
-        check_stopped()?;
-        if let Some(address) =
-            fs::read_to_string(&log)?.lines().next().and_then(|line| line.parse().ok())
-        {
-            return Ok((process, address));
-        }
-        if process.has_ended()? {
-            break;
-        }
-        pause(Duration::from_millis(50))?;
-    }
-    Err(io::Error::other(format!(
-        "the service of ext_proc did not start: {}",
-        fs::read_to_string(&log)?
-    )))
+    let find = |text: &str| text.lines().next()?.parse().ok();
+    let address = process.wait_for(&log, PROCESSOR_READY_MAX, find).map_err(|error| {
+        io::Error::new(error.kind(), format!("the service of ext_proc: {error}"))
+    })?;
+    Ok((process, address))
 }
 
 pub(super) fn plan(kind: PeerKind, work: &Work, place: &Place<'_>) -> io::Result<Plan> {

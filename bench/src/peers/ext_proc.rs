@@ -1,7 +1,7 @@
-//! The interceptor of Envoy's `ext_proc`: a gRPC service that is told the headers and the body of each request, and adds
+//! An interceptor for Envoy's `ext_proc`: a gRPC service that receives the headers and the body of each request and adds the header
 //! `x-intercepted: yes`, as the interceptor of document 000 does.
 //!
-//! Owns the few messages of `envoy.service.ext_proc.v3` that this takes. It reads no body and decides nothing by it.
+//! Owns the few messages of `envoy.service.ext_proc.v3` that this needs. It never looks into a body.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,13 +13,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 const CONFIG: Config = Config { streams_max: 1000, head_bytes_max: 64 << 10 };
-/// A flag and a length stand before a message of gRPC.
+/// A gRPC message follows a flag and its length.
 const PREFIX_BYTES: usize = 5;
 /// Envoy buffers at most 1 MiB of a body.
 const MESSAGE_BYTES_MAX: usize = 2 << 20;
 const READ_BYTES: usize = 64 << 10;
 
-/// What a message of Envoy is about; the others are not asked for.
+/// The part of a request that Envoy sends. Its configuration asks for no other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     /// The headers of a request, and whether nothing follows them.
@@ -79,7 +79,7 @@ async fn connection(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Answers what came of a call. False if the call is over.
+/// Answers the messages of a call that have arrived. False if the call is over.
 fn advance(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
     loop {
@@ -102,7 +102,7 @@ fn advance(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Answers each whole message. False if one is not understood, is too large, or its answer finds no room.
+/// Answers each complete message. False if a message is unknown or too large, or if its answer does not fit the window.
 fn answer(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     while let Some((prefix, rest)) = held.split_first_chunk::<PREFIX_BYTES>() {
         let [_, a, b, c, d] = *prefix;
@@ -189,7 +189,7 @@ enum Value<'m> {
 }
 
 impl<'m> Fields<'m> {
-    /// The next field, or none at the end; nothing at all if the message is not protobuf.
+    /// The next field; `Some(None)` at the end, and `None` if the message is not protobuf.
     fn next_field(&mut self) -> Option<Option<(u64, Value<'m>)>> {
         if self.0.is_empty() {
             return Some(None);

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 pub use self::envoy::downstream_tls;
 pub use self::programs::{EnvoyDoor, Kind, Nginx, Programs, envoy, median, user};
-use crate::process::{Process, check_stopped, find, free_port, pause};
+use crate::process::{Process, check_stopped, find, free_port, pause, tail};
 
 /// A gateway beside ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -225,7 +225,7 @@ pub struct Peer {
     pub version: String,
     pub address: SocketAddr,
     pub process: Process,
-    /// What it says, for whoever has to find out why it failed.
+    /// Its output, which shows why it failed.
     pub log: PathBuf,
     /// The log of a JVM's garbage collections (`-Xlog:gc*`).
     pub gc_log: Option<PathBuf>,
@@ -250,8 +250,6 @@ struct Place<'a> {
 /// A JVM needs some ten seconds on a core of its own, and minutes on one that others use.
 const READY_MAX: Duration = Duration::from_secs(180);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Lines of a log that an error shows.
-const TOLD_LINES: usize = 20;
 
 /// Starts a peer for the work on a free port and waits until it answers. `None` if the peer cannot do the work.
 ///
@@ -337,9 +335,7 @@ impl Peer {
 
     fn explain(&self, error: &io::Error) -> io::Error {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines.get(lines.len().saturating_sub(TOLD_LINES)..).unwrap_or_default();
-        io::Error::other(format!("{}: {error}\n{}", self.kind.title(), tail.join("\n")))
+        io::Error::other(format!("{}: {error}\n{}", self.kind.title(), tail(&log)))
     }
 }
 

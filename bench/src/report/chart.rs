@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use anyhow::{Result, anyhow};
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -59,7 +60,7 @@ const GRID: RGBColor = RGBColor(1, 2, 4);
 const SIZE: (u32, u32) = (640, 380);
 /// Twice as many pixels, for screens and paper.
 const PNG_SCALE: u32 = 2;
-pub(super) const FONT: &str = "sans-serif";
+const FONT: &str = "sans-serif";
 
 /// The colour of a gateway, the same in each graph.
 #[must_use]
@@ -103,7 +104,8 @@ impl Chart {
             let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
             register_font();
             area.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
-            self.draw(&area, PNG_SCALE, BLACK, RGBColor(225, 225, 225))?;
+            let grid = RGBColor(225, 225, 225);
+            self.draw(&area, Pen { scale: PNG_SCALE, ink: BLACK, grid })?;
             area.present().map_err(|error| anyhow!("{error}"))?;
         }
         let file = folder.join(format!("{}.png", self.name));
@@ -112,29 +114,61 @@ impl Chart {
     }
 
     /// The key stands above the axes, where it hides no point.
-    fn draw_key<B: DrawingBackend>(
-        &self,
-        head: &DrawingArea<B, Shift>,
-        scale: u32,
-        ink: RGBColor,
-    ) -> Result<()> {
+    fn draw_key<B: DrawingBackend>(&self, head: &DrawingArea<B, Shift>, pen: Pen) -> Result<()> {
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
-        let px = |value: u32| i32::try_from(value * scale).unwrap_or(i32::MAX);
-        let text = (FONT, 13 * scale).into_font().color(&ink);
         for (place, series) in self.series.iter().enumerate() {
             let place = u32::try_from(place).unwrap_or(0);
-            let (x, y) = (px(16 + place % 4 * 155), px(35 + place / 4 * 20));
+            let (x, y) = (pen.px(16 + place % 4 * 155), pen.px(35 + place / 4 * 20));
             let colour = colour(series.colour);
             head.draw(&PathElement::new(
-                vec![(x, y), (x + px(22), y)],
-                colour.stroke_width(2 * scale),
+                vec![(x, y), (x + pen.px(22), y)],
+                colour.stroke_width(2 * pen.scale),
             ))
             .map_err(told)?;
-            mark(head, (x + px(11), y), series.colour, scale, px).map_err(told)?;
-            head.draw(&Text::new(series.name.clone(), (x + px(28), y - px(7)), text.clone()))
-                .map_err(told)?;
+            mark(head, (x + pen.px(11), y), series.colour, pen).map_err(told)?;
+            head.draw(&Text::new(
+                series.name.clone(),
+                (x + pen.px(28), y - pen.px(7)),
+                pen.text(13),
+            ))
+            .map_err(told)?;
         }
         Ok(())
+    }
+}
+
+/// The colours and the scale of a drawing.
+#[derive(Clone, Copy)]
+pub(super) struct Pen {
+    /// Pixels of one unit of length.
+    pub(super) scale: u32,
+    /// For texts and axes.
+    pub(super) ink: RGBColor,
+    /// For the lines behind the data.
+    grid: RGBColor,
+}
+
+impl Pen {
+    /// A length in pixels.
+    pub(super) fn px(self, length: u32) -> i32 {
+        i32::try_from(length * self.scale).unwrap_or(i32::MAX)
+    }
+
+    /// The style of a text of this size.
+    pub(super) fn text(self, size: u32) -> TextStyle<'static> {
+        (FONT, size * self.scale).into_font().color(&self.ink)
+    }
+
+    /// Styles the axes, their labels and the grid.
+    pub(super) fn style<'m, 'a, 'b, X: Ranged, Y: Ranged, B: DrawingBackend>(
+        self,
+        mesh: &'m mut MeshStyle<'a, 'b, X, Y, B>,
+    ) -> &'m mut MeshStyle<'a, 'b, X, Y, B> {
+        mesh.bold_line_style(self.grid.stroke_width(self.scale))
+            .light_line_style(TRANSPARENT)
+            .axis_style(self.ink.stroke_width(self.scale))
+            .label_style(self.text(12))
+            .axis_desc_style(self.text(13))
     }
 }
 
@@ -144,14 +178,8 @@ pub(super) trait Drawing {
     fn title(&self) -> &str;
     /// Width and height.
     fn size(&self) -> (u32, u32);
-    /// Draws it; lengths are multiplied by the scale.
-    fn draw<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        scale: u32,
-        ink: RGBColor,
-        grid: RGBColor,
-    ) -> Result<()>;
+    /// Draws it; lengths are multiplied by the pen's scale.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pen: Pen) -> Result<()>;
 }
 
 /// A drawing as SVG in the colours of the page.
@@ -160,7 +188,7 @@ pub(super) fn svg(of: &impl Drawing) -> Result<String> {
     let (mut text, size) = (String::new(), of.size());
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        of.draw(&area, 1, INK, GRID)?;
+        of.draw(&area, Pen { scale: 1, ink: INK, grid: GRID })?;
         area.present().map_err(|error| anyhow!("{error}"))?;
     }
     let sized = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
@@ -178,38 +206,26 @@ impl Drawing for Chart {
         SIZE
     }
 
-    fn draw<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        scale: u32,
-        ink: RGBColor,
-        grid: RGBColor,
-    ) -> Result<()> {
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pen: Pen) -> Result<()> {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let low = points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
         let high = points().map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max);
         let top = points().map(|(_, y)| *y).fold(0.0, f64::max);
         let top = if top > 0.0 { top * 1.1 } else { 1.0 };
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
-        let text = |size: u32| (FONT, size * scale).into_font().color(&ink);
         let key_rows = u32::try_from(self.series.len().div_ceil(4)).unwrap_or(1);
-        let (head, body) = area.split_vertically((26 + key_rows * 20) * scale);
-        let px = |value: u32| i32::try_from(value * scale).unwrap_or(i32::MAX);
-        head.draw(&Text::new(self.title.clone(), (px(12), px(6)), text(16))).map_err(told)?;
-        self.draw_key(&head, scale, ink)?;
+        let (head, body) = area.split_vertically((26 + key_rows * 20) * pen.scale);
+        head.draw(&Text::new(self.title.clone(), (pen.px(12), pen.px(6)), pen.text(16)))
+            .map_err(told)?;
+        self.draw_key(&head, pen)?;
         let mut builder = ChartBuilder::on(&body);
-        builder.margin(8 * scale).x_label_area_size(44 * scale).y_label_area_size(72 * scale);
+        builder.margin(8 * pen.scale);
+        builder.x_label_area_size(44 * pen.scale).y_label_area_size(72 * pen.scale);
         macro_rules! plot {
             ($chart:expr) => {{
                 let mut chart = $chart.map_err(told)?;
-                chart
-                    .configure_mesh()
+                pen.style(&mut chart.configure_mesh())
                     .disable_x_mesh()
-                    .bold_line_style(grid.stroke_width(scale))
-                    .light_line_style(TRANSPARENT)
-                    .axis_style(ink.stroke_width(scale))
-                    .label_style(text(12))
-                    .axis_desc_style(text(13))
                     .x_desc(self.x.clone())
                     .y_desc(self.y.clone())
                     .y_labels(6)
@@ -222,13 +238,13 @@ impl Drawing for Chart {
                     chart
                         .draw_series(LineSeries::new(
                             series.points.iter().copied(),
-                            colour.stroke_width(2 * scale),
+                            colour.stroke_width(2 * pen.scale),
                         ))
                         .map_err(told)?;
                     if series.points.len() <= 40 {
                         for (x, y) in &series.points {
                             let at = chart.backend_coord(&(*x, *y));
-                            mark(area, at, series.colour, scale, px).map_err(told)?;
+                            mark(area, at, series.colour, pen).map_err(told)?;
                         }
                     }
                 }
@@ -249,16 +265,18 @@ fn mark<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     at: (i32, i32),
     place: usize,
-    scale: u32,
-    px: impl Fn(u32) -> i32,
+    pen: Pen,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
     let (base_x, base_y) = area.get_base_pixel();
     let (x, y) = (at.0 - base_x * i32::from(at.0 < 0), at.1 - base_y * i32::from(at.1 < 0));
     let filled = colour(place).filled();
     match place % 3 {
-        0 => area.draw(&Circle::new((x, y), 4 * scale, filled)),
-        1 => area.draw(&Rectangle::new([(x - px(4), y - px(4)), (x + px(4), y + px(4))], filled)),
-        _ => area.draw(&TriangleMarker::new((x, y), 5 * scale, filled)),
+        0 => area.draw(&Circle::new((x, y), 4 * pen.scale, filled)),
+        1 => {
+            let half = pen.px(4);
+            area.draw(&Rectangle::new([(x - half, y - half), (x + half, y + half)], filled))
+        }
+        _ => area.draw(&TriangleMarker::new((x, y), 5 * pen.scale, filled)),
     }
 }
 

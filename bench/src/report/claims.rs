@@ -36,8 +36,9 @@ pub enum Verdict {
 const RATIO_TOLERANCE: f64 = 0.25;
 /// A latency that is called negligible.
 const NEGLIGIBLE_MS: f64 = 1.0;
-/// More CPU than before the load, in percent, that an idle gateway may have; and more descriptors, which the admin API has.
+/// The CPU in percent that an idle gateway may use more than before the load.
 const SETTLED_PERCENT: f64 = 5.0;
+/// The descriptors that it may have more: those of the admin API.
 const SETTLED_FDS: u64 = 4;
 /// Noise between neighbouring rows.
 const TOLERANCE: f64 = 0.05;

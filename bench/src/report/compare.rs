@@ -28,7 +28,7 @@ pub struct CompareArguments {
     pub markdown: Option<PathBuf>,
 }
 
-/// How much more the second of two series has.
+/// How much larger the values of the second of two series are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Difference {
     /// In percent of the first.
@@ -88,7 +88,7 @@ impl CompareArguments {
     }
 }
 
-/// Folders of one name are told apart by their paths.
+/// Gives folders that have the same name their paths as names.
 fn name_apart(all: &mut [Results], folders: &[PathBuf]) {
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
     for (results, folder) in all.iter_mut().zip(folders) {
@@ -215,7 +215,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Streams have the rate that they are given.
+/// None for streams, whose rate the load sets.
 fn throughput(row: &Measured) -> Option<f64> {
     if row.row.streams.is_some() {
         return None;
@@ -257,8 +257,8 @@ fn are_in_turn(first: &[&Measured], other: &[&Measured]) -> bool {
     first.len() == other.len() && pairs.is_sorted_by(|one, next| one.1 < next.0)
 }
 
-/// The difference of two series. Logarithms are compared, since differences of speed are ratios; in rounds that were run in turn,
-/// each with the one of its round. None if one has no value.
+/// The difference of two series. Logarithms are compared, since differences of speed are ratios. If the rounds were run in turn, each
+/// value is compared with that of its round. None if a series is empty.
 fn difference(first: &[f64], other: &[f64], in_turn: bool) -> Option<Difference> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let (first, other) = (logs(first), logs(other));
@@ -275,7 +275,7 @@ fn difference(first: &[f64], other: &[f64], in_turn: bool) -> Option<Difference>
     Some(Difference { percent: percent(by), interval })
 }
 
-/// Half of the interval of series that do not belong together (Welch).
+/// Half of the interval for series whose rounds are not pairs (Welch).
 fn apart(first: &[f64], other: &[f64]) -> Option<f64> {
     let part = |of: &[f64]| Some((variance(of)? / of.len() as f64, of.len() as f64 - 1.0));
     let ((one, one_free), (two, two_free)) = (part(first)?, part(other)?);
@@ -287,14 +287,14 @@ fn apart(first: &[f64], other: &[f64]) -> Option<f64> {
     Some(sum.sqrt() * student(free))
 }
 
-/// Of a sample; none with fewer than two values.
+/// The variance of a sample; none with fewer than two values.
 fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     (values.len() > 1).then(|| squares / (values.len() as f64 - 1.0))
 }
 
-/// The quantile 0.975 of Student's distribution for so many degrees of freedom; between two of the table the larger one.
+/// The 0.975 quantile of Student's distribution with `free` degrees of freedom. Between two entries of the table, the larger quantile.
 fn student(free: f64) -> f64 {
     const TABLE: [(f64, f64); 16] = [
         (1.0, 12.706),

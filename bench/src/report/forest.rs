@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::chart::{self, Drawing, FONT};
+use super::chart::{self, Drawing, Pen};
 
 /// Differences in percent, one below the other.
 #[derive(Clone, Debug, Default)]
@@ -69,39 +69,27 @@ impl Drawing for Forest {
         (WIDTH, HEAD + rows * ROW + FOOT)
     }
 
-    fn draw<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        scale: u32,
-        ink: RGBColor,
-        grid: RGBColor,
-    ) -> Result<()> {
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pen: Pen) -> Result<()> {
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
-        let px = |value: u32| i32::try_from(value * scale).unwrap_or(i32::MAX);
-        let text = |size: u32| (FONT, size * scale).into_font().color(&ink);
-        let (head, body) = area.split_vertically(HEAD * scale);
-        head.draw(&Text::new(self.title.clone(), (px(12), px(6)), text(15))).map_err(told)?;
-        let (labels, body) = body.split_horizontally(LEFT * scale);
+        let (head, body) = area.split_vertically(HEAD * pen.scale);
+        let at = (pen.px(12), pen.px(6));
+        head.draw(&Text::new(self.title.clone(), at, pen.text(15))).map_err(told)?;
+        let (labels, body) = body.split_horizontally(LEFT * pen.scale);
         let (low, high) = self.range();
         let rows = self.rows.len() as f64;
         let mut builder = ChartBuilder::on(&body);
-        builder.margin(8 * scale).x_label_area_size(44 * scale);
+        builder.margin(8 * pen.scale).x_label_area_size(44 * pen.scale);
         let mut chart = builder.build_cartesian_2d(low..high, 0.0..rows).map_err(told)?;
-        chart
-            .configure_mesh()
+        pen.style(&mut chart.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
-            .bold_line_style(grid.stroke_width(scale))
-            .light_line_style(TRANSPARENT)
-            .axis_style(ink.stroke_width(scale))
-            .label_style(text(12))
-            .axis_desc_style(text(13))
             .x_desc(self.x.clone())
             .x_labels(6)
             .x_label_formatter(&|x| super::table::number(Some(*x)))
             .draw()
             .map_err(told)?;
-        let nought = PathElement::new(vec![(0.0, 0.0), (0.0, rows)], ink.stroke_width(scale));
+        let nought =
+            PathElement::new(vec![(0.0, 0.0), (0.0, rows)], pen.ink.stroke_width(pen.scale));
         chart.draw_series([nought]).map_err(told)?;
         let (_, above) = body.get_base_pixel();
         for (place, row) in self.rows.iter().enumerate() {
@@ -109,14 +97,14 @@ impl Drawing for Forest {
             let colour = chart::colour(usize::from(row.at < 0.0));
             if let Some((from, to)) = row.interval {
                 let ends = vec![(from.max(low), y), (to.min(high), y)];
-                let line = PathElement::new(ends, colour.stroke_width(2 * scale));
+                let line = PathElement::new(ends, colour.stroke_width(2 * pen.scale));
                 chart.draw_series([line]).map_err(told)?;
             }
-            let point = Circle::new((row.at, y), 4 * scale, colour.filled());
+            let point = Circle::new((row.at, y), 4 * pen.scale, colour.filled());
             chart.draw_series([point]).map_err(told)?;
             let (_, at) = chart.backend_coord(&(low, y));
-            let at = (px(8), at - above - px(7));
-            labels.draw(&Text::new(row.label.clone(), at, text(12))).map_err(told)?;
+            let at = (pen.px(8), at - above - pen.px(7));
+            labels.draw(&Text::new(row.label.clone(), at, pen.text(12))).map_err(told)?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A page for each document, for `docs/results`: what was asked, how and with what it was measured, the tables beside the document's
-//! figures, the claims, the graphs, and what the figures do not show.
+//! A page for each document: its question, the method, the parameters, the tables beside the document's figures, the claims, the
+//! graphs, and what the figures do not show.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use super::results::{Measured, Results};
 use super::table::Table;
 use crate::folder::{Metadata, OURS};
 
-/// What a page says about its document, whatever was measured.
+/// What a page says about its document, independent of the results.
 struct Document {
     number: &'static str,
     title: &'static str,
@@ -115,7 +115,7 @@ pub(super) fn write(results: &Results, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Graphs over time are in the HTML report; of these a page shows event streams alone.
+/// Of the graphs over time, a page shows only those of event streams. The HTML report has all.
 fn is_for_readers(chart: &Chart) -> bool {
     !chart.is_over_time || (chart.name.starts_with("sse-") && chart.name.ends_with("-shares"))
 }

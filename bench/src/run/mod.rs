@@ -202,7 +202,7 @@ fn run_rows(options: &RunOptions, folders: &[Folder], rows: &[Row]) -> Result<bo
     Ok(good)
 }
 
-/// The programs that take turns, each with its folder, whose parameters are written.
+/// Our programs that take turns, each with its folder. Writes the parameters to the folders.
 fn ours<'a>(
     options: &RunOptions,
     folders: &'a [Folder],
@@ -225,7 +225,7 @@ fn ours<'a>(
     Ok(ours)
 }
 
-/// One run of a row: of a program of ours, or of a peer.
+/// One run of a row, by one of our programs or by a peer.
 struct Turn<'a> {
     ours: &'a Ours<'a>,
     row: &'a Row,
@@ -239,11 +239,8 @@ fn turns<'a>(options: &RunOptions, row: &'a Row, ours: &'a [Ours<'a>]) -> Vec<Tu
     let mut turns = Vec::new();
     for heap in &options.heaps {
         for round in 1..=options.rounds {
-            let peers = options.peers.iter().map(|peer| Some(*peer));
-            let peers = ours
-                .first()
-                .into_iter()
-                .flat_map(|first| peers.clone().map(move |peer| (first, peer)));
+            // Peers run on the ground of the first program.
+            let peers = ours.iter().take(1).cycle().zip(options.peers.iter().copied().map(Some));
             for (ours, peer) in ours.iter().map(|one| (one, None)).chain(peers) {
                 let delay = i64::try_from(row.delay.as_millis()).unwrap_or(i64::MAX);
                 let mut key = RowKey::ours(&row.folder, heap, row.users, row.size, delay);
@@ -257,7 +254,7 @@ fn turns<'a>(options: &RunOptions, row: &'a Row, ours: &'a [Ours<'a>]) -> Vec<Tu
 }
 
 impl Turn<'_> {
-    /// True if the row did not fail.
+    /// Runs it. True if the row did not fail.
     fn run(&self, senders: &Senders, progress: &mut Progress) -> Result<bool> {
         let Ours { ground, folder } = self.ours;
         let name = folder.path.join(self.key.path()).display().to_string();
@@ -276,7 +273,7 @@ impl Turn<'_> {
     }
 }
 
-/// The row to repeat with smaller messages, as document 003 did where messages were lost on connections that were all made.
+/// The row to repeat with smaller messages, as document 003 did if messages were lost although no connection failed.
 fn smaller(row: &Row, ran: Option<&folder::Row>) -> Option<Row> {
     let socket = row.scenario.own.websocket.as_ref()?;
     let Some(Streams::Websocket(counts)) = ran?.streams else { return None };

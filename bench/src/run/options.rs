@@ -78,7 +78,7 @@ pub struct RunOptions {
     /// Agents (`tidegate-bench agent`) that share the users; port 7000 if none is named
     #[arg(long, value_delimiter = ',', value_name = "HOST")]
     pub load_servers: Vec<String>,
-    /// The number of load servers: the first ones of --load-servers, or so many generators on this machine
+    /// The number of load servers: the first N of --load-servers, or N generators on this machine
     #[arg(short = 'n', long = "servers", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub servers: Option<u32>,
     /// The part of the rows that this machine runs, as 1/2; `report --with` reads the parts together
@@ -93,7 +93,7 @@ pub struct RunOptions {
 const START: Duration = Duration::from_secs(1);
 const START_JAVA: Duration = Duration::from_secs(8);
 const START_PEER: Duration = Duration::from_secs(3);
-/// Before and after event streams their gateway is looked at.
+/// What a row of event streams takes in addition: the gateway is sampled before and after its load.
 const SETTLE: Duration = Duration::from_secs(8);
 
 impl RunOptions {

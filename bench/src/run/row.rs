@@ -42,8 +42,9 @@ pub(super) enum RowEnd {
 
 /// A backend that uses more than this part of its cores limits the row.
 const BACKEND_BUSY_MAX: f64 = 0.9;
-/// Event streams are looked at for so long before the load, and after its end: document 003 says that CPU settles.
+/// How long the gateway is sampled before a load of event streams.
 const IDLE: Duration = Duration::from_millis(2200);
+/// How long it is sampled after such a load: document 003 says that CPU settles.
 const SETTLE: Duration = Duration::from_millis(5200);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// After its end a load may wait for replies, as long as they may take.
@@ -99,7 +100,7 @@ impl RowRun<'_> {
         }
     }
 
-    /// Sends the load, and watches the processes while it is sent. The marks if no load server has a result.
+    /// Sends the load, and watches the processes meanwhile. Gives only marks if no load server has a result.
     fn send(
         &self,
         load: &Load,
@@ -287,7 +288,7 @@ struct Ran {
     gateway_started: u64,
 }
 
-/// What stayed after the end of the load; none if it was not looked at before and after.
+/// What the gateway still used after the load; none if it was not sampled before and after.
 fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
     let end = (ran.outcome.started + ran.outcome.elapsed).as_secs();
     let samples = ran.samples.servers.get(gateway)?;

@@ -73,7 +73,7 @@ impl Drop for Sampler {
 }
 
 impl Samples {
-    /// The mean CPU of a server in a time, in percent of one core.
+    /// The mean CPU of a server within these seconds, in percent of one core.
     #[must_use]
     pub(super) fn cpu_percent(&self, server: &str, times: &RangeInclusive<u64>) -> Option<f64> {
         let samples = self.servers.get(server)?.iter();

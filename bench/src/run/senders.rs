@@ -8,13 +8,13 @@ use anyhow::{Context as _, Result};
 
 use super::cores::{CoreLists, cores};
 use super::options::RunOptions;
-use super::servers::{supervised, wait_for};
+use super::servers::{READY_MAX, supervised};
 use crate::generator::{self, Control, Load, Outcome, Work};
 use crate::process::Process;
 
 /// Who sends the loads. Dropping it ends the agents that it started.
 pub(super) struct Senders {
-    /// None if this program sends.
+    /// Empty if this program sends.
     agents: Vec<SocketAddr>,
     /// Agents of this machine.
     started: Vec<Process>,
@@ -25,7 +25,7 @@ pub(super) struct Senders {
 const AGENT_PORT: u16 = 7000;
 
 impl Senders {
-    /// Finds the load servers, or starts them here if there are several without a name.
+    /// Looks up the load servers, or starts several agents here if none is named.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Senders {
     ///
     /// # Errors
     ///
-    /// If there is no way to a load server.
+    /// If the system has no route to a load server.
     pub(super) fn gateway_host(&self) -> io::Result<IpAddr> {
         let Some(away) = self.agents.iter().find(|agent| !agent.ip().is_loopback()) else {
             return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -81,7 +81,7 @@ impl Senders {
         Ok(socket.local_addr()?.ip())
     }
 
-    /// The address at which a hub reaches the callbacks, which are the first generator's.
+    /// The address at which a hub reaches the callbacks. They are on the first generator.
     #[must_use]
     pub(super) fn callback_host(&self) -> IpAddr {
         self.agents.first().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), SocketAddr::ip)
@@ -132,7 +132,7 @@ fn start_agent(number: u32, lists: &CoreLists, folder: &Path) -> Result<(Process
         let line = text.lines().find_map(|line| line.strip_prefix("listening on "))?;
         line.trim().parse().ok()
     };
-    let address = wait_for(&mut process, &log, find)?;
+    let address = process.wait_for(&log, READY_MAX, find)?;
     Ok((process, address))
 }
 

@@ -8,14 +8,14 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backends::token::{Algorithm, Claims, Minter};
 
 use super::cores::CoreLists;
 use super::senders::Senders;
 use crate::peers::{self, PeerKind};
-use crate::process::{Process, check_stopped, pause};
+use crate::process::Process;
 use crate::scenarios::{Row, RowLoad, Scenario};
 
 /// What all rows share: a folder with the scenarios' files, keys and a certificate.
@@ -47,8 +47,7 @@ pub(super) struct Servers {
     pub(super) workers: Option<u32>,
 }
 
-const READY_MAX: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+pub(super) const READY_MAX: Duration = Duration::from_secs(60);
 /// Longer than any run.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 const METRICS_BYTES_MAX: u64 = 64 << 20;
@@ -202,8 +201,8 @@ impl Ground {
             }
             let log = self.file(&format!("backend-{}.log", name.value));
             let mut process = Process::start(command, &log)?;
-            let address =
-                wait_for(&mut process, &log, |text| text.lines().next()?.trim().parse().ok())?;
+            let find = |text: &str| text.lines().next()?.trim().parse().ok();
+            let address = process.wait_for(&log, READY_MAX, find)?;
             processes.push(process);
             addresses.insert(name.value.clone(), address);
         }
@@ -240,7 +239,7 @@ impl Ground {
         let find = |text: &str| {
             Some((named(text, "listening listener=")?, named(text, "admin API address=")?))
         };
-        let (address, admin) = wait_for(&mut process, &log, find)?;
+        let (address, admin) = process.wait_for(&log, READY_MAX, find)?;
         Ok((process, address, admin))
     }
 }
@@ -320,29 +319,7 @@ pub(super) fn supervised(cores: &str, program: &Path) -> Command {
     command
 }
 
-/// What a process says in its log once it is ready.
-pub(super) fn wait_for<T>(
-    process: &mut Process,
-    log: &Path,
-    find: impl Fn(&str) -> Option<T>,
-) -> io::Result<T> {
-    let end = Instant::now() + READY_MAX;
-    loop {
-        check_stopped()?;
-        let text = fs::read_to_string(log)?;
-        if let Some(found) = find(&text) {
-            return Ok(found);
-        }
-        if process.has_ended()? || Instant::now() > end {
-            let lines: Vec<&str> = text.lines().collect();
-            let tail = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
-            return Err(io::Error::other(format!("did not start:\n{}", tail.join("\n"))));
-        }
-        pause(LOOK_AGAIN)?;
-    }
-}
-
-/// The network of an address: of loopback the whole, since each subscriber has an address of its own there.
+/// The network that the callbacks are in: the host alone, or all of loopback, where each subscriber has its own address.
 fn network(host: IpAddr) -> String {
     match host {
         IpAddr::V4(host) if host.is_loopback() => "127.0.0.0/8".to_owned(),

@@ -3,7 +3,7 @@
 //! Owns three tables: calls that only certain crates may make, marks of unfinished work, and words that may not be in the name
 //! of a type.
 
-use super::source::{Source, is_name};
+use super::source::{Source, whole};
 use super::{Complaint, line_of};
 
 /// A call that only some crates may make.
@@ -112,22 +112,6 @@ fn empty_names(source: &Source) -> Vec<Complaint> {
             source.complain(at, what, "name it by what it is, with a word of LEXICON.md".to_owned())
         })
         .collect()
-}
-
-/// The offsets of `text` as a whole word, not as part of a longer name.
-fn whole<'a>(code: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
-    let bytes = code.as_bytes();
-    let part = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(|b| is_name(*b));
-    let (begins, ends) = (starts_a_name(text), text.bytes().next_back().is_some_and(is_name));
-    code.match_indices(text).map(|(at, _)| at).filter(move |at| {
-        let inside_before = begins && part(at.checked_sub(1));
-        let inside_after = ends && part(Some(at + text.len()));
-        !inside_before && !inside_after
-    })
-}
-
-fn starts_a_name(text: &str) -> bool {
-    text.bytes().next().is_some_and(is_name)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Owns what the text of one statement tells. Such a use needs no comment.
 
-use super::source::{closing, is_name};
+use super::source::{closing, is_name, whole};
 
 /// True if the call whose text is at `at` loses nothing by its form.
 pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
@@ -120,14 +120,7 @@ fn fits(call: &Call<'_>) -> bool {
 
 /// True if complaints can be made there: `compile` and `config` hand these to whatever refuses a value.
 fn is_told(given: &str) -> bool {
-    ["report", "decoder"].iter().any(|word| {
-        let mut places = given.match_indices(word);
-        places.any(|(at, _)| {
-            let (front, rest) = given.split_at_checked(at).unwrap_or((given, ""));
-            let behind = rest.as_bytes().get(word.len()).copied();
-            !front.bytes().next_back().is_some_and(is_name) && !behind.is_some_and(is_name)
-        })
-    })
+    ["report", "decoder"].iter().any(|word| whole(given, word).next().is_some())
 }
 
 /// The body of a closure.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Complaint;
-use super::source::{Source, is_name};
+use super::source::{Source, whole};
 
 /// The list, one `FILE: REASON` a line.
 pub(crate) const LIST: &str = "xtask/tidy-locks.txt";
@@ -71,18 +71,7 @@ pub(crate) fn check(sources: &[Source], list: &str) -> Vec<Complaint> {
 
 /// The first place in shipped code that names a type of lock.
 fn first_lock(source: &Source) -> Option<usize> {
-    let whole = |word: &&str| {
-        source.shipped.match_indices(*word).map(|(at, word)| (at, at + word.len())).find_map(
-            |(from, to)| {
-                let bytes = source.shipped.as_bytes();
-                let is_part = |at: Option<usize>| {
-                    at.and_then(|at| bytes.get(at)).is_some_and(|byte| is_name(*byte))
-                };
-                (!is_part(from.checked_sub(1)) && !is_part(Some(to))).then_some(from)
-            },
-        )
-    };
-    LOCKS.iter().filter_map(whole).min()
+    LOCKS.iter().flat_map(|word| whole(&source.shipped, word)).min()
 }
 
 #[cfg(test)]

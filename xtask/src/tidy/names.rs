@@ -1,7 +1,7 @@
 //! Names of types that say nothing to a reader who comes from another gateway, with better ones, and bare participles.
 
 use super::Complaint;
-use super::source::{Source, is_name};
+use super::source::{Source, is_name, whole};
 
 /// A name that was used here once, and the words that the field knows.
 const WORDS: &[(&str, &str)] = &[
@@ -44,10 +44,8 @@ const PARTICIPLES: &[&str] = &[
 pub(crate) fn check(source: &Source) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for keyword in ["struct ", "enum ", "trait ", "type "] {
-        for (at, _) in source.code.match_indices(keyword) {
-            let (before, rest) = source.code.split_at(at);
-            let begins = before.bytes().next_back().is_none_or(|byte| !is_name(byte));
-            let rest = rest.strip_prefix(keyword).unwrap_or(rest);
+        for at in whole(&source.code, keyword) {
+            let rest = source.code.get(at + keyword.len()..).unwrap_or_default();
             let name =
                 rest.split(|c: char| !c.is_ascii() || !is_name(c as u8)).next().unwrap_or(rest);
             let better = match WORDS.iter().find(|(word, _)| *word == name) {
@@ -55,9 +53,6 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
                 None if PARTICIPLES.contains(&name) => "by a noun, such as `RouteMatch`",
                 None => continue,
             };
-            if !begins {
-                continue;
-            }
             let what = format!("`{name}` is not a name for a type that a new reader would guess");
             complaints.push(source.complain(at, what, format!("call it {better}")));
         }

@@ -1,7 +1,7 @@
 //! Traits with many methods, and types that pass for another by `Deref`.
 
 use super::Complaint;
-use super::source::{Source, closing, is_name};
+use super::source::{Source, closing, is_name, whole};
 
 /// STYLE.md, rule 7.
 const METHODS_MAX: usize = 5;
@@ -23,10 +23,9 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
         return Vec::new();
     }
     let mut complaints = traits(source);
-    let dereferences = source.shipped.find("impl Deref for").or_else(|| {
-        let at = source.shipped.find(" Deref for ")?;
-        let line = source.shipped.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
-        source.shipped.get(line..at)?.trim_start().starts_with("impl").then_some(at)
+    let dereferences = whole(&source.shipped, "Deref for").find(|at| {
+        let before = source.shipped.get(..*at).unwrap_or_default();
+        before.rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with("impl"))
     });
     if let Some(at) = dereferences.filter(|_| !DEREF.contains(&&*source.path)) {
         let instead = "write a method or a public field".to_owned();
@@ -38,13 +37,9 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
 fn traits(source: &Source) -> Vec<Complaint> {
     let code = &source.shipped;
     let mut complaints = Vec::new();
-    for (at, _) in code.match_indices("trait ") {
-        let (before, rest) = code.split_at(at);
-        if before.bytes().next_back().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-            continue;
-        }
-        let rest = rest.strip_prefix("trait ").unwrap_or(rest);
-        let name: String = rest.chars().take_while(|c| c.is_ascii() && is_name(*c as u8)).collect();
+    for at in whole(code, "trait ") {
+        let Some(rest) = code.get(at + "trait ".len()..) else { continue };
+        let name = rest.split(|c: char| !c.is_ascii() || !is_name(c as u8)).next().unwrap_or(rest);
         let Some(open) = code.get(at..).and_then(|rest| rest.find('{')).map(|from| at + from)
         else {
             continue;
@@ -61,24 +56,13 @@ fn traits(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// Functions at the first level of braces.
+/// The number of functions at the first level of braces.
 fn methods(body: &str) -> usize {
-    let mut depth = 0usize;
-    let mut count = 0;
-    for (at, byte) in body.bytes().enumerate() {
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
-            b'f' if depth == 1 => {
-                let rest = body.get(at..).unwrap_or_default();
-                let is_word = at.checked_sub(1).and_then(|at| body.as_bytes().get(at));
-                let is_word = is_word.is_none_or(|before| !is_name(*before) && *before != b'#');
-                count += usize::from(is_word && rest.starts_with("fn "));
-            }
-            _ => {}
-        }
-    }
-    count
+    let depth = |at: usize| {
+        let before = body.get(..at).unwrap_or_default();
+        before.matches('{').count().saturating_sub(before.matches('}').count())
+    };
+    whole(body, "fn ").filter(|at| depth(*at) == 1).count()
 }
 
 #[cfg(test)]

@@ -93,6 +93,19 @@ pub(crate) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
+/// The offsets of `text` as a whole word, not as part of a longer name.
+pub(crate) fn whole<'a>(code: &'a str, text: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let bytes = code.as_bytes();
+    let part = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(|b| is_name(*b));
+    let begins = text.bytes().next().is_some_and(is_name);
+    let ends = text.bytes().next_back().is_some_and(is_name);
+    code.match_indices(text).map(|(at, _)| at).filter(move |at| {
+        let inside_before = begins && part(at.checked_sub(1));
+        let inside_after = ends && part(Some(at + text.len()));
+        !inside_before && !inside_after
+    })
+}
+
 fn keep(text: &str, pieces: &[(Kind, Range<usize>)], wanted: Kind) -> String {
     let kept = pieces.iter().map(|(kind, range)| {
         let piece = text.get(range.clone()).unwrap_or_default();
