@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Do other load tools see what our generator sees? The loads of SCENARIOS ("plain XSLTProxy") go to one gateway by our generator, by k6
-# and by JMeter, in turn, ROUNDS (3) times; users pause between requests, so that none of the tools is the limit. The medians of
-# throughput must agree within 5 %, and those of the mean time within 5 % or a millisecond, which is JMeter's unit. TIDEGATE names a
+# Checks that other load tools measure what our generator measures. Our generator, k6 and JMeter send the loads of SCENARIOS ("plain
+# XSLTProxy") to one gateway in turn, ROUNDS (3) times; users pause between requests, so that none of the tools is the limit. The medians
+# of throughput must agree within 5 %, and those of the mean time within 5 % or a millisecond, which is JMeter's unit. TIDEGATE names a
 # built program, with tidegate-bench and bench-load-file beside it.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 case "${1:-}" in
@@ -26,7 +26,7 @@ finish() {
 }
 trap finish EXIT
 
-# Waits up to a minute until a log says something, and then prints the address behind it.
+# Waits up to a minute until a log has a line with this text, and prints the address in that line.
 address() {
   for _ in $(seq 600); do
     grep -qs "$2" "$folder/$1.log" && break
@@ -42,7 +42,7 @@ ECHO=$(address echo 127.0.0.1) INTERCEPTOR=$(address interceptor 127.0.0.1)
 "$tidegate" token --key "$folder/key.pem" --issuer https://bench.test --subject bench --expires 12h > "$folder/token"
 "$tidegate" token --key "$folder/key.pem" --jwks > "$folder/jwks.json"
 
-# A gateway with one of the scenarios' configurations.
+# Starts a gateway with one of the scenarios' configurations.
 gateway() {
   LISTEN=127.0.0.1:0 ADMIN=127.0.0.1:0 WORKERS=1 ECHO=$ECHO INTERCEPTOR=$INTERCEPTOR JWKS=$folder/jwks.json \
     "$tidegate" run "bench/scenarios/gateways/$1.yaml" > "$folder/$1.log" 2>&1 &

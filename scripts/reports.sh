@@ -24,7 +24,7 @@ scripts/saxon.sh > /dev/null
 export TIDEGATE_SAXON=${TIDEGATE_SAXON:-$(realpath "$target/saxon")}
 out=${OUT:-$target/reports}
 documents=${DOCUMENTS:-000 001 002 003 004}
-# 5,000 event streams and 10,000 subscribers are twice as many descriptors.
+# 5,000 event streams and 10,000 subscribers need two descriptors each.
 ulimit -n "$(ulimit -H -n)"
 began=$SECONDS
 outcome=0
@@ -32,7 +32,7 @@ outcome=0
 installed() {
   [ -x "$target/tools/bin/$1" ] || [ -d "$target/tools/peers/$1" ] || command -v "$1" > /dev/null || [ -x "/usr/sbin/$1" ]
 }
-# Those of these gateways that are to be measured.
+# The option for those of the named gateways that are to be measured.
 peers() {
   local names=() name
   for name in "$@"; do
@@ -46,7 +46,7 @@ peers() {
   [ "${#names[@]}" = 0 ] || echo "--peers ${names[*]}"
 }
 
-# A folder of results: its name, and the arguments of the run.
+# Runs rows into a folder of results: its name, and the arguments of the run.
 run() {
   local folder=$out/$1 resume=''
   shift
@@ -56,7 +56,7 @@ run() {
   "$bench" run $@ $resume --tidegate "$tidegate" --out "$folder" || outcome=1
 }
 
-# Tables, graphs and the page of a document, from its folder and further ones.
+# Writes tables, graphs and the page of a document, from its folder and further ones.
 report() {
   local number=$1 arguments=()
   shift
@@ -88,14 +88,14 @@ for document in $documents; do
       ;;
     003)
       run 003/results 003 -e '^sse$' ${short[@]+"${short[@]}"}
-      # 5,000 connections need their time to open, whatever is measured then.
+      # 5,000 connections take their time to open, before anything is measured.
       if [ -n "$quick" ]; then run 003/sse sse --quick -d 20 -w 15; else run 003/sse sse; fi
       ;;
     004)
       if [ -z "$quick" ]; then
         run 004/results 004 $(peers synapse)
       else
-        # The engine of Micro Integrator takes ten seconds to start, so some rows have to do. The further flows have one row each.
+        # The engine of Micro Integrator takes ten seconds to start, so it runs only some rows. The other flows have one row each.
         run 004/results $seven "${short[@]}" -u 100 -b 1000 $(peers synapse)
         run 004/sizes $seven "${short[@]}" -u 100 -b 500 -b 10000 -b 100000
         run 004/users $seven "${short[@]}" -u 200

@@ -45,10 +45,6 @@ endurance() {
   scripts/endurance.sh --minutes "${ENDURANCE_MINUTES:-15}"
 }
 
-agree() {
-  scripts/agree.sh
-}
-
 nodes() {
   TIDEGATE_SOAK_KILLS=${KILLS:-50} suite node_soak::
 }
@@ -60,6 +56,6 @@ if [ $# = 0 ] || [ "$*" = store ]; then step "crashes of the store" crashes; fi
 if [ $# = 0 ] || [ "$*" = leases ]; then step "leases of a second" leases; fi
 if [ $# = 0 ] || [ "$*" = nodes ]; then step "kills of two gateways over a database" nodes; fi
 if [ $# = 0 ] || [ "$*" = endurance ]; then step "everything at once, with mistakes" endurance; fi
-if [ $# = 0 ] || [ "$*" = agree ]; then step "the load generator beside k6 and JMeter" agree; fi
+if [ $# = 0 ] || [ "$*" = agree ]; then step "the load generator beside k6 and JMeter" scripts/agree.sh; fi
 case "$*" in agree | endurance | reloads | streams | faults | store | leases | nodes) exit 0 ;; esac
 SECONDS_EACH=${SECONDS_EACH:-600} scripts/fuzz.sh "$@"
