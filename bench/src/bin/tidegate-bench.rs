@@ -58,7 +58,7 @@ enum Verb {
     Run(Box<RunOptions>),
     /// Print the system's table, and write tables and graphs of a folder of results
     Report(ReportArguments),
-    /// Print how much folders of results differ from the first, in % with an interval of confidence
+    /// Print how much folders of results differ from the first, in % with a confidence interval
     Compare(CompareArguments),
     /// Send shares of loads for a run on another machine, until it is killed
     Agent {

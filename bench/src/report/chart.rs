@@ -77,13 +77,19 @@ pub(super) fn gateway_colour(name: &str) -> usize {
 }
 
 impl Chart {
+    /// True if it has no point.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.series.iter().all(|series| series.points.is_empty())
+    }
+
     /// The graph as SVG in the colours of the page; none without points.
     ///
     /// # Errors
     ///
     /// If it cannot be drawn.
     pub fn svg(&self) -> Result<Option<String>> {
-        if self.series.iter().all(|series| series.points.is_empty()) {
+        if self.is_empty() {
             return Ok(None);
         }
         svg(self).map(Some)
@@ -95,7 +101,7 @@ impl Chart {
     ///
     /// If it cannot be written.
     pub fn write_png(&self, folder: &Path) -> Result<bool> {
-        if self.series.iter().all(|series| series.points.is_empty()) {
+        if self.is_empty() {
             return Ok(false);
         }
         let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);

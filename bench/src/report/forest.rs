@@ -1,4 +1,4 @@
-//! A graph of differences: a line for each row, with its interval beside nought.
+//! A graph of differences: a line for each row, with its confidence interval, and a mark at zero.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -24,7 +24,7 @@ pub(super) struct Interval {
     pub(super) label: String,
     /// The difference.
     pub(super) at: f64,
-    /// Its interval of confidence, if there is one.
+    /// Its confidence interval, if there is one.
     pub(super) interval: Option<(f64, f64)>,
 }
 
@@ -34,7 +34,7 @@ const HEAD: u32 = 36;
 const FOOT: u32 = 64;
 /// For the labels.
 const LEFT: u32 = 290;
-/// A wider interval is cut: it says nothing, and the others have to be seen.
+/// Ends of an interval that are further off are cut, so that the other intervals stay visible.
 const WIDEST: f64 = 100.0;
 
 impl Forest {
@@ -47,7 +47,7 @@ impl Forest {
         chart::svg(self)
     }
 
-    /// What the axis shows.
+    /// The lowest and the highest value of the axis.
     fn range(&self) -> (f64, f64) {
         let ends = self.rows.iter().flat_map(|row| {
             let (low, high) = row.interval.unwrap_or((row.at, row.at));

@@ -24,7 +24,7 @@ pub fn graphs(results: &Results) -> Vec<Chart> {
         charts.extend(shares_over_time(row, cores));
     }
     charts.extend(largest(&rows).into_iter().filter_map(|row| shares_over_time(row, cores)));
-    charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
+    charts.retain(|chart| !chart.is_empty());
     charts
 }
 

@@ -284,8 +284,8 @@ fn smaller(row: &Row, ran: Option<&folder::Row>) -> Option<Row> {
 }
 
 fn is_same(one: &Row, other: &Row) -> bool {
-    let key = |row: &Row| (row.folder.clone(), row.users, row.size, row.delay);
-    key(one) == key(other)
+    one.folder == other.folder
+        && (one.users, one.size, one.delay) == (other.users, other.size, other.delay)
 }
 
 /// True if the row need not run again: it is finished, and nothing ended it early.
