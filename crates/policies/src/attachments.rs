@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use mediation::attachments::{IncludeError, Root};
 use mediation::{Rejection, charset};
 use message::{GatheredBody, Headers, ReplyHead, RequestHead, Trailers};
-use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces, Onward};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces, Onward, Step};
 
 use crate::reply_coding::Codings;
 use crate::xml_fault;
@@ -21,7 +21,7 @@ pub(crate) enum RootUse {
     Edits,
 }
 
-/// How a step stands to messages with attachments.
+/// How a step treats messages with attachments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RootedStep {
     pub(crate) root: RootUse,
@@ -31,12 +31,43 @@ pub(crate) struct RootedStep {
     pub(crate) codings: Codings,
 }
 
-/// The head of a message, whichever side it is of.
+/// The step of a policy: with `of` it sees the root part of a message with attachments, and without it the whole message.
+pub(crate) fn rooted<H: Head + 'static>(
+    inner: impl OnBuffered<H> + 'static,
+    of: Option<RootedStep>,
+) -> Step<H> {
+    let inner: Box<dyn OnBuffered<H>> = Box::new(inner);
+    Step::Buffered(match of {
+        Some(of) => Box::new(Rooted { inner, of }),
+        None => inner,
+    })
+}
+
+/// The root part with the attachments that it includes, and whether these are all attachments. The fault is of the kind `too_large` if they are
+/// over the bound; `malformed` makes the other fault.
+pub(crate) fn with_included(
+    root: &Root,
+    whole: &[u8],
+    bytes_max: usize,
+    too_large: Kind,
+    malformed: impl FnOnce(&str) -> Fault,
+) -> Result<(Bytes, bool), Fault> {
+    root.with_included(whole, bytes_max).map_err(|why| match why {
+        IncludeError::Malformed(why) => malformed(&why),
+        IncludeError::TooLarge => {
+            let cause = format!("with its attachments it is over {bytes_max} bytes");
+            Fault::new(too_large, cause)
+        }
+    })
+}
+
+/// The head of a message of either side.
 pub(crate) trait Head {
     /// The fault of a message that is too large.
     const TOO_LARGE: Kind;
 
     fn headers(&mut self) -> &mut Headers;
+    /// The value of a header.
     fn told(&self, name: &str) -> Option<&[u8]>;
 
     /// Takes the content coding off.
@@ -47,7 +78,7 @@ pub(crate) trait Head {
         body: &mut GatheredBody,
     ) -> Result<(), Fault>;
 
-    /// Puts it on again.
+    /// Puts the content coding on again.
     fn close(
         &mut self,
         of: RootedStep,
@@ -124,9 +155,9 @@ impl Head for ReplyHead {
 }
 
 /// A step that sees the root part of a message with attachments.
-pub(crate) struct Rooted<H> {
-    pub(crate) inner: Box<dyn OnBuffered<H>>,
-    pub(crate) of: RootedStep,
+struct Rooted<H> {
+    inner: Box<dyn OnBuffered<H>>,
+    of: RootedStep,
 }
 
 /// A message while the step looks at its root.
@@ -157,23 +188,15 @@ impl<H: Head> Rooted<H> {
         }
         head.open(self.of, ex, body)?;
         let coding = ex.notes.as_mut().and_then(|notes| notes.coding.take());
-        let read = Root::of(&content_type, &body.bytes);
-        let read = read.map_err(|why| head.refused(self.of, &format!("The message: {why}")))?;
-        let Some(root) = read else { return Ok(None) };
+        let wrong = |why: &str| head.refused(self.of, &format!("The message: {why}"));
+        let Some(root) = Root::of(&content_type, &body.bytes).map_err(wrong)? else {
+            return Ok(None);
+        };
         let shown = match self.of.root {
             RootUse::Edits => root.bytes.clone(),
             RootUse::Validates => {
                 let bytes_max = self.of.codings.bytes_max;
-                match root.with_included(&body.bytes, bytes_max) {
-                    Ok((shown, _)) => shown,
-                    Err(IncludeError::Malformed(why)) => {
-                        return Err(head.refused(self.of, &format!("The message: {why}")));
-                    }
-                    Err(IncludeError::TooLarge) => {
-                        let cause = format!("with its attachments it is over {bytes_max} bytes");
-                        return Err(Fault::new(H::TOO_LARGE, cause));
-                    }
-                }
+                with_included(&root, &body.bytes, bytes_max, H::TOO_LARGE, wrong)?.0
             }
         };
         let described = root.described(&content_type);
@@ -209,7 +232,7 @@ impl<H: Head> Rooted<H> {
             RootUse::Edits => {
                 let of_kind = |written: &[u8]| message::media_type(written).to_ascii_lowercase();
                 let content_type = if of_kind(&now) == of_kind(&around.described) {
-                    // Of the kind that it was, but perhaps in another charset.
+                    // The media type is the same, but the charset may be another one.
                     charset::recoded(
                         &around.root.content_type,
                         // Harmless: a name that is not text is not one that the step gave.
@@ -246,7 +269,7 @@ impl<H: Head> OnBuffered<H> for Rooted<H> {
     }
 
     fn on_pieces(&self, ex: &mut Exchange, head: &H) -> Option<Box<dyn OnPieces<H>>> {
-        // The root is known once all is there.
+        // The root part is known only once the whole message has arrived.
         if head.told("content-type").is_some_and(Root::is_in) {
             None
         } else {
@@ -267,7 +290,7 @@ impl<H: Head> OnBuffered<H> for Rooted<H> {
         };
         let flow = match self.inner.on_buffered(&mut *ex, &mut *head, &mut shown) {
             Decision::Ready(flow) => Some(flow),
-            // Nothing has happened yet: it is asked again below.
+            // The step has not begun: the future below calls it again.
             Decision::Waits(_) => None,
         };
         if let Some(flow) = flow {

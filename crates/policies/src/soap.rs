@@ -17,7 +17,7 @@ use policy::{
     Onward, Policy, Step,
 };
 
-use crate::attachments::{RootUse, Rooted, RootedStep};
+use crate::attachments::{RootUse, RootedStep, rooted};
 use crate::reply_coding::Codings;
 use crate::xml_fault::{RESPONSE_GENERAL, has_no_body, refused_reply, refused_request};
 
@@ -48,24 +48,15 @@ const UPSTREAM_ERROR: &str =
 /// The policy. A side that is not looked into has no step, but for what is counted of it.
 pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
+    // The reference system reads a message with attachments as if it were XML.
     let of = |step| {
         let (verbose, codings) = (settings.verbose, settings.codings);
-        RootedStep { root: RootUse::Validates, step, verbose, codings }
+        let of = RootedStep { root: RootUse::Validates, step, verbose, codings };
+        (!definitions.lenient).then_some(of)
     };
-    let request = settings.request.then(|| {
-        if definitions.lenient {
-            Box::new(side()) as Box<dyn OnBuffered<_>>
-        } else {
-            Box::new(Rooted { inner: Box::new(side()), of: of(REQUEST) })
-        }
-    });
-    let request = request.map(Step::Buffered);
+    let request = settings.request.then(|| rooted(side(), of(REQUEST)));
     let response = match settings.response || settings.upstream_errors_fault {
-        true => Some(Step::Buffered(if definitions.lenient {
-            Box::new(side()) as Box<dyn OnBuffered<_>>
-        } else {
-            Box::new(Rooted { inner: Box::new(side()), of: of(RESPONSE) })
-        })),
+        true => Some(rooted(side(), of(RESPONSE))),
         false if definitions.operations.is_empty() => None,
         false => Some(Step::Streamed(Box::new(Watch) as Box<dyn OnStreamed<_>>)),
     };
@@ -155,7 +146,7 @@ impl Side {
         if has_no_body(ex, head, body) {
             return Ok(());
         }
-        // A page of another server, or of the service's own, is not a message that could be held to a schema.
+        // An error page of the service or of a server before it is not a message for the schema.
         let is_error = !self.definitions.lenient && !(200..300).contains(&status);
         if is_error && !head.headers.get("content-type").is_some_and(is_xml) {
             return Ok(());

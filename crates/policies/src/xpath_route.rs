@@ -5,10 +5,10 @@
 
 use mediation::xpath_search::{self, Cases};
 use message::{GatheredBody, RequestHead};
-use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
+use policy::{Decision, Exchange, OnBuffered, Onward, Policy};
 use xpath::Expr;
 
-use crate::attachments::{RootUse, Rooted, RootedStep};
+use crate::attachments::{RootUse, RootedStep, rooted};
 use crate::reply_coding::Codings;
 use crate::xml_fault;
 
@@ -45,12 +45,8 @@ pub fn policy(settings: XpathRouteSettings) -> Policy {
     let routing = RoutingStep { cases: Cases::new(cases), ways, verbose, bytes_max };
     let codings = Codings { gzip_only: false, topmost: false, bytes_max };
     let of = RootedStep { root: RootUse::Edits, step: STEP, verbose, codings };
-    let step: Box<dyn OnBuffered<RequestHead>> = if attachments {
-        Box::new(Rooted { inner: Box::new(routing), of })
-    } else {
-        Box::new(routing)
-    };
-    Policy { name: "xpath_route", request: Some(Step::Buffered(step)), response: None }
+    let request = Some(rooted(routing, attachments.then_some(of)));
+    Policy { name: "xpath_route", request, response: None }
 }
 
 struct RoutingStep {

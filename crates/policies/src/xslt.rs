@@ -9,9 +9,9 @@ use fault::{Fault, Kind};
 use mediation::xslt::{TransformRejection, TransformResult, Transformation};
 use mediation::{Rejection, Work};
 use message::{GatheredBody, Headers, ReplyHead, RequestHead};
-use policy::{Decision, Exchange, OnBuffered, Onward, Policy, Step};
+use policy::{Decision, Exchange, OnBuffered, Onward, Policy};
 
-use crate::attachments::{RootUse, Rooted, RootedStep};
+use crate::attachments::{RootUse, RootedStep, rooted};
 use crate::body_lines;
 use crate::reply_coding::Codings;
 use crate::xml_fault;
@@ -46,18 +46,10 @@ pub fn policy(on: On, settings: XsltSettings) -> Policy {
         codings: settings.codings,
     };
     // The reference system reads a message with attachments as if it were XML.
-    let is_whole = settings.codings.gzip_only;
-    let (request, response): (Option<Step<_>>, Option<Step<_>>) = match (on, is_whole) {
-        (On::Request, true) => (Some(Step::Buffered(Box::new(settings))), None),
-        (On::Request, false) => {
-            let inner = Box::new(settings);
-            (Some(Step::Buffered(Box::new(Rooted { inner, of }))), None)
-        }
-        (On::Response, true) => (None, Some(Step::Buffered(Box::new(settings)))),
-        (On::Response, false) => {
-            let inner = Box::new(settings);
-            (None, Some(Step::Buffered(Box::new(Rooted { inner, of }))))
-        }
+    let of = (!settings.codings.gzip_only).then_some(of);
+    let (request, response) = match on {
+        On::Request => (Some(rooted(settings, of)), None),
+        On::Response => (None, Some(rooted(settings, of))),
     };
     Policy { name: "xslt", request, response }
 }

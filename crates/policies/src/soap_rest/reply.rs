@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
-use mediation::attachments::{IncludeError, Root};
+use mediation::attachments::Root;
 use message::{GatheredBody, ReplyHead};
 use policy::{Decision, Exchange, OnBuffered, Onward, Slot};
 
 use super::Service;
+use crate::attachments;
 use crate::body_lines;
 use crate::reply_coding::CodingRefusal;
 use crate::xml_fault::has_no_body;
@@ -76,7 +77,7 @@ impl Translate {
         codings.put_on(ex, head, body)
     }
 
-    /// Takes the root of a message with attachments, with those in the places where it includes them.
+    /// Replaces a message with attachments by its root part, which then contains the attachments that it includes.
     fn take_apart(&self, head: &mut ReplyHead, body: &mut GatheredBody) -> Result<(), Fault> {
         // Harmless: a reply may have no type.
         let content_type = head.headers.get("content-type").unwrap_or_default().to_vec();
@@ -85,13 +86,9 @@ impl Translate {
             return Ok(());
         };
         let bytes_max = self.service.codings.bytes_max;
-        let (whole, all) = root.with_included(&body.bytes, bytes_max).map_err(|why| match why {
-            IncludeError::Malformed(why) => wrong(&why),
-            IncludeError::TooLarge => {
-                let cause = format!("with its attachments it is over {bytes_max} bytes");
-                Fault::new(Kind::ReplyTooLarge, cause)
-            }
-        })?;
+        let too_large = Kind::ReplyTooLarge;
+        let (whole, all) =
+            attachments::with_included(&root, &body.bytes, bytes_max, too_large, wrong)?;
         if !all {
             return Err(wrong(
                 "it has attachments that no element includes, and JSON has no place",
