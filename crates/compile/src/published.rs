@@ -14,7 +14,7 @@ use crate::policies::soap::load::{self, Documents, ReferenceRules, parsed};
 /// The binding of WSDL 1.1 to HTTP without SOAP.
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
 
-/// Reads a description with all that it imports. What is not there stays as it is written, with a warning.
+/// Reads a description with all that it imports. A reference to a document that is not there stays as it is written, with a warning.
 pub(crate) fn compile(
     file: &Spanned<FilePath>,
     imports: &Map<Spanned<FilePath>>,
@@ -69,8 +69,7 @@ fn text_of(
             return None;
         }
     };
-    let text = std::str::from_utf8(bytes);
-    match text {
+    match std::str::from_utf8(bytes) {
         Ok(text) if !declares_another(text) => Some(text.to_owned()),
         Ok(_) | Err(_) => Some(document.to_text(Document::ROOT, &Form::Plain)),
     }
@@ -89,7 +88,7 @@ enum Kind {
     Schema,
 }
 
-/// The documents in the order in which they are named first, and the number of each among those of its kind.
+/// The documents in the order of their first references, and the number of each among those of its kind.
 #[derive(Default)]
 struct Order {
     all: Vec<(String, Kind)>,
@@ -114,7 +113,7 @@ struct Place {
 
 enum PlaceContent {
     Address,
-    /// A location as it is written, and what is there.
+    /// A location as it is written, and the kind of the document there.
     Document(String, Kind),
 }
 
@@ -177,24 +176,18 @@ impl Sink for Finder<'_> {
 
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), xml::Error> {
         let at = usize::try_from(here.offset()).unwrap_or(usize::MAX);
-        let kind = match (start.name.namespace.uri, start.name.local) {
-            (WSDL11 | WSDL20, "import" | "include") => ("location", Kind::Description),
-            (XSD, "import" | "include" | "redefine") => ("schemaLocation", Kind::Schema),
-            (BINDING_11 | BINDING_12 | HTTP, "address") => {
-                if is_http(start, "location") {
-                    self.add(start, "location", at, |_| PlaceContent::Address);
-                }
-                return Ok(());
-            }
-            (WSDL20, "endpoint") => {
-                if is_http(start, "address") {
-                    self.add(start, "address", at, |_| PlaceContent::Address);
-                }
-                return Ok(());
-            }
+        let (key, kind) = match (start.name.namespace.uri, start.name.local) {
+            (WSDL11 | WSDL20, "import" | "include") => ("location", Some(Kind::Description)),
+            (XSD, "import" | "include" | "redefine") => ("schemaLocation", Some(Kind::Schema)),
+            (BINDING_11 | BINDING_12 | HTTP, "address") => ("location", None),
+            (WSDL20, "endpoint") => ("address", None),
             _ => return Ok(()),
         };
-        self.add(start, kind.0, at, |written| PlaceContent::Document(written, kind.1));
+        match kind {
+            Some(kind) => self.add(start, key, at, |text| PlaceContent::Document(text, kind)),
+            None if is_http(start, key) => self.add(start, key, at, |_| PlaceContent::Address),
+            None => {}
+        }
         Ok(())
     }
 
@@ -207,12 +200,13 @@ impl Sink for Finder<'_> {
     }
 }
 
-/// True if an address is one of HTTP, or a text that stands in for one.
+/// True if an address is an HTTP URL, or a placeholder without a scheme.
 fn is_http(start: &Start<'_>, key: &str) -> bool {
     let Some(address) = start.attributes.get("", key) else { return false };
-    let address = address.value.trim().to_ascii_lowercase();
-    let scheme = address.split_once(':').map(|(scheme, _)| scheme.to_owned());
-    scheme.is_none_or(|scheme| scheme == "http" || scheme == "https")
+    let scheme = address.value.trim().split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_none_or(|scheme| {
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    })
 }
 
 /// Where the value of an attribute stands, without its quotes, in the tag that begins at an offset.
@@ -229,9 +223,9 @@ fn value_range(text: &str, at: usize, key: &str) -> Option<Range<usize>> {
             return None;
         }
         let equals = rest.find('=')?;
-        let behind = rest.get(equals + 1..)?;
-        let quote_at = behind.find(['"', '\''])?;
-        let quote = behind.get(quote_at..)?.chars().next()?;
+        let after = rest.get(equals + 1..)?;
+        let quote_at = after.find(['"', '\''])?;
+        let quote = after.get(quote_at..)?.chars().next()?;
         let value = begin + equals + 1 + quote_at + 1;
         let length = text.get(value..)?.find(quote)?;
         if rest.get(..equals)?.trim_end() == key {

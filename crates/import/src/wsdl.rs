@@ -32,7 +32,7 @@ pub fn description(
     with_texts(file, imports).map(|(description, _)| description)
 }
 
-/// The texts that a description was made of, by their locations.
+/// The texts of a description, by their locations.
 type Texts = Vec<(String, Vec<u8>)>;
 
 fn with_texts(
@@ -75,19 +75,20 @@ impl Files {
             return Some(self.first.1.clone());
         }
         let given = self.given.get(location).cloned();
-        given.or_else(|| (!location.contains("://")).then(|| file_at(location)))
+        given.or_else(|| (!location.contains("://")).then(|| file_at(Path::new(""), location)))
     }
 }
 
-/// The file at a location, which is a URI reference: `my%20types.xsd` is `my types.xsd`, if there is none of that very name.
-fn file_at(location: &str) -> PathBuf {
-    let written = PathBuf::from(location);
+/// The file that a location names from a folder. A location is a URI reference: `my%20types.xsd` is the file `my types.xsd`, unless a file
+/// has the name as it is written.
+pub fn file_at(folder: &Path, location: &str) -> PathBuf {
+    let written = folder.join(location);
     if !location.contains('%') || written.exists() {
         return written;
     }
     // Harmless: a name that is not UTF-8 is looked for as it is written.
     let decoded = String::from_utf8(kit::percent::decoded(location.as_bytes(), false).into_owned());
-    decoded.map_or(written, PathBuf::from)
+    decoded.map_or(written, |decoded| folder.join(decoded))
 }
 
 impl Resolver for Files {
@@ -162,7 +163,7 @@ pub fn offer(options: &RestOptions) -> Result<WsdlImport, Vec<String>> {
         others.map(str::to_owned).collect()
     };
     let is_wsdl = |location: &str| read.description.documents.iter().any(|of| **of == *location);
-    // The first one is told as the user named it.
+    // The first document has the name that the user gave it.
     let first = xsd::join("", &options.file.to_string_lossy());
     let documents = texts.into_iter().filter(|(location, _)| is_wsdl(location));
     let documents = documents.map(|(location, text)| {

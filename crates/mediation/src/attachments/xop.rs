@@ -26,7 +26,7 @@ pub(super) fn included(
     let mut finder = Finder { text, open: None, found: Vec::new() };
     let options = Options { doctype: Doctype::Refuse, ..Options::default() };
     if xml::parse(root, &options, &mut finder).is_err() {
-        // Harmless: whoever reads the root tells what is wrong with it.
+        // Harmless: the step that reads the root refuses it and says why.
         return Ok((root.clone(), true));
     }
     let mut used = vec![false; parts.len()];
@@ -36,12 +36,14 @@ pub(super) fn included(
         let id =
             href.strip_prefix("cid:").ok_or_else(|| malformed("an inclusion is not a `cid:`"))?;
         let id = kit::percent::decoded(id.as_bytes(), false);
-        let named = |part: &&Part| {
+        let is_named = |(part, _): &(&&Part, &mut bool)| {
             part.line(whole, "content-id").is_some_and(|own| unbracketed(&own) == &*id)
         };
-        let at = parts.iter().position(named);
-        let at = at.ok_or_else(|| malformed("an inclusion names a part that is not there"))?;
-        let part = parts.get(at).ok_or_else(|| malformed("there is no such part"))?;
+        // Harmless: there is a flag for each part.
+        let mut all = parts.iter().zip(&mut used);
+        let (part, used) = all
+            .find(is_named)
+            .ok_or_else(|| malformed("an inclusion names a part that is not there"))?;
         let content = part.content(whole).map_err(malformed)?;
         let before = root.get(from..range.start).unwrap_or_default();
         if out.len() + before.len() + content.len() / 3 * 4 + 4 > bytes_max {
@@ -50,9 +52,7 @@ pub(super) fn included(
         out.extend_from_slice(before);
         out.extend_from_slice(STANDARD.encode(&content).as_bytes());
         from = range.end;
-        if let Some(used) = used.get_mut(at) {
-            *used = true;
-        }
+        *used = true;
     }
     let all = used.iter().all(|used| *used);
     if from == 0 {
@@ -73,7 +73,7 @@ struct Inclusion {
 
 struct Finder<'t> {
     text: &'t str,
-    /// The inclusion that has begun: where, what it names, and the elements open inside.
+    /// The inclusion that is open: its offset, its `href`, and the number of elements open inside.
     open: Option<(usize, String, usize)>,
     found: Vec<Inclusion>,
 }
@@ -107,15 +107,7 @@ impl Sink for Finder<'_> {
             let at = usize::try_from(here.offset()).unwrap_or(usize::MAX);
             let href = start.attributes.get("", "href").map(|href| href.value.trim().to_owned());
             // Harmless: no part has an empty name.
-            let href = href.unwrap_or_default();
-            if start.empty {
-                let range = at..self.tag_end(at);
-                self.found.push(Inclusion { range, href });
-                // Its end comes as an event too.
-                self.open = Some((usize::MAX, String::new(), 0));
-            } else {
-                self.open = Some((at, href, 0))
-            }
+            self.open = Some((at, href.unwrap_or_default(), 0));
         }
         Ok(())
     }
@@ -129,9 +121,8 @@ impl Sink for Finder<'_> {
             None => {}
             Some((_, _, inside)) if *inside > 0 => *inside -= 1,
             Some(_) => {
-                if let Some((at, href, _)) = self.open.take()
-                    && at != usize::MAX
-                {
+                if let Some((at, href, _)) = self.open.take() {
+                    // An empty element ends where it starts: at the same tag.
                     let end = usize::try_from(here.offset()).unwrap_or(usize::MAX);
                     self.found.push(Inclusion { range: at..self.tag_end(end), href });
                 }

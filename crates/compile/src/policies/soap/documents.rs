@@ -424,15 +424,7 @@ fn beside(
     if relative.is_empty() || relative.contains("://") {
         return None;
     }
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let mut file = folder.join(relative);
-    // A location is a URI reference: `my%20types.xsd` is the file `my types.xsd`, if there is none of that very name.
-    if relative.contains('%') && !file.exists() {
-        // Harmless: a name that is not UTF-8 is looked for as it is written.
-        let decoded =
-            String::from_utf8(kit::percent::decoded(relative.as_bytes(), false).into_owned());
-        file = decoded.map_or(file, |decoded| folder.join(decoded));
-    }
+    let file = import::wsdl::file_at(path.parent().unwrap_or(Path::new("")), relative);
     report.depends_on(file.clone());
     Some(read(&file).map(|bytes| (file, bytes)))
 }
