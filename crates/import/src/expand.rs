@@ -382,15 +382,14 @@ impl<'a> Expansion<'a> {
         }
         for (name, (spot, more)) in ignored {
             let what = format!("`{name}`");
-            let mut note = "has no effect here".to_owned();
+            let note = "has no effect here".to_owned();
             let prefix = match more {
                 0 => format!("{spot}: "),
                 more => format!("{spot} and {more} more places: "),
             };
-            let mut ignored = Note::new(Outcome::Refused, &spot, (&prefix, &what), note.clone());
+            let mut ignored = Note::new(Outcome::Refused, &spot, (&prefix, &what), note);
             if more > 0 {
-                note.push_str(&format!(", nor in {more} more places"));
-                ignored.note = note;
+                ignored.note.push_str(&format!(", nor in {more} more places"));
             }
             ignored.spot = spot.child(&name);
             self.note(ignored);

@@ -1,5 +1,5 @@
-//! Schemas of the elements around rpc/literal messages: descriptions name them by an operation and its parts alone, and no schema declares
-//! them (WSDL 1.1, 3.5; WS-I Basic Profile 1.1, R2729 and R2735).
+//! Schemas of the elements around rpc/literal messages. A description names such an element only by an operation and its parts, and no schema
+//! declares it (WSDL 1.1, 3.5; WS-I Basic Profile 1.1, R2729 and R2735).
 
 use std::collections::BTreeMap;
 
@@ -82,32 +82,27 @@ fn document(target: &str, elements: &BTreeMap<String, Variants<'_>>) -> String {
         }
     }
     let mut out = format!("<xs:schema xmlns:xs=\"{SCHEMA}\"");
-    let attribute = |out: &mut String, name: &str, value: &str| {
-        out.push_str(&format!(" {name}=\""));
-        xml::escape_attribute(value, out);
-        out.push('"');
-    };
     if !target.is_empty() {
-        attribute(&mut out, "targetNamespace", target);
+        push_attribute("targetNamespace", target, &mut out);
     }
     for (namespace, prefix) in prefixes.iter().filter(|(namespace, _)| !namespace.is_empty()) {
-        attribute(&mut out, &format!("xmlns:{prefix}"), namespace);
+        push_attribute(&format!("xmlns:{prefix}"), namespace, &mut out);
     }
     out.push('>');
     for namespace in prefixes.keys().filter(|uri| **uri != target && **uri != SCHEMA) {
         out.push_str("<xs:import");
         if !namespace.is_empty() {
-            attribute(&mut out, "namespace", namespace);
+            push_attribute("namespace", namespace, &mut out);
         }
         out.push_str("/>");
     }
     for (local, variants) in elements {
         out.push_str("<xs:element");
-        attribute(&mut out, "name", local);
+        push_attribute("name", local, &mut out);
         out.push_str("><xs:complexType><xs:sequence>");
         match variants.as_slice() {
             [parts] => parts.iter().for_each(|part| push_part(part, &prefixes, &mut out)),
-            // Operations of one name are told apart by whoever serves them.
+            // Operations with one name differ in their parts: the service knows which one a message means.
             _ => out.push_str(
                 "<xs:any processContents=\"lax\" minOccurs=\"0\" maxOccurs=\"unbounded\"/>",
             ),
@@ -133,11 +128,15 @@ fn push_part(part: &Part, prefixes: &BTreeMap<&str, String>, out: &mut String) {
     out.push_str("<xs:element");
     if key == "type" {
         // The parts have no namespace (R2735).
-        out.push_str(" form=\"unqualified\" name=\"");
-        xml::escape_attribute(&part.name, out);
-        out.push('"');
+        push_attribute("form", "unqualified", out);
+        push_attribute("name", &part.name, out);
     }
-    out.push_str(&format!(" {key}=\""));
-    xml::escape_attribute(&value, out);
-    out.push_str("\"/>");
+    push_attribute(key, &value, out);
+    out.push_str("/>");
+}
+
+fn push_attribute(name: &str, value: &str, out: &mut String) {
+    out.push_str(&format!(" {name}=\""));
+    xml::escape_attribute(value, out);
+    out.push('"');
 }

@@ -23,13 +23,13 @@ pub enum Convert {
     Xml {
         /// The root element.
         root: Box<str>,
-        /// An empty array is an instruction, not nothing.
+        /// An empty array becomes an instruction; otherwise it is left out.
         marks_empty: bool,
     },
     Text,
 }
 
-/// An instruction that names elements which are a list, though there is one of them or none, as other converters write it.
+/// The instruction for elements that are a list even if there is only one of them or none. Other converters write it too.
 const LIST: &str = "xml-multiple";
 
 /// Elements inside one another: as deep as the parser reads.
@@ -46,8 +46,8 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
     let form = form.map_err(|kind| content.malformed(&kind.to_string()))?;
     let (text, content_type) = match (made, form) {
         (Convert::Json { .. }, Some(form)) => (form.raw(JsonText::ROOT).to_owned(), payload::JSON),
-        (Convert::Xml { root, .. }, Some(form)) => {
-            (to_xml(form, root, made, &content)?, payload::XML)
+        (Convert::Xml { root, marks_empty }, Some(form)) => {
+            (to_xml(form, root, *marks_empty, &content)?, payload::XML)
         }
         (Convert::Text, Some(_)) => return Ok(()),
         (_, None) => match converted(made, &content, view, run)? {
@@ -80,8 +80,8 @@ fn converted(
             let writer = ToJson { document, root, arrays, types: *types, last_counts, content };
             (writer.write(top)?, payload::JSON)
         }
-        (Convert::Xml { root, .. }, View::Json(text)) => {
-            (to_xml(text, root, made, content)?, payload::XML)
+        (Convert::Xml { root, marks_empty }, View::Json(text)) => {
+            (to_xml(text, root, *marks_empty, content)?, payload::XML)
         }
         (Convert::Json { .. }, View::Json(_)) | (Convert::Xml { .. }, View::Xml { .. }) => {
             return Ok(None);
@@ -287,9 +287,13 @@ impl ToJson<'_> {
 }
 
 /// JSON as XML: members are elements, arrays repeat theirs.
-fn to_xml(text: &JsonText, root: &str, made: &Convert, content: &Content) -> Result<String, Fault> {
+fn to_xml(
+    text: &JsonText,
+    root: &str,
+    marks_empty: bool,
+    content: &Content,
+) -> Result<String, Fault> {
     let mut out = String::new();
-    let marks_empty = matches!(made, Convert::Xml { marks_empty: true, .. });
     push_element((text, content, marks_empty), JsonText::ROOT, root, 0, &mut out)?;
     Ok(out)
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use xsd::Schema;
 use xsd::datatype::{Builtin, SimpleType, Variety};
-use xsd::walk::facets;
-use xsd::walk::{AttributeView, ContentView, ElementView, GivenView, ParticleView, TypeView};
+use xsd::walk::{
+    AttributeView, ContentView, ElementView, GivenView, ParticleView, TypeView, facets,
+};
 
 use super::children::children;
 use super::model::{
@@ -230,23 +231,24 @@ fn distinct(mut attributes: Vec<Attribute>) -> Vec<Attribute> {
 }
 
 pub(super) fn scalar(simple: &Arc<SimpleType>) -> Scalar {
-    let kind =
-        match simple.variety() {
-            Variety::Ur => ScalarKind::Free,
-            // A number or a truth of JSON has one form, and a pattern may ask for another.
-            Variety::Atomic(
-                Builtin::Boolean | Builtin::Decimal | Builtin::Float | Builtin::Double,
-            ) if !facets(simple).patterns.is_empty() => ScalarKind::Text,
-            Variety::Atomic(primitive) => atomic(*primitive, simple),
-            Variety::List(item) => ScalarKind::List(Box::new(scalar(item))),
-            Variety::Union(members) => ScalarKind::Union(members.iter().map(scalar).collect()),
-        };
+    let kind = match simple.variety() {
+        Variety::Ur => ScalarKind::Free,
+        Variety::Atomic(primitive) => atomic(*primitive, simple),
+        Variety::List(item) => ScalarKind::List(Box::new(scalar(item))),
+        Variety::Union(members) => ScalarKind::Union(members.iter().map(scalar).collect()),
+    };
     Scalar { simple: Arc::clone(simple), kind }
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others are texts")]
 fn atomic(primitive: Builtin, simple: &SimpleType) -> ScalarKind {
     match primitive {
+        // JSON writes a number or a boolean in one form, and a pattern may ask for another.
+        Builtin::Boolean | Builtin::Decimal | Builtin::Float | Builtin::Double
+            if !facets(simple).patterns.is_empty() =>
+        {
+            ScalarKind::Text
+        }
         Builtin::Boolean => ScalarKind::Boolean,
         Builtin::Decimal => ScalarKind::Number { whole: simple.builtin() != Builtin::Decimal },
         Builtin::Float | Builtin::Double => ScalarKind::Float,

@@ -9,11 +9,11 @@ pub struct Mismatch {
     path: Vec<String>,
     what: String,
     too_large: bool,
-    /// More of the kind, in values beside it.
+    /// Further errors of the same message, in other values.
     more: Vec<Mismatch>,
 }
 
-/// The most errors that are told of one message.
+/// The maximum number of errors that are reported for one message.
 const TOLD_MAX: usize = 20;
 
 /// The error is boxed: errors are rare, and the path of values that fit stays small.
@@ -32,8 +32,9 @@ impl Mismatch {
 
     #[cold]
     pub(super) fn large(bytes_max: usize) -> Box<Mismatch> {
-        let what = format!("the message would be over {bytes_max} bytes");
-        Box::new(Mismatch { path: Vec::new(), what, too_large: true, more: Vec::new() })
+        let mut large = Mismatch::new(format!("the message would be over {bytes_max} bytes"));
+        large.too_large = true;
+        large
     }
 
     /// Moves the error one level outwards.
@@ -47,7 +48,7 @@ impl Mismatch {
         self
     }
 
-    /// Adds what is wrong beside it. False once enough is told: then nothing else is looked at.
+    /// Adds an error of another value. False once there are enough errors: the rest of the message is then not read.
     #[cold]
     fn add(&mut self, other: Mismatch) -> bool {
         let Mismatch { path, what, too_large, more } = other;
@@ -59,7 +60,7 @@ impl Mismatch {
 
     /// Returns this error and those beside it.
     pub fn all(&self) -> impl Iterator<Item = &Mismatch> {
-        // Harmless: what is wrong beyond these is told once they are corrected.
+        // Harmless: the client gets further errors once it has corrected these.
         std::iter::once(self).chain(&self.more).take(TOLD_MAX)
     }
 
@@ -79,12 +80,12 @@ impl Mismatch {
     }
 }
 
-/// What is wrong with the values of one object or array, so that all of it is told at once.
+/// The errors in the values of one object or array, which are reported together.
 #[derive(Default)]
 pub(super) struct Mistakes(Option<Box<Mismatch>>);
 
 impl Mistakes {
-    /// Notes the outcome of one value. False once enough is told.
+    /// Notes the outcome of one value. False once there are enough errors.
     pub(super) fn note(&mut self, done: Done) -> bool {
         let Err(wrong) = done else { return true };
         match &mut self.0 {

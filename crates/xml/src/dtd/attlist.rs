@@ -127,7 +127,7 @@ fn enumeration(reader: &mut Reader<'_, '_>, names: bool) -> Scan<()> {
         if names {
             reader.name()?;
         } else {
-            reader.token()?
+            reader.token()?;
         }
         reader.space()?;
         if !reader.eat(b'|')? {

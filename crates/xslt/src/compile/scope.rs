@@ -178,22 +178,12 @@ impl<'m> Compiler<'m> {
                 let what = format!("`{}`: {error}", short(text));
                 Error::new(ErrorKind::Expression(what.into()), self.at(e))
             };
-            let called = match error.kind {
-                Kind::UnknownVariable(_) => CalledFunction::Missing(self.missing(wrong())),
-                Kind::UndeclaredPrefix(_) => return Err(wrong()),
-                Kind::Syntax(_)
-                | Kind::UnknownFunction(_)
-                | Kind::Arity { .. }
-                | Kind::Type(_)
-                | Kind::Regex(_)
-                | Kind::Limit { .. }
-                | Kind::Host(_)
-                | _ => {
-                    if !e.forwards() {
-                        return Err(wrong());
-                    }
-                    CalledFunction::Broken
-                }
+            let called = if matches!(error.kind, Kind::UnknownVariable(_)) {
+                CalledFunction::Missing(self.missing(wrong()))
+            } else if e.forwards() && !matches!(error.kind, Kind::UndeclaredPrefix(_)) {
+                CalledFunction::Broken
+            } else {
+                return Err(wrong());
             };
             let broken = FailedExpression { notes: &self.notes, module: e.module(), called };
             Expr::compile("broken()", &broken).map_err(|error| {

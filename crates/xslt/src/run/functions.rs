@@ -6,8 +6,7 @@ use xpath::{Call, Name, Node, Value};
 
 use super::{DocumentsHandle, Machine, Reach, dynamic, no_nodes};
 use crate::compile::{self, XSLT, split_qname};
-use crate::decimal::DecimalFormat;
-use crate::decimal::Rounding;
+use crate::decimal::{DecimalFormat, Rounding};
 use crate::error::Error;
 use crate::exslt;
 use crate::program::{CallSite, CalledFunction};
@@ -96,9 +95,10 @@ impl Machine<'_> {
             CalledFunction::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
             CalledFunction::ElementAvailable => {
                 let name = self.runtime_name(&text(0), site)?;
-                let known = match &*name.uri {
-                    uri if *uri == *XSLT => compile::is_instruction(&name.local),
-                    uri => *uri == *compile::FUNCTIONS && &*name.local == "result",
+                let known = if *name.uri == *XSLT {
+                    compile::is_instruction(&name.local)
+                } else {
+                    *name.uri == *compile::FUNCTIONS && &*name.local == "result"
                 };
                 Ok(Value::Boolean(known))
             }
