@@ -1,5 +1,5 @@
-//! Files that change under a gateway, or between two of its runs: cut, with flipped bits, read-only, gone, or no files any more. What can
-//! be read is right and in order, what cannot is told, and no id is given twice.
+//! Files that change under a gateway, or between two of its runs: cut, with flipped bits, read-only, gone, or replaced by something else.
+//! Events that can be read are right and in order, damage is reported, and no id is given twice.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,13 +28,15 @@ fn segments(store: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The segment with the most bytes that are not zero.
+/// The length of a segment without the zeros at its end.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+}
+
+/// The segment with the most bytes in use.
 fn fullest(store: &Path) -> PathBuf {
-    let used = |path: &PathBuf| {
-        let bytes = std::fs::read(path).unwrap();
-        bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
-    };
-    segments(store).into_iter().max_by_key(used).expect("a segment")
+    let length = |path: &PathBuf| used(&std::fs::read(path).unwrap());
+    segments(store).into_iter().max_by_key(length).expect("a segment")
 }
 
 /// A store with events that were acknowledged.
@@ -56,7 +58,7 @@ fn copied(from: &Path) -> tempfile::TempDir {
     to
 }
 
-/// What a gateway gives of a damaged store is a part of what was there, in order, and what it gets from now on is behind that.
+/// A gateway on a damaged store gives a part of the old events, in order, and new events come after them. Returns how many are lost.
 #[track_caller]
 fn is_a_part(folder: &Path, all: &[String], what: &str) -> usize {
     let gateway = start_in(folder, "");
@@ -84,7 +86,7 @@ fn a_bit_that_flips_costs_what_it_is_in_and_is_told() {
     let all = filled(folder.path());
     let segment = fullest(&folder.path().join("store"));
     let bytes = std::fs::read(&segment).unwrap();
-    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let end = used(&bytes);
     for part in 0..12 {
         let at = end * part / 12 + part;
         let copy = copied(folder.path());
@@ -104,7 +106,7 @@ fn a_file_that_was_cut_costs_what_was_cut_and_is_told() {
     let all = filled(folder.path());
     let segment = fullest(&folder.path().join("store"));
     let bytes = std::fs::read(&segment).unwrap();
-    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let end = used(&bytes);
     for length in [end - 1, end - 200, end / 2, end / 3, 100, 10, 0] {
         let copy = copied(folder.path());
         let path = copy.path().join("store").join(segment.file_name().unwrap());
@@ -116,21 +118,21 @@ fn a_file_that_was_cut_costs_what_was_cut_and_is_told() {
     is_a_part(copy.path(), &all, "the file is gone");
 }
 
-/// A subscriber's place is in the tables, and the events are in a file that was cut: those that come next are still delivered.
+/// A subscriber's place is in the tables, and the events are in a file that was cut: the next events are still delivered.
 #[test]
-fn a_subscription_goes_on_behind_a_file_that_was_cut() {
+fn a_subscription_goes_on_after_a_file_that_was_cut() {
     let folder = tempfile::tempdir().unwrap();
     let origin = confirming();
     let gateway = start_in(folder.path(), LOOPBACK);
     subscribe(&gateway, &origin.url(), "");
     (0..EVENTS).for_each(|number| drop(publish(&gateway, "sports", &text(number))));
     until("all are delivered", || delivered(&origin).len() == EVENTS);
-    // So that the place is written.
+    // Time for the place to be written.
     std::thread::sleep(Duration::from_secs(2));
     drop(gateway);
     let segment = fullest(&folder.path().join("store"));
     let bytes = std::fs::read(&segment).unwrap();
-    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let end = used(&bytes);
     std::fs::write(&segment, &bytes[..end / 2]).unwrap();
     let gateway = start_in(folder.path(), LOOPBACK);
     origin.forget();
@@ -214,8 +216,8 @@ fn a_store_that_cannot_be_written_is_told_at_the_start() {
     assert_eq!(bodies(&poll(&gateway, "?after=0&limit=1000")), all);
 }
 
-/// A file that the configuration names is gone, is a folder, leads nowhere, is a pipe that nobody writes to, or has no end. The last good
-/// configuration serves on, the reason is told, and the next good one is taken.
+/// A file that the configuration names is gone, is a folder, leads nowhere, is a pipe without a writer, or has no end. The last good
+/// configuration stays, the log has the reason, and the next good configuration replaces it.
 #[test]
 fn a_file_that_cannot_be_read_any_more_leaves_the_last_good_configuration() {
     let origin = Origin::saying("ok");

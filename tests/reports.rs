@@ -17,7 +17,7 @@ fn post(gateway: &Gateway, target: &str, lines: &str, body: &str) -> Message {
     ))
 }
 
-/// wso2/product-integrator-mi 4544: what a message processor sent again was another payload than the first time.
+/// wso2/product-integrator-mi 4544: a message processor sent another payload on its second attempt.
 #[test]
 fn a_message_that_is_tried_again_is_the_same() {
     let body = "{ \"a\" : [1.50, 1e3],\r\n  \"b\":\"\\u00e9 \\/ $1\", \"a\": null }";
@@ -150,7 +150,7 @@ fn the_length_of_a_101_means_nothing() {
     assert_eq!(wire.read_exact(5).as_deref(), Some(&b"hello"[..]));
 }
 
-/// dunglas/mercure 704: a reader with an id that the hub has never given waited for ever, and was told nothing.
+/// dunglas/mercure 704: a reader with an id that the hub had never given got nothing and waited for ever.
 #[test]
 fn a_reader_with_an_id_that_was_never_given_gets_what_is_new() {
     let gateway = hub("");
@@ -164,7 +164,7 @@ fn a_reader_with_an_id_that_was_never_given_gets_what_is_new() {
     };
     assert_eq!(bodies(&json_of(&read("?after=1", ""))), ["two"]);
     assert_eq!(json_of(&read("?after=2", ""))["next"], "2");
-    // It is at the end, and is told where that is.
+    // It starts at the end, and the reply names that place.
     let ahead = json_of(&read("?after=1665666647", ""));
     assert_eq!((&ahead["events"], &ahead["next"]), (&json!([]), &json!("2")));
     let mut stream = gateway.wire();
@@ -175,7 +175,7 @@ fn a_reader_with_an_id_that_was_never_given_gets_what_is_new() {
     assert!(String::from_utf8(all).unwrap().contains("id: 3\n"));
 }
 
-/// spring-cloud/spring-cloud-gateway 580 and 3336: the second try of a POST had no body. 725: a reply behind a retry had none.
+/// spring-cloud/spring-cloud-gateway 580 and 3336: the second try of a POST had no body. 725: the reply after a retry had none.
 #[test]
 fn a_retry_has_the_body_and_its_reply_too() {
     let count = AtomicUsize::new(0);
@@ -224,7 +224,7 @@ fn saying_of(header: &'static str, lines: &'static str) -> Origin {
     })
 }
 
-/// apache/apisix 13831: a path made up so that its key was that of another path's variant.
+/// apache/apisix 13831: a forged path had the cache key of another path's variant.
 #[test]
 fn no_path_and_no_header_reads_what_another_has_in_the_cache() {
     let origin = saying_of("x-of", "Cache-Control: max-age=600\r\nVary: X-Of\r\n");
@@ -250,7 +250,7 @@ fn no_path_and_no_header_reads_what_another_has_in_the_cache() {
     }
 }
 
-/// nextlyhq/nextly 1630: a directive with a list of fields was split at its comma, and what it protects was kept.
+/// nextlyhq/nextly 1630: a directive with a list of fields was split at its comma, and the fields that it protects were cached.
 #[test]
 fn a_directive_that_names_fields_protects_them() {
     for control in [
@@ -274,7 +274,7 @@ fn a_directive_that_names_fields_protects_them() {
     }
 }
 
-/// Kong/kubernetes-ingress-controller 1031: a path that climbs from what a client may ask for to what it may not.
+/// Kong/kubernetes-ingress-controller 1031: a path that climbs from an allowed prefix to a forbidden one.
 #[test]
 fn no_path_climbs_past_a_policy() {
     let origin = Origin::echo();

@@ -14,7 +14,7 @@ const PICTURE: &[u8] = b"\x00\xff\r\n-b\n--c\r\r\n";
 
 const SCHEMA: &str = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"urn:t\" elementFormDefault=\"qualified\"><xs:element name=\"Put\"><xs:complexType><xs:sequence><xs:element name=\"name\" type=\"xs:NCName\"/><xs:element name=\"picture\"><xs:simpleType><xs:restriction base=\"xs:base64Binary\"><xs:minLength value=\"4\"/></xs:restriction></xs:simpleType></xs:element></xs:sequence></xs:complexType></xs:element></xs:schema>";
 
-/// A message of this root and one picture.
+/// A message with a root part and one picture.
 fn parts(root_type: &str, root: &str) -> Vec<u8> {
     let mut all = format!(
         "--b\r\nContent-Type: {root_type}\r\nContent-ID: <root>\r\n\r\n{root}\r\n--b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: binary\r\nContent-ID: <picture@a>\r\n\r\n"
@@ -34,7 +34,7 @@ fn put(name: &str, picture: &str) -> String {
 const INCLUDED: &str =
     "<xop:Include xmlns:xop=\"http://www.w3.org/2004/08/xop/include\" href=\"cid:picture%40a\"/>";
 
-/// Sends back what it gets, with its content type.
+/// Echoes a message with its content type.
 fn echoing() -> Origin {
     Origin::start(|peer| {
         while let Some(request) = peer.request() {

@@ -94,7 +94,7 @@ fn gsoap_calls_through_the_gateway() {
     assert_eq!(second, said);
 }
 
-/// The output of a client that knows nothing but the URL of a description in several documents.
+/// The output of a client that knows only the URL of a description in several documents.
 fn generated(program: &str, script: &str) -> String {
     let said = "<t:Got xmlns:t=\"urn:p\"><t:name>ann</t:name></t:Got>";
     let origin = crate::soap_services::answering(said);
@@ -122,7 +122,6 @@ fn generated(program: &str, script: &str) -> String {
     text(&run.stdout)
 }
 
-/// 3-soap 20: from `?wsdl` alone.
 #[test]
 fn clients_are_made_from_the_published_description_alone() {
     assert_eq!(generated("zeep/bin/python", "zeep_described.py"), "ann\n");

@@ -1,4 +1,4 @@
-//! What services of SOAP have that JSON has not: forms of numbers, headers, texts in details, parameters of operations that only read.
+//! What SOAP services have and JSON does not: forms of numbers, headers, texts in details, operations that only read.
 
 use crate::harness::{Gateway, Origin, tidegate};
 use crate::soap_services::{SOAP, answering, checked, envelope, yaml};
@@ -44,7 +44,7 @@ pub(crate) fn rest(
     (reply.status(), read.unwrap_or(serde_json::Value::Null))
 }
 
-/// 3-soap 2: where a pattern asks for a form, JSON has a string, which comes back as it went.
+/// Where a pattern asks for a form, the JSON has a string, which comes back unchanged.
 #[test]
 fn forms_that_a_pattern_asks_for_are_strings() {
     let schema = r#"<xs:simpleType name="Number"><xs:restriction base="xs:integer"><xs:pattern value="[0-9]{5}"/></xs:restriction></xs:simpleType>
@@ -81,7 +81,7 @@ fn forms_that_a_pattern_asks_for_are_strings() {
     assert!(!text.contains("$nil") && !text.contains("$headers"), "{text}");
 }
 
-/// 3-soap 3 and 5: a header that is named twice is sent once, and one beside a plain value is given in both directions.
+/// A header that is named twice is sent once, and a header beside a plain value passes in both directions.
 #[test]
 fn headers_beside_plain_values_and_twice() {
     let schema = r#"<xs:element name="Get" type="xs:int"/><xs:element name="GetResponse" type="xs:int"/><xs:element name="Token" type="xs:string"/>"#;
@@ -128,7 +128,6 @@ fn headers_beside_plain_values_and_twice() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
 }
 
-/// 3-soap 7.
 #[test]
 fn the_text_of_a_faults_detail_is_told() {
     let schema =
@@ -173,7 +172,6 @@ fn orders() -> String {
     described(ORDERS, &all(0), &all(1), &all(2))
 }
 
-/// 3-soap 21.
 #[test]
 fn operations_are_called_by_paths_and_queries() {
     let wsdl = orders();
@@ -289,7 +287,7 @@ fn operations_that_parameters_cannot_call_are_complaints() {
     }
 }
 
-/// 3-soap 10: samples of wildcards are of a namespace that these take.
+/// The sample for a wildcard has a namespace that the wildcard takes.
 #[test]
 fn an_import_tries_wildcards_of_all_kinds() {
     for (namespace, process) in [

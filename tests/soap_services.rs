@@ -1,4 +1,4 @@
-//! SOAP services as they are in the wild: styles, actions, published descriptions and names that tools of other vendors write.
+//! SOAP services as other vendors' tools make them: styles, actions, published descriptions and names.
 
 use crate::harness::{Gateway, Message, Origin, tidegate};
 
@@ -64,7 +64,6 @@ fn moved(parts: &str) -> String {
     envelope(&format!("<r:Move xmlns:r=\"urn:rpc\">{parts}</r:Move>"))
 }
 
-/// 3-soap 1.
 #[test]
 fn messages_in_the_style_rpc_are_held_to_the_parts_of_their_operation() {
     let origin =
@@ -104,7 +103,7 @@ fn messages_in_the_style_rpc_are_held_to_the_parts_of_their_operation() {
     assert!(code == Some(0) && !said.contains("rpc"), "{said}");
 }
 
-/// Without any schema of its own, and below `soap_rest`.
+/// A description without schemas, also below `soap_rest`.
 #[test]
 fn a_description_in_the_style_rpc_needs_no_types() {
     let from = RPC.find("  <types>").unwrap();
@@ -138,7 +137,6 @@ const ACTIONS: &str = r#"<definitions xmlns="http://schemas.xmlsoap.org/wsdl/" x
     <operation name="Item"><soap:operation soapAction="urn:Item"/><input><soap:body use="literal"/></input></operation></binding>
 </definitions>"#;
 
-/// 3-soap 6.
 #[test]
 fn each_operation_that_takes_an_element_has_its_action() {
     let origin = answering("<x/>");
@@ -200,7 +198,6 @@ fn published(route: &str, listener: &str, origin: &Origin) -> Gateway {
     Gateway::start_folder(&files)
 }
 
-/// 3-soap 20.
 #[test]
 fn a_description_is_published_with_all_it_imports_where_the_client_came() {
     let origin = Origin::echo();
@@ -277,7 +274,7 @@ fn a_description_is_published_with_all_it_imports_where_the_client_came() {
     assert!(origin.requests().iter().any(|request| request.target() == "/ws?xsd=1"));
 }
 
-/// 3-soap 11: what is not SOAP passes with its status and its headers; a fault and a wrong message are still looked into.
+/// A reply that is not SOAP passes with its status and its headers; faults and invalid messages are still validated.
 #[test]
 fn errors_of_an_upstream_pass_as_they_are() {
     let soap = "policies: [{ soap: { schema: rpc.wsdl, validate: [request, response], upstream_errors: pass } }]";
@@ -323,7 +320,7 @@ fn errors_of_an_upstream_pass_as_they_are() {
     }
 }
 
-/// 3-soap 4: locations are URI references.
+/// Locations are URI references.
 #[test]
 fn locations_with_escapes_are_those_of_files() {
     let origin = answering("<x/>");
@@ -351,7 +348,7 @@ fn locations_with_escapes_are_those_of_files() {
     assert!(reply.text().contains("<done"), "{}", reply.text());
 }
 
-/// 3-soap 16: schemas that libxml2 takes serve under `errors: kong`, as libxml2 reads them. Elsewhere they are complaints.
+/// Schemas that libxml2 takes serve under `errors: kong`, as libxml2 reads them. Without that key they are errors.
 #[test]
 fn schemas_that_libxml2_takes_serve_as_it_reads_them() {
     let schema = |content: &str| {

@@ -1,4 +1,4 @@
-//! Stylesheets as other processors run them: formats of numbers, encodings, and what is named and not there.
+//! Stylesheets as other processors run them: formats of numbers, encodings, and names that lead nowhere.
 
 use crate::harness::{Gateway, Origin};
 use crate::soap_services::{checked, post, yaml};
@@ -28,7 +28,7 @@ fn value(expression: &str, more: &str) -> String {
     reply.text()
 }
 
-/// 3-soap 8 and 13. The expected values are those of xsltproc.
+/// The expected values are those of xsltproc.
 #[test]
 fn numbers_are_formatted_as_other_processors_do() {
     for (expression, text) in [
@@ -45,7 +45,7 @@ fn numbers_are_formatted_as_other_processors_do() {
     }
 }
 
-/// 3-soap 9: a character that the encoding lacks is a reference where one can stand, and else an error.
+/// A character that the encoding lacks becomes a reference where one is allowed, and is an error elsewhere.
 #[test]
 fn characters_that_an_encoding_lacks_are_not_replaced() {
     let output = "<xsl:output encoding=\"us-ascii\"/><xsl:template match=\"/\">";
@@ -61,7 +61,7 @@ fn characters_that_an_encoding_lacks_are_not_replaced() {
     }
 }
 
-/// 3-soap 18: a stylesheet names what is not there. It works for messages that never get there.
+/// A stylesheet that names a template, a variable or an attribute set that it lacks works for messages that never reach the name.
 #[test]
 fn what_is_not_there_fails_where_it_is_reached() {
     for (called, said) in [
@@ -89,7 +89,7 @@ fn what_is_not_there_fails_where_it_is_reached() {
     }
 }
 
-/// 3-soap 17: with `output: canonical` numbers and orders are those of libxslt. The expected texts are those of xsltproc 1.1.35.
+/// With `output: canonical` numbers and orders are those of libxslt. The expected texts are those of xsltproc 1.1.35.
 #[test]
 fn canonical_output_has_the_numbers_and_orders_of_libxslt() {
     for (expression, text) in [
@@ -118,7 +118,7 @@ fn canonical_output_has_the_numbers_and_orders_of_libxslt() {
     ] {
         assert_eq!(value(expression, ", output: canonical"), text, "{expression}");
     }
-    // What is asked of XPath 1.0 by its letter.
+    // By the letter of XPath 1.0.
     assert_eq!(value("0.1 + 0.2", ""), "0.30000000000000004");
     assert_eq!(value("format-number(2.5, '0')", ""), "2");
     let sorted = |sort: &str, more: &str| {
@@ -135,7 +135,7 @@ fn canonical_output_has_the_numbers_and_orders_of_libxslt() {
     assert_eq!(sorted("", ""), "aAbBCeéz");
 }
 
-/// 3-soap 14: stylesheets, schemas and results in the encodings of the WHATWG's standard.
+/// Stylesheets, schemas and results in the encodings of the WHATWG's standard.
 #[test]
 fn stylesheets_schemas_and_results_may_be_in_other_encodings() {
     let origin = Origin::echo();

@@ -420,7 +420,7 @@ fn read(
     }
 }
 
-/// A text, or bytes. What says to be a text in a charset that nobody here reads is neither: as bytes it would be read in UTF-8.
+/// A text, or bytes. A text in a charset that cannot be read here is an error: as bytes it would be read in UTF-8.
 fn text(content_type: &[u8], bytes: &[u8]) -> Result<View, Box<str>> {
     if let Some(text) = form::text_of(Some(content_type), bytes) {
         return Ok(View::Text((&*text).into()));
@@ -431,7 +431,7 @@ fn text(content_type: &[u8], bytes: &[u8]) -> Result<View, Box<str>> {
     }
 }
 
-/// The same without a content type.
+/// The same for a message without a content type.
 fn unlabelled(bytes: &[u8]) -> View {
     // Harmless: what is not UTF-8 is bytes.
     std::str::from_utf8(bytes).map_or(View::Bytes, |text| View::Text(text.into()))

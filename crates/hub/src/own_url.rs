@@ -1,8 +1,8 @@
-//! URLs of topics compared with the hub's own: another server may have a path that looks the same.
+//! Comparison of topics' URLs with the hub's URL: another server may have the same path.
 
 use crate::callback::{host_of, split_port};
 
-/// What names a server in a URL: scheme, host and port.
+/// The server of a URL: scheme, host and port.
 #[derive(Debug, PartialEq, Eq)]
 struct Server {
     https: bool,
@@ -10,7 +10,7 @@ struct Server {
     port: u16,
 }
 
-/// Splits a URL into its server and what stands behind it. None if it is not an http or https URL.
+/// Splits a URL into its server and the rest. None if it is not an http or https URL.
 fn split(url: &str) -> Option<(Server, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     let https = match scheme.to_ascii_lowercase().as_str() {
@@ -25,7 +25,7 @@ fn split(url: &str) -> Option<(Server, &str)> {
     Some((Server { https, host: host_of(host)?, port }, target))
 }
 
-/// What follows the hub's own URL in another one. None if that is not below it.
+/// The rest of a URL after the hub's URL. None if it is not below the hub's.
 pub(crate) fn below<'u>(base: &str, url: &'u str) -> Option<&'u str> {
     let (own, prefix) = split(base)?;
     let (server, target) = split(url)?;

@@ -131,7 +131,7 @@ impl Reader {
     }
 }
 
-/// What a client is told of a write that was not answered.
+/// The detail for a client whose write the store did not answer.
 const UNKNOWN_OUTCOME: &str =
     "The store did not answer in time. It is not known whether this was stored.";
 

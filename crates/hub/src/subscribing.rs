@@ -107,7 +107,7 @@ impl Hub {
         }
     }
 
-    /// The topic that the rest of a URL behind the hub's own names, in its path or in the parameter `topic`.
+    /// The topic that a URL names after the hub's URL, in its path or in the parameter `topic`.
     fn topic_below(&self, rest: &str) -> Option<&Topic> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         match path.strip_prefix("/topics")? {
@@ -116,7 +116,7 @@ impl Hub {
         }
     }
 
-    /// True if a URL at another place names a topic as this hub's URLs do.
+    /// True if a URL that is not below the hub's names a topic as the hub's URLs do.
     fn is_topic_elsewhere(&self, url: &str) -> bool {
         let path = url.split_once('?').map_or(url, |(path, _)| path);
         let starts = path.match_indices("/topics").map(|(at, _)| at);

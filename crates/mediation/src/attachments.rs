@@ -1,5 +1,5 @@
-//! The root part of a message with attachments (RFC 2387; SOAP with Attachments, MTOM): the part that is looked into and changed.
-//! All other parts go on as they came.
+//! The root part of a message with attachments (RFC 2387; SOAP with Attachments, MTOM): the part that policies and flows read and change.
+//! All other parts stay as they came.
 
 mod xop;
 
@@ -43,8 +43,8 @@ impl Root {
         Ok(Some(Root { content_type: own, bytes: content, part, message }))
     }
 
-    /// The whole message with another root: a text in UTF-8, unless a content type says more of it. None if the boundary of the
-    /// message stands in the new root.
+    /// The whole message with another root, which is a text in UTF-8 unless `content_type` says otherwise. None if the new root contains
+    /// the message's boundary.
     pub fn exchanged(
         &self,
         whole: &[u8],
@@ -58,13 +58,13 @@ impl Root {
         let content_type = content_type.map(str::to_owned).or_else(recoded);
         let content_type = content_type.as_ref().map_or(&*self.content_type, |own| own.as_bytes());
         let before = whole.get(..self.part.head.start).unwrap_or_default();
-        let behind = whole.get(self.part.body.end..).unwrap_or_default();
+        let after = whole.get(self.part.body.end..).unwrap_or_default();
         let head = self.part.head_for(whole, content_type);
-        Some([before, &head, b"\r\n", root, behind].concat().into())
+        Some([before, &head, b"\r\n", root, after].concat().into())
     }
 
-    /// The content type that the root would have as a message of its own: what the envelope is inside XOP, with the action of the
-    /// whole message.
+    /// The content type that the root would have as a message by itself: that of the envelope inside XOP, with the action of the whole
+    /// message.
     pub fn described(&self, whole: &[u8]) -> Vec<u8> {
         let own = &self.content_type;
         let mut described = if self.is_xop() {

@@ -59,8 +59,8 @@ pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<
     }
 }
 
-/// Why a text cannot be read in the charset that its content type says. None if its bytes are then just no text: in UTF-8 they show
-/// that themselves, and a content type of pictures or sound says nothing by a charset.
+/// The reason why a text cannot be read in the charset of its content type. None if the bytes are not text at all: bytes that are not UTF-8
+/// where the charset is UTF-8, and pictures or sound, whose content types have no use for a charset.
 pub fn misread(content_type: &[u8], text: &[u8]) -> Option<String> {
     let told = charset(content_type)?;
     let media = message::media_type(content_type);

@@ -217,7 +217,7 @@ fn problem(id: &str, status: u16, fault: &typed::Fault) -> String {
     text
 }
 
-/// The detail of a fault: its elements as members, its own text alone as a string, and beside elements as the member `#text`.
+/// The detail of a fault: an object of its elements, with its own text as the member `#text`; or a string if there is only text.
 fn push_details(fault: &typed::Fault, out: &mut String) {
     if fault.details.is_empty() {
         return ::json::push_string(out, &fault.detail_text);

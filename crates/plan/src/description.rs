@@ -1,4 +1,4 @@
-//! A description of a service as its clients get it: with the address by which they came, and with all that it imports below that address.
+//! A description of a service for its clients. The service's address in it is the URL of the request, and what it imports has URLs below that.
 
 use fault::{Fault, Kind};
 use message::{Body, Reply, Request, RequestHead};
@@ -13,7 +13,7 @@ pub struct PublishedDescription {
     pub schemas: Vec<PublishedDocument>,
 }
 
-/// A document in parts, between which stand URLs.
+/// A document as a list of texts and of URLs between them.
 pub type PublishedDocument = Vec<Part>;
 
 /// A part of a document.

@@ -24,8 +24,8 @@ pub struct SoapRestSettings {
     pub api: Arc<Api>,
     /// The text in front of every path, without a slash at its end.
     pub prefix: Box<str>,
-    /// The operations by their paths behind the prefix: those without parameters sorted by path and method, and behind them the others,
-    /// of which the first that fits is meant.
+    /// The operations by their paths after the prefix. First come the paths without parameters, sorted by path and method. The others
+    /// follow; of those the first that fits counts.
     pub places: Vec<OperationPath>,
     /// The path the upstream is to see.
     pub target: Box<[u8]>,

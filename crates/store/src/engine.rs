@@ -126,7 +126,7 @@ pub(crate) struct Engine {
     pub(crate) batch: u64,
     pub(crate) version: u64,
     pub(crate) commits: u64,
-    /// Logs that have got records since the tables noted their newest.
+    /// Logs with records after the newest position in the tables.
     unnoted: BTreeSet<Box<str>>,
     /// The highest number of a segment, and of a log, that was given.
     pub(crate) number: u64,
@@ -353,7 +353,7 @@ impl Engine {
         }
     }
 
-    /// The newest durable positions of logs that have got records since they were noted.
+    /// The newest durable positions that the tables do not have.
     fn newest_unnoted(&self) -> Vec<(Box<str>, u64)> {
         let newest = |name: &str| {
             let written = self.logs.get(name)?;
@@ -363,7 +363,7 @@ impl Engine {
         self.unnoted.iter().filter_map(|name| newest(name)).collect()
     }
 
-    /// Notes the newest positions before the store is closed. If that fails, fewer of them are known at the next start.
+    /// Writes the newest positions to the tables before the store closes. If that fails, the next start knows older ones.
     pub(crate) fn note_newest(&mut self) {
         let newest = self.newest_unnoted();
         if newest.is_empty() {

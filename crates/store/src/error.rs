@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Error {
     /// The store cannot be reached or does not work at present; later it may. Whether a write happened is open.
     Away(String),
-    /// A write began and was not answered in time. Whether it happened is open, and whoever asked for it is told so.
+    /// A write began and was not answered in time. It may have happened, and the client's reply says so.
     Unknown(String),
     /// There is no room for more bytes. It goes on by itself when there is.
     Full(String),

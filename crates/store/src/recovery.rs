@@ -37,8 +37,7 @@ pub struct RecoveryReport {
     pub torn_bytes: u64,
     /// Bytes that were durable once and cannot be read: the file, and their range.
     pub damage: Vec<(String, Range<u64>)>,
-    /// Positions of logs that were durable once and whose records are gone without a trace: their file was cut, or an older one was put in
-    /// its place.
+    /// Positions of logs whose records were durable once and are gone without damage: the file was cut, or replaced by an older one.
     pub gone: Vec<(String, RangeInclusive<u64>)>,
 }
 
@@ -78,7 +77,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
     Ok((engine, recovered))
 }
 
-/// Goes on behind positions that the tables know and no segment has: whoever stands there has had their records, and none of them is given
+/// Continues logs after the positions that the tables know and no segment has. Readers may have had those records, so no position is used
 /// again.
 fn pass_over_gone(
     engine: &mut Engine,
@@ -89,6 +88,7 @@ fn pass_over_gone(
         let Some(written) = engine.logs.get_mut(name.as_str()) else { continue };
         let newest = written.log.index().span().newest;
         if newest < *noted {
+            // Damage that was found explains what is gone.
             if recovered.damage.is_empty() {
                 recovered.gone.push((name.clone(), newest + 1..=*noted));
             }

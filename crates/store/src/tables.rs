@@ -38,7 +38,7 @@ const LOGS: TableDefinition<'_, &str, (u32, u64)> = TableDefinition::new("logs")
 const LEASES: TableDefinition<'_, &str, u64> = TableDefinition::new("leases");
 /// Counters: the sum, and when the window ends, in milliseconds since the Unix epoch.
 const COUNTERS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("counters");
-/// The newest position of a log that was durable at some time: what the rows say of positions is not beyond it.
+/// The newest position of a log that was durable when it was noted. No row names a later position.
 const NEWEST: TableDefinition<'_, &str, u64> = TableDefinition::new("newest");
 /// Numbers of the engine.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
@@ -72,7 +72,7 @@ pub(crate) struct RestoredState {
 #[derive(Debug, Default)]
 pub(crate) struct TransactionWork {
     pub(crate) logs: Vec<(String, u32, u64)>,
-    /// The newest durable positions of logs that have got records since they were noted.
+    /// The newest durable positions of logs with records that came after the last note.
     pub(crate) newest: Vec<(Box<str>, u64)>,
     pub(crate) leases: Vec<(Arc<str>, u64)>,
     /// None for a counter that is to be forgotten.

@@ -156,7 +156,7 @@ impl Common<'_> {
         };
         let mut named: Vec<Header> = Vec::new();
         for (header, _) in headers {
-            // Some tools name a header for each version of SOAP, and all of them mean one.
+            // Some tools name the same header once for each version of SOAP.
             if !named.contains(&header) {
                 named.push(header);
             }

@@ -121,7 +121,7 @@ enum SchemaLocation<'d> {
 #[derive(Default)]
 struct SchemaSources {
     schemas: Vec<SchemaResult>,
-    /// Those of the elements around messages in the style rpc/literal, as far as they compile.
+    /// The schemas of the elements around messages in the style rpc/literal, as far as they compile.
     wrappers: Vec<Arc<Schema>>,
 }
 

@@ -196,7 +196,7 @@ pub(crate) fn check_payloads(
 ) {
     let has_element =
         |name: &Name| schemas.iter().any(|s| s.has_element(&name.namespace, &name.local));
-    // Those of XML Schema itself are known without any schema.
+    // The types of XML Schema itself need no schema.
     let has_type = |name: &Name| {
         let is_own = schemas.is_empty() && *name.namespace == *SCHEMA;
         is_own || schemas.iter().any(|s| s.has_type(&name.namespace, &name.local))
@@ -225,7 +225,7 @@ pub(crate) fn check_payloads(
 
 /// The first element that names the content of a message, or the root of the description.
 fn naming<'d>(documents: &'d Documents, name: &Name, key: &str) -> Option<Element<'d>> {
-    // What is wrong with references was reported when they were read.
+    // Wrong references were reported when they were read.
     let mut scratch = Report::new(1);
     let roots = || documents.files.iter().map(File::root);
     let parts = roots().flat_map(|root| root.all(WSDL11, "message").collect::<Vec<_>>());

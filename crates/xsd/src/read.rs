@@ -73,7 +73,7 @@ pub(crate) struct Builder<'d> {
     pub(crate) components: Components,
     pub(crate) limits: Limits,
     pub(crate) report: Report,
-    /// What breaks rules that libxml2 does not check.
+    /// Complaints about rules that libxml2 does not check.
     pub(crate) noted: Report,
     /// Meaning of a redefining component's own name inside it.
     redefined: HashMap<(NodeIn, Space), Redefinition>,

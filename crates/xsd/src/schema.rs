@@ -208,7 +208,7 @@ impl Schema {
         self.components.globals.types.get(&sym).copied()
     }
 
-    /// What breaks rules that libxml2 does not check, if the limits of its set say so.
+    /// Complaints about rules that libxml2 does not check, with [`Limits::as_libxml`](crate::Limits::as_libxml).
     pub fn noted(&self) -> &[Complaint] {
         &self.noted
     }

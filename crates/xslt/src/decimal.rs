@@ -32,7 +32,7 @@ impl Default for DecimalFormat {
     }
 }
 
-/// What becomes of a digit that is a half.
+/// How `format-number()` rounds a half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
     /// As in the JDK.
@@ -41,7 +41,7 @@ pub(crate) enum Rounding {
     Up,
 }
 
-/// Rounds to so many digits behind the point, by the steps of libxslt.
+/// Rounds to a number of fraction digits, by the steps of libxslt.
 fn halves_up(number: f64, digits: usize) -> f64 {
     let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
     let rounded = (scale * number + 0.5).floor() / scale;
@@ -59,7 +59,7 @@ struct Half {
     integer_least: usize,
     fraction_least: usize,
     fraction_most: usize,
-    /// There are optional digits in front of the separator.
+    /// There are optional digits before the separator.
     integer_optional: bool,
     /// Digits between grouping separators; None if there are none.
     group: Option<usize>,
@@ -146,7 +146,7 @@ impl DecimalFormat {
                 (false, _) => self.literal(c, quoted, &mut half.scale, &mut half.suffix),
             }
         }
-        // Where all digits are optional, the JDK takes the last one in front of the separator as one that is not.
+        // If all digits are optional, the JDK requires the last one before the separator.
         let has_least = half.integer_least > 0 || half.fraction_least > 0;
         let is_empty = part == Part::Prefix && half.scale == Scale::One && text.is_empty();
         if is_empty || half.integer_optional && half.fraction_most > 0 && !has_least {

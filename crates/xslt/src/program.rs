@@ -41,7 +41,7 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<UserFunction>,
     pub(crate) spaces: Vec<SpaceRule>,
     pub(crate) output: OutputSettings,
-    /// What the stylesheet names and does not have.
+    /// Templates, variables and attribute sets that the stylesheet names and does not have.
     pub(crate) missing: Vec<Error>,
 }
 

@@ -207,7 +207,7 @@ fn api(
         (Ok(good), fetch) => {
             unresolved(&good.flaws.unresolved, schema.at, report);
             let help = "correct the schema: Kong and libxml2 take it, and other tools do not";
-            // Harmless: whoever corrects these gets the next ones.
+            // Harmless: further complaints come once these are corrected.
             for what in good.flaws.noted.iter().take(UNRESOLVED_MAX) {
                 report.warn(schema.at, what.as_str(), help);
             }

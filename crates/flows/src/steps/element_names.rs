@@ -1,5 +1,5 @@
-//! Names of members as names of elements and back, so that no two become one: what an XML name cannot hold is written `_xHHHH_`, as SQL/XML
-//! (ISO/IEC 9075-14, 9.1) and .NET do it.
+//! Names of members as names of elements, and back. Two members never get the same element name: a character that an XML name cannot have
+//! becomes `_xHHHH_`, as in SQL/XML (ISO/IEC 9075-14, 9.1) and .NET.
 
 use std::borrow::Cow;
 
@@ -26,8 +26,8 @@ pub(crate) fn encoded(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The member's name of which an element's was made. Names that were not made of one, and those that mean something else in JSON, are
-/// members as they are.
+/// The member's name for an element's name. Names that [`encoded`] did not make, and those that would have another meaning in JSON, stay as
+/// they are.
 pub(crate) fn decoded(name: &str) -> Cow<'_, str> {
     if !name.contains("_x") {
         return Cow::Borrowed(name);

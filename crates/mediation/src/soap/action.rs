@@ -61,8 +61,8 @@ impl Actions {
         Actions { prefixes: Some(prefixes), ..Actions::default() }
     }
 
-    /// Notes an action that is expected of messages with this element. The first counts that has an action at all, and the others beside it
-    /// where several operations take the element.
+    /// Notes an action for messages with this element. The expected one is the first that is not missing; the actions of further operations
+    /// that take the element are accepted too.
     pub fn expect(&mut self, element: &str, expected: OperationAction) {
         let all = self.of.entry(element.into()).or_default();
         let first = all.iter_mut().find(|known| known.version == expected.version);
@@ -134,7 +134,7 @@ impl Actions {
         message: &[u8],
         quotes: Quotes,
     ) -> Result<(), String> {
-        // The reference system knows one action for an element.
+        // The reference system, which takes either kind of quotes, knows one action for an element.
         let is_any = quotes == Quotes::Double;
         if is_any && value.is_some_and(|value| self.has(operation, version, value)) {
             return Ok(());

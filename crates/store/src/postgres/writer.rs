@@ -21,13 +21,14 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// The interval at which a connection without work is checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// The longest time for a batch, from its begin to the answer to its commit, and so many bytes more a second: those who publish wait for it.
+/// The maximum time for a batch, from its beginning to the answer to its commit. Publishers wait for it.
 const WRITE_MAX: Duration = Duration::from_secs(8);
+/// A batch gets one more second for each time that it has this number of bytes.
 const BYTES_A_SECOND: usize = 1 << 20;
-/// A commit that was sent gets at least so long.
+/// The minimum time for the answer to a commit.
 const COMMIT_MIN: Duration = Duration::from_secs(2);
-/// For so long a commit whose answer was lost is asked after; then its callers are told that it is open. The server ends the session of
-/// a transaction that stands still in less.
+/// The maximum time to find out whether a commit whose answer was lost happened; then the outcome is unknown. The server ends an idle
+/// transaction sooner (`idle_in_transaction_session_timeout`).
 const ASK_MAX: Duration = Duration::from_secs(7);
 /// How often a batch that did not happen is begun again, and so often a counter that has ended is removed.
 const ATTEMPTS: usize = 3;
@@ -196,7 +197,7 @@ impl Writer {
         Err(Error::Away(why))
     }
 
-    /// The database is away from now on. Those whose writes still wait are told at once: nothing of these was sent.
+    /// Marks the database as away, and refuses the writes that still wait: none of them was sent.
     fn give_up(&mut self, error: fn(String) -> Error, why: &str) -> Error {
         self.link = None;
         self.shared.set_away(Some(why.to_owned()));

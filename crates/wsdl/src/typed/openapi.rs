@@ -146,7 +146,7 @@ fn body(message: &Message, schemas: &mut Schemas<'_>) -> Json {
         "additionalProperties": false,
     });
     if message.body.as_ref().is_some_and(|root| schemas.is_text(root.element)) {
-        // A text has no members, so that it is one itself.
+        // A plain value has no members, so it becomes the member `value`.
         return json!({
             "type": "object",
             "properties": { "value": schema, "$headers": headers },

@@ -1,4 +1,4 @@
-//! Parameters of paths and queries in the place of a request's JSON: which of its members they give, and the JSON that is made of them.
+//! Parameters of paths and queries instead of a JSON body: the members of the request that they give, and the JSON made of them.
 
 use json::push_string;
 
@@ -8,11 +8,11 @@ use super::model::{Api, Content, MemberOf, Operation, Scalar, ScalarKind, Type};
 /// A value of a request that a parameter gives.
 #[derive(Debug, Clone)]
 pub struct Parameter {
-    /// The members that lead to it; none if it is the whole request.
+    /// The members that lead to the value; none if it is the whole request.
     keys: Vec<Box<str>>,
-    /// It is an array: the parameter may come several times.
+    /// The value is an array, so the parameter may be repeated.
     many: bool,
-    /// The request lacks something without it.
+    /// The request needs the value.
     required: bool,
     pub(crate) scalar: Scalar,
 }
@@ -26,7 +26,7 @@ impl Parameter {
         self.required
     }
 
-    /// Returns whether both give one value.
+    /// Returns whether both parameters give the same value.
     pub fn is_same(&self, other: &Parameter) -> bool {
         self.keys == other.keys
     }
@@ -50,7 +50,7 @@ impl Api {
             return vec![(name.to_owned(), whole)];
         }
         let steps = self.steps(of).into_iter();
-        // Harmless: what is not a plain value is not a parameter; `lacking` tells of what is needed.
+        // Harmless: only a plain value is a parameter; `lacking` reports the other values that the request needs.
         let plain = steps.filter_map(|step| {
             let (keys, scalar) = (vec![step.key.into()], scalar_of(step.of)?.clone());
             let (many, required) = (step.many, step.required);
@@ -84,7 +84,7 @@ impl Api {
         Ok(Parameter { keys, many, required, scalar })
     }
 
-    /// Returns what the request of an operation needs and none of these gives.
+    /// Returns the members that the request of an operation needs and that none of these parameters gives.
     pub fn lacking<'p>(
         &self,
         operation: &Operation,

@@ -181,7 +181,7 @@ struct Tables<'p> {
     budget: usize,
     /// An element wins over a wildcard at the same place.
     as_libxml: bool,
-    /// The first element that has won.
+    /// The first element that won over a wildcard.
     preferred: Option<Sym>,
 }
 

@@ -81,7 +81,7 @@ struct Notes {
     scopes: Vec<Vec<(Box<str>, Box<str>)>>,
     /// Globals referred to since the list was last taken.
     needs: Vec<u32>,
-    /// What is named and not there: an error when it is reached, as in libxslt.
+    /// Names of things that are not there: an error when a run reaches one, as in libxslt.
     missing: Vec<Error>,
 }
 
@@ -175,7 +175,7 @@ impl<'m> Compiler<'m> {
         At { file: file.unwrap_or_default(), line: place.line, column: place.column }
     }
 
-    /// Notes that something is not there which is needed once the place is reached.
+    /// Notes the error of a name that leads nowhere, and returns its index. A run fails when it reaches the place.
     fn missing(&self, error: Error) -> u32 {
         let missing = &mut self.notes.borrow_mut().missing;
         missing.push(error);

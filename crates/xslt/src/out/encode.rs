@@ -2,8 +2,8 @@
 
 use super::Encoding;
 
-/// Re-encodes. Characters that the encoding lacks were written as references before; any that remain, in names, comments and results of the
-/// method `text`, cannot be written at all (XSLT 1.0, 16.1 and 16.3). The error is the first of them.
+/// Re-encodes. Characters that the encoding lacks were written as references before. Those that remain, in names, comments and results of the
+/// method `text`, cannot be written (XSLT 1.0, 16.1 and 16.3): the error is the first of them.
 pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char> {
     Ok(match encoding {
         Encoding::Utf8 => utf8,
@@ -14,7 +14,7 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char>
             // Harmless: the bytes are UTF-8.
             let text = String::from_utf8_lossy(&utf8);
             let narrow = |c: char| {
-                // Harmless: the caller tells of the character.
+                // Harmless: the error names the character.
                 let byte = u8::try_from(u32::from(c)).ok().filter(|_| c <= last);
                 byte.ok_or(c)
             };
@@ -27,7 +27,7 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char>
             let mut encoder = known.new_encoder();
             // Harmless: a text this long is over every bound of results.
             let room = encoder.max_buffer_length_from_utf8_without_replacement(text.len());
-            // Harmless: it grows.
+            // Harmless: the vector grows.
             let mut out = Vec::with_capacity(room.unwrap_or_default());
             let (result, _) =
                 encoder.encode_from_utf8_to_vec_without_replacement(&text, &mut out, true);

@@ -31,7 +31,7 @@ pub enum Encoding {
     Utf16,
     Latin1,
     Ascii,
-    /// One of the WHATWG's standard. All but ASCII is written as references where these can stand.
+    /// Another encoding of the WHATWG's standard. Characters outside ASCII are written as references where these are allowed.
     Other(&'static encoding_rs::Encoding),
 }
 
@@ -96,7 +96,7 @@ impl Encoding {
             Some(Encoding::Ascii)
         } else {
             encoding_rs::Encoding::for_label(name.as_bytes())
-                // Some of the standard are only read.
+                // The standard has no encoder for some encodings.
                 .filter(|known| known.output_encoding() == *known)
                 .filter(|known| *known != encoding_rs::UTF_8)
                 .map(Encoding::Other)

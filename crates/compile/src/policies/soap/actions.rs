@@ -66,7 +66,7 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
     with_elements(own, by_element)
 }
 
-/// Adds the actions by elements, behind those of operations that are named so.
+/// Adds the actions by elements, after those of operations with the element's name.
 fn with_elements(own: Actions, by_element: Vec<(Box<str>, OperationAction)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {

@@ -89,7 +89,7 @@ pub(crate) struct Flaws {
     pub(crate) unresolved: Vec<String>,
     /// Messages in the style rpc/literal are refused.
     pub(crate) refuses_rpc: bool,
-    /// What breaks rules that libxml2 does not check.
+    /// Complaints about rules that libxml2 does not check.
     pub(crate) noted: Vec<String>,
 }
 

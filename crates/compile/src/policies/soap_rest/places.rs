@@ -25,7 +25,7 @@ pub(super) fn offered(place: &OperationPath) -> OperationPlace {
     }
 }
 
-/// The places of all operations, in the order in which they are looked for.
+/// The places of all operations, in the order in which a request is compared with them.
 pub(super) fn places(
     keys: &SoapRest,
     api: &Api,
@@ -63,14 +63,14 @@ pub(super) fn places(
         }
         places.push(made);
     }
-    // Those with more fixed segments are meant before others.
-    let fixed = |place: &OperationPath| {
+    // A path with more literal segments comes before one with fewer.
+    let literals = |place: &OperationPath| {
         // Harmless: a place without a path has no segments.
         let segments = place.segments.as_deref().unwrap_or_default();
         segments.iter().filter(|one| matches!(one, PathSegment::Literal(_))).count()
     };
     places.sort_by(|one, other| {
-        let order = |place: &OperationPath| (place.segments.is_some(), Reverse(fixed(place)));
+        let order = |place: &OperationPath| (place.segments.is_some(), Reverse(literals(place)));
         let names = (&one.path, &one.method).cmp(&(&other.path, &other.method));
         order(one).cmp(&order(other)).then(names)
     });

@@ -17,7 +17,7 @@ use crate::typed::model::{
 pub(super) struct Schemas<'a> {
     api: &'a Api,
     titles: Titles,
-    /// Types of which some element may be nil, and those of bodies with headers, both with the types that replace them.
+    /// Types of elements that may be nil, and types of bodies with headers; both with the types that may replace them.
     nillable: HashSet<usize>,
     with_headers: HashSet<usize>,
     /// Types that have a name but no schema yet.
@@ -60,7 +60,7 @@ impl<'a> Schemas<'a> {
         self.made
     }
 
-    /// True if an element's value is a text, a number or a truth.
+    /// True if an element's value is a string, a number or a boolean.
     pub(super) fn is_text(&self, element: usize) -> bool {
         let of =
             self.api.elements.get(element).and_then(|element| self.api.types.get(element.type_at));
@@ -264,7 +264,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Types with those that may be used in their place.
+/// Types, with the types that may replace them.
 fn replacing(api: &Api, types: impl Iterator<Item = usize>) -> HashSet<usize> {
     let mut all: HashSet<usize> = HashSet::new();
     for at in types {
@@ -419,9 +419,9 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     }
 }
 
-/// A regular expression of XML Schema as one of JSON Schema, if both mean the same by it.
+/// A regular expression of XML Schema as one of JSON Schema, if it means the same in both.
 fn pattern(written: &str) -> Option<String> {
-    // Several patterns of one step are shown so, and these have other meanings in JSON Schema, or none.
+    // ` | ` joins several patterns of one restriction. The others have another meaning in JSON Schema, or none.
     const OTHERS: [&str; 9] = [" | ", "\\i", "\\c", "\\I", "\\C", "-[", "\\p{Is", "\\P{Is", "$"];
     let is_anchor =
         |at: usize| at == 0 || !written.get(..at).is_some_and(|before| before.ends_with('['));
