@@ -66,10 +66,7 @@ impl Hub {
         let here = (&*base, &*self.settings.publish);
         let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
         let subject = ex.identity.as_ref().map_or("", |identity| &*identity.subject).to_owned();
-        let subscribed = ex.subscription.as_ref().map(|subscribed| &*subscribed.plan);
-        let plan =
-            subscribed.or(ex.identity.as_ref().and_then(|identity| identity.tier.as_deref()));
-        let plan = plan.map(str::to_owned);
+        let plan = ex.plan().map(str::to_owned);
         let id = Id::of(&subject, &topic.name, &asked.callback);
         let settings = &self.settings;
         let lease = subscribe::given(asked.lease, settings.lease_default, settings.lease_max);

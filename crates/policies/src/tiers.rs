@@ -24,13 +24,7 @@ impl<T> Tiers<T> {
 
     /// The limits of whoever asks, with their number.
     pub(crate) fn of(&self, ex: &Exchange) -> Option<(usize, &T)> {
-        let plan = if self.by_plan.is_empty() {
-            None
-        } else {
-            let of_identity = || ex.identity.as_ref().and_then(|one| one.tier.as_deref());
-            let subscribed = ex.subscription.as_ref().map(|subscribed| &*subscribed.plan);
-            subscribed.or_else(of_identity)
-        };
+        let plan = if self.by_plan.is_empty() { None } else { ex.plan() };
         // The limits of whoever has no plan are the first.
         let index = plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or(0);
         Some((index, self.get(index)?))

@@ -122,6 +122,13 @@ impl Exchange {
         }
     }
 
+    /// The client's plan of limits: that of its subscription, or else of its identity.
+    pub fn plan(&self) -> Option<&str> {
+        let subscribed = self.subscription.as_ref().map(|subscribed| &*subscribed.plan);
+        let of_identity = || self.identity.as_ref().and_then(|one| one.tier.as_deref());
+        subscribed.or_else(of_identity)
+    }
+
     /// The notes, made on first use.
     pub fn notes(&mut self) -> &mut Notes {
         self.notes.get_or_insert_default()
