@@ -241,7 +241,7 @@ fn a_description_is_published_with_all_it_imports_where_the_client_came() {
             gateway.wire().ask("HEAD /ws?wsdl HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         assert_eq!((head.status(), head.body.len()), (200, 0));
     }
-    // At any path of the route, with characters that XML escapes, and in an encoding of its own.
+    // At any path of the route, with characters that XML escapes, and from a file in another encoding.
     let gateway = published(route, "", &origin);
     let reply = gateway.wire().ask("GET /ws/a&b?wsdl HTTP/1.1\r\nHost: api.test\r\n\r\n");
     assert!(reply.text().contains("location=\"http://api.test/ws/a&amp;b\""), "{}", reply.text());
@@ -266,7 +266,7 @@ fn a_description_is_published_with_all_it_imports_where_the_client_came() {
     for query in ["wsdl", "wsdl=1", "xsd=1"] {
         assert_eq!(gateway.wire().get(&format!("/ws?{query}")).status(), 403, "{query}");
     }
-    // Without schemas of its own `xsd` is the service's parameter.
+    // If the description has no schemas, `xsd` is a parameter of the service.
     let alone = PUBLISHED[3].1;
     let yaml = yaml(&origin, "services: { wsdl: common.xsd }");
     let gateway = Gateway::start_beside(yaml, &[("common.xsd", alone)]);

@@ -111,7 +111,7 @@ impl Cluster {
                         Ok(next) => next,
                     };
                     topic.tail.borrow_mut().begin(position(next - 1));
-                    // What came before is not news, but whoever waits may not have seen it.
+                    // Earlier records are not new, but a waiting reader may not have seen them.
                     self.wake(topic);
                     next
                 }

@@ -71,7 +71,7 @@ impl PublishedDescription {
                 None => (pair, &b""[..]),
             };
             let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
-            // Harmless: what is not a number names no document.
+            // Harmless: a value that is not a number names no document.
             let number = || std::str::from_utf8(value).ok()?.parse::<usize>().ok();
             match value.is_empty() {
                 true if is(b"wsdl") => self.descriptions.first(),
@@ -83,7 +83,7 @@ impl PublishedDescription {
     }
 }
 
-/// The address by which the client came, as it stands in an attribute.
+/// The URL of the request without its query, escaped for an attribute in either quotes.
 fn address(ex: &Exchange, head: &RequestHead) -> String {
     let (scheme, host) = ex.public_origin(head);
     // Harmless: a request with other bytes there was refused.

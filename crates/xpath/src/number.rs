@@ -41,7 +41,7 @@ pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
         };
         return Cow::Owned(format!("{}e{sign}{exponent:0>2}", shortened(digits)));
     }
-    // Digits in front of the point but the first, or zeros behind it.
+    // The digits before the point without the first, or the zeros after it.
     let (mut above, mut zeros) = (0_usize, 0_usize);
     let mut rest = size;
     while rest >= 10.0 {

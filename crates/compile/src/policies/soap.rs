@@ -395,6 +395,6 @@ fn own(
 
 /// A file in UTF-8, if it is in an encoding that the parser does not read.
 pub(super) fn in_utf8(bytes: Vec<u8>) -> Vec<u8> {
-    // Harmless: the parser tells what is wrong with it.
+    // Harmless: the parser refuses the file and says why.
     mediation::charset::settled(None, &bytes).ok().flatten().unwrap_or(bytes)
 }

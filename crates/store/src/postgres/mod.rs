@@ -4,8 +4,8 @@
 //! and a listener hears what other nodes wrote. All writers of all nodes take turns by a lock in the database; so positions have no
 //! gaps and what was fetched for a batch stays as it is. Times are the database's: clocks of nodes decide nothing.
 //!
-//! A commit whose answer was lost, or did not come in time, is asked after on a new connection. Only where nobody answers is it left
-//! open, as [`Error::Unknown`]; it is never made a second time without knowing.
+//! If the answer to a commit is lost or late, a new connection finds out whether the commit happened. Without an answer there either, the
+//! outcome is [`Error::Unknown`]. A commit is never repeated before its outcome is known.
 
 mod call;
 mod connection;
