@@ -120,7 +120,7 @@ struct Parts<'d> {
     text: String,
     children: Vec<(&'d str, Vec<NodeId>)>,
     lists: BTreeSet<&'d str>,
-    /// Those of them without a child.
+    /// The lists without an element.
     absent: Vec<&'d str>,
 }
 
