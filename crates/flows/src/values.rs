@@ -127,15 +127,7 @@ impl Values<'_> {
     /// The names, decoded, and the values as they are written.
     fn queries(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
         // Harmless: a request may have no query.
-        let query = self.run.head.query().unwrap_or_default();
-        let parts = query.split(|b| *b == b'&').filter(|part| !part.is_empty());
-        parts.map(|part| {
-            let mut halves = part.splitn(2, |b| *b == b'=');
-            // Harmless: splitting gives a first part.
-            let name = percent::decoded(halves.next().unwrap_or_default(), true);
-            // Harmless: a parameter without a value is empty.
-            (name, halves.next().unwrap_or_default())
-        })
+        percent::pairs(self.run.head.query().unwrap_or_default())
     }
 
     /// A list about the branches of the last gather; nothing before one.

@@ -23,6 +23,16 @@ pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// The parameters of a query or a form: names decoded, with `+` as a blank, and values as they came. A parameter without `=` has an
+/// empty value.
+pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
+    text.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let equals = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
+        let (name, value) = pair.split_at(equals);
+        (decoded(name, true), value.get(1..).unwrap_or_default())
+    })
+}
+
 /// The byte that two hex digits name, and the rest of the text.
 pub fn byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     let ([high, low], rest) = digits.split_first_chunk::<2>()?;

@@ -239,11 +239,7 @@ pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Names and values of a query, percent-decoded, with `+` as a blank.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    query.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let equals = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
-        let (name, value) = pair.split_at(equals);
-        (percent::decoded(name, true), percent::decoded(value.get(1..).unwrap_or_default(), true))
-    })
+    percent::pairs(query).map(|(name, value)| (name, percent::decoded(value, true)))
 }
 
 /// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.

@@ -16,7 +16,7 @@ pub(crate) struct PrefixRoutes {
     shorter: usize,
 }
 
-/// The prefixes of one path that were not tried yet, the longest first.
+/// The prefixes of one path that are not tried yet, the longest first.
 pub(crate) struct Untried<'t, 'p> {
     all: &'t Prefixes,
     path: &'p [u8],
@@ -24,16 +24,12 @@ pub(crate) struct Untried<'t, 'p> {
 }
 
 impl Prefixes {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The list of entries for a prefix, made if necessary.
     pub(crate) fn list(&mut self, prefix: &[u8]) -> &mut Vec<usize> {
         &mut self.0.entry(prefix.into()).or_default().entries
     }
 
-    /// Finds the prefixes that others begin with, once all are there.
+    /// Links each prefix to the longest other one that it begins with. All prefixes must be there.
     pub(crate) fn link(&mut self) {
         let mut around: Vec<&[u8]> = Vec::new();
         for (prefix, routes) in &mut self.0 {
@@ -47,7 +43,8 @@ impl Prefixes {
 
     /// The prefixes of a path.
     pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> Untried<'t, 'p> {
-        // All prefixes of a path stand before it, and are prefixes of the one that stands next to it or that one itself.
+        // In the order of the map, every prefix of a path is at or before the path. The last entry there is the longest prefix, or
+        // begins with all of them.
         let range = (Bound::Unbounded, Bound::Included(path));
         let beside = self.0.range::<[u8], _>(range).next_back();
         let mut untried = Untried { all: self, path, next: None };
@@ -64,14 +61,15 @@ impl Prefixes {
 }
 
 impl<'t> Untried<'t, '_> {
-    /// The entries of the longest prefix that is longer than this, which counts as tried then, and its length.
+    /// The length and the entries of the longest prefix, if it is longer than `bytes`. That prefix then counts as tried.
     pub(crate) fn longer_than(&mut self, bytes: usize) -> Option<(usize, &'t [usize])> {
         let (length, routes) = self.next.filter(|(length, _)| *length > bytes)?;
         self.shorten(self.path, routes.shorter);
         Some((length, &routes.entries))
     }
 
-    /// Goes on with the first prefix of a text, among those around the next one, that is not longer than this.
+    /// Moves on to the longest known prefix of `text` that has at most `bytes_max` bytes. `text` begins with the links of the next
+    /// prefix.
     fn shorten(&mut self, text: &[u8], bytes_max: usize) {
         while let Some((length, routes)) = self.next {
             if length <= bytes_max {

@@ -2,8 +2,9 @@
 //!
 //! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out,
 //! then regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before
-//! `**`; then listeners, methods, more headers, more query parameters. A prefix counts as literal up to where it ends. If a route's other conditions do not hold, the next less
-//! specific route is tried. `HEAD` goes where `GET` does, unless a route of the same path names it.
+//! `**`; then listeners, methods, more headers, more query parameters. A prefix counts as literal up to where it ends. If a route's
+//! other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the same
+//! path names it.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -188,8 +189,7 @@ impl Table {
         let host = if self.hosts.tell_apart() { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.hosts.trees(&host).find_map(|tree| {
-            let prefixes = (!tree.prefixes.is_empty()).then(|| tree.prefixes.of(path));
-            let parameters = Vec::new();
+            let (parameters, prefixes) = (Vec::new(), tree.prefixes.of(path));
             let mut search =
                 Search { table: self, listener, method, head, path, parameters, prefixes };
             let by_regex = if tree.regexes.is_empty() {
@@ -238,8 +238,7 @@ struct Search<'t, 'r> {
     head: &'r RequestHead,
     path: &'r [u8],
     parameters: Vec<&'r [u8]>,
-    /// None if there are no prefixes.
-    prefixes: Option<Untried<'t, 'r>>,
+    prefixes: Untried<'t, 'r>,
 }
 
 impl<'t, 'r> Search<'t, 'r> {
@@ -266,7 +265,7 @@ impl<'t, 'r> Search<'t, 'r> {
     }
 
     /// The most specific entry at or below a node, and where the rest of the path begins. `passed` is the number of bytes above the
-    /// node, without the slash behind them.
+    /// node, without the slash after them.
     fn below(
         &mut self,
         tree: &'t Tree,
@@ -275,7 +274,7 @@ impl<'t, 'r> Search<'t, 'r> {
         passed: usize,
     ) -> Option<(&'t TableRoute, usize)> {
         let node = tree.nodes.get(at)?;
-        let Some((segment, behind)) = segments.split_first() else {
+        let Some((segment, others)) = segments.split_first() else {
             return self
                 .first(&node.exact)
                 .or_else(|| self.first(&node.open))
@@ -283,7 +282,7 @@ impl<'t, 'r> Search<'t, 'r> {
         };
         let end = passed + 1 + segment.len();
         let literal = node.literals.get(*segment);
-        if let Some(found) = literal.and_then(|next| self.below(tree, *next, behind, end)) {
+        if let Some(found) = literal.and_then(|next| self.below(tree, *next, others, end)) {
             return Some(found);
         }
         if let Some(found) = self.by_prefix(passed + 1) {
@@ -291,7 +290,7 @@ impl<'t, 'r> Search<'t, 'r> {
         }
         if let Some(next) = node.parameter.filter(|_| !segment.is_empty()) {
             self.parameters.push(segment);
-            if let Some(found) = self.below(tree, next, behind, end) {
+            if let Some(found) = self.below(tree, next, others, end) {
                 return Some(found);
             }
             self.parameters.pop();
@@ -302,9 +301,9 @@ impl<'t, 'r> Search<'t, 'r> {
         self.first(&node.open).map(|entry| (entry, passed + 1))
     }
 
-    /// The most specific entry of those prefixes of the path that are longer than this and were not tried.
+    /// The most specific entry of the prefixes of the path that have more than `bytes` bytes and are not tried yet.
     fn by_prefix(&mut self, bytes: usize) -> Option<(&'t TableRoute, usize)> {
-        while let Some((length, entries)) = self.prefixes.as_mut()?.longer_than(bytes) {
+        while let Some((length, entries)) = self.prefixes.longer_than(bytes) {
             if let Some(entry) = self.first(entries) {
                 self.parameters.clear();
                 return Some((entry, after_slash(self.path, length)));
@@ -327,7 +326,7 @@ impl<'t, 'r> Search<'t, 'r> {
     }
 }
 
-/// Where the rest of a path begins if the first part ends here: behind a slash.
+/// Where the rest of a path begins if the first part ends at `end`: after a slash.
 fn after_slash(path: &[u8], end: usize) -> usize {
     end + usize::from(
         path.get(end) == Some(&b'/') && !path.get(..end).is_some_and(|p| p.ends_with(b"/")),

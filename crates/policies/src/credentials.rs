@@ -10,7 +10,7 @@ pub enum HashedSecret {
     Sha256([u8; 32]),
     /// `{SHA}` of htpasswd files.
     Sha1([u8; 20]),
-    /// Of a password with a salt behind it, as Kong keeps it.
+    /// The salt, and the hash of the password followed by the salt: Kong's form.
     SaltedSha1(Box<[u8]>, [u8; 20]),
     /// `$2y$..`
     Bcrypt(String),
@@ -21,7 +21,7 @@ pub enum HashedSecret {
 /// A subject with the hash of its key or password, and what is known of it.
 #[derive(Debug, Clone)]
 pub struct Holder {
-    /// The name that a client shows.
+    /// The name that a client sends.
     pub name: String,
     pub subject: String,
     pub secret: HashedSecret,

@@ -1,4 +1,4 @@
-//! `headers`: renames, removes, replaces, sets and adds header lines, in that order, on the request and on the reply. Values may be
+//! `headers`: renames, removes, replaces, sets, defaults and adds header lines, in that order, on the request and on the reply. Values may be
 //! templates.
 
 use fault::{Fault, Kind};

@@ -24,7 +24,7 @@ struct AddressCheck {
 /// The reference system's code for a client that is blocked.
 const CODE: u32 = 900_805;
 
-/// The policy for these networks, with the status and the text for those that are refused.
+/// The policy for these networks. `status` and `message` are for clients that are refused.
 pub fn policy(networks: Networks, status: u16, message: Option<&str>) -> Policy {
     let filter = AddressCheck { networks, status, message: message.map(Into::into) };
     Policy { name: "ip_filter", request: Some(Step::Head(Box::new(filter))), response: None }
@@ -45,8 +45,8 @@ impl OnHead<RequestHead> for AddressCheck {
             Ok(Onward::Next)
         } else {
             let cause = format!("{client} is not let in");
-            let fault = Fault::new(Kind::Refused, cause).with_code(CODE);
-            let fault = Fault { detail: self.message.clone().or(fault.detail.clone()), ..fault };
+            let mut fault = Fault::new(Kind::Refused, cause).with_code(CODE);
+            fault.detail.clone_from(&self.message);
             Err(if self.status == Kind::Refused.status() {
                 fault
             } else {

@@ -20,8 +20,8 @@ pub(crate) fn values<'q>(
     })
 }
 
-/// True if this pair has that name, which may be written with escapes: whoever reads the query takes them back.
-fn is_named(pair: &[u8], name: &str) -> bool {
+/// True if a pair has this name, which may be written with escapes: a reader of the query decodes them.
+pub(crate) fn is_named(pair: &[u8], name: &str) -> bool {
     let written = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
     *percent::decoded(written, true) == *name.as_bytes()
 }

@@ -2,6 +2,7 @@
 //! call, and those to which a connection just failed, as long as there is another. The target to which a client is pinned comes
 //! first.
 
+use std::borrow::Cow;
 use std::hash::Hasher;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -33,8 +34,7 @@ impl Roster {
         tried: &[Arc<Target>],
     ) -> Option<Rc<Place>> {
         if let [only] = self.places.as_slice() {
-            let weighs = self.share(0).is_some_and(|(weight, _)| weight > 0);
-            return (weighs && only.target.is_available()).then(|| only.clone());
+            return (self.has_weight(0) && only.target.is_available()).then(|| only.clone());
         }
         let target = |at: usize| self.places.get(at).map(|place| &place.target);
         let was_tried = |target: &Arc<Target>| tried.iter().any(|tried| Arc::ptr_eq(tried, target));
@@ -64,8 +64,7 @@ impl Roster {
     ) -> Option<usize> {
         self.set.priorities().find_map(|places| {
             // A target without a weight takes no new requests.
-            let weighs = |at: &usize| self.share(*at).is_some_and(|(weight, _)| weight > 0);
-            let mut candidates = places.filter(&may).filter(weighs);
+            let mut candidates = places.filter(&may).filter(|at| self.has_weight(*at));
             match (balance, key) {
                 (Balance::Failover, _) => candidates.next(),
                 (Balance::LeastRequests, _) => self.least_busy(candidates),
@@ -73,6 +72,10 @@ impl Roster {
                 (Balance::RoundRobin | Balance::Hash(_), _) => self.next_in_turn(candidates),
             }
         })
+    }
+
+    fn has_weight(&self, at: usize) -> bool {
+        self.share(at).is_some_and(|(weight, _)| weight > 0)
     }
 
     /// The share of a target, and its place.
@@ -152,13 +155,10 @@ impl Upstream {
 }
 
 /// The first value of a query parameter, without escapes.
-fn parameter(head: &RequestHead, name: &str) -> Option<Vec<u8>> {
-    let pairs = head.query()?.split(|byte| *byte == b'&');
-    pairs.map(|pair| pair.split(|byte| *byte == b'=')).find_map(|mut pair| {
-        let is_it = *percent::decoded(pair.next()?, true) == *name.as_bytes();
-        // Harmless: a parameter without a value is empty.
-        is_it.then(|| percent::decoded(pair.next().unwrap_or_default(), true).into_owned())
-    })
+fn parameter<'h>(head: &'h RequestHead, name: &str) -> Option<Cow<'h, [u8]>> {
+    let mut pairs = percent::pairs(head.query()?);
+    let (_, value) = pairs.find(|(found, _)| **found == *name.as_bytes())?;
+    Some(percent::decoded(value, true))
 }
 
 fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {

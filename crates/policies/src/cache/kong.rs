@@ -1,9 +1,10 @@
-//! What a cache tells as Kong's does, and keys by some parameters of the query.
+//! A cache with Kong's header `X-Cache-Status`, and with keys that have some parameters of the query.
 
-use kit::percent;
 use message::Headers;
 
-/// Replaces the line in which this gateway tells of its cache by Kong's.
+use crate::query::is_named;
+
+/// Replaces the gateway's own line of `Cache-Status` by Kong's `X-Cache-Status`.
 pub(super) fn tell(headers: &mut Headers) {
     let lines: Vec<Vec<u8>> = headers.get_all("cache-status").map(<[u8]>::to_vec).collect();
     let is_own = |line: &[u8]| line.starts_with(b"tidegate");
@@ -26,18 +27,14 @@ pub(super) fn tell(headers: &mut Headers) {
     headers.add_known("X-Cache-Status", word);
 }
 
-/// A target with those parameters of its query that have these names, in the order of their text.
+/// A target with only the named parameters of its query, sorted by their text.
 pub(super) fn target_with(target: &[u8], names: &[String]) -> Vec<u8> {
     let mut parts = target.splitn(2, |byte| *byte == b'?');
     // Harmless: splitting gives a first part, and there may be no query.
     let (path, query) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let is_named = |pair: &&[u8]| {
-        // Harmless: splitting gives a first part.
-        let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-        let name = percent::decoded(name, true);
-        names.iter().any(|wanted| *name == *wanted.as_bytes())
-    };
-    let mut kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(is_named).collect();
+    let pairs = query.split(|byte| *byte == b'&');
+    let mut kept: Vec<&[u8]> =
+        pairs.filter(|pair| names.iter().any(|name| is_named(pair, name))).collect();
     kept.sort_unstable();
     if kept.is_empty() { path.to_vec() } else { [path, b"?", &kept.join(&b'&')].concat() }
 }

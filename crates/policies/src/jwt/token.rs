@@ -63,18 +63,20 @@ fn cookies<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u
     let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
     // Harmless: cookies of other names are left.
     pairs.filter_map(move |pair| {
-        let value = pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        let value = cookie_value(pair, name)?;
         // A value may stand in quotes (RFC 6265, 4.1.1).
         Some(value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value))
     })
 }
 
-/// The cookies of a request without those of a name.
+/// The value of a cookie, if it has this name.
+fn cookie_value<'h>(pair: &'h [u8], name: &str) -> Option<&'h [u8]> {
+    pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+/// Removes the cookies of a name from a request.
 fn remove_cookie(head: &mut RequestHead, name: &str) {
-    let is_it = |pair: &[u8]| {
-        let pair = pair.trim_ascii();
-        pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
-    };
+    let is_it = |pair: &[u8]| cookie_value(pair, name).is_some();
     let lines: Vec<Vec<u8>> = head.headers.get_all("cookie").map(<[u8]>::to_vec).collect();
     if !lines.iter().any(|line| line.split(|byte| *byte == b';').any(is_it)) {
         return;

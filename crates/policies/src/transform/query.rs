@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 
-use kit::percent::decoded;
+use kit::percent::encoded;
 use message::RequestHead;
 use policy::{Escape, Exchange, Template};
+
+use crate::query::is_named;
 
 /// Edits of the query, in this order. Names and values are their meaning, without escapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub struct QueryEdits {
     pub add: Vec<(String, Template)>,
 }
 
-/// What is done with a pair that is written.
+/// How a pair is put into the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
     Replace,
@@ -59,11 +61,9 @@ impl QueryEdits {
             return;
         }
         let written = self.values().map(|(edit, (name, value))| {
-            let mut pair = Vec::new();
-            encode(name.as_bytes(), &mut pair);
-            pair.push(b'=');
-            encode(&value.fill(ex, Some(head), Escape::Plain), &mut pair);
-            (edit, name.as_str(), pair)
+            let filled = value.fill(ex, Some(head), Escape::Plain);
+            let pair = format!("{}={}", encoded(name.as_bytes(), b""), encoded(&filled, b""));
+            (edit, name.as_str(), pair.into_bytes())
         });
         let written: Vec<Written<'_>> = written.collect();
         if let Some(target) = self.edited(head.target(), &written) {
@@ -77,7 +77,7 @@ impl QueryEdits {
         }
     }
 
-    /// A target with another query; nothing where it stays as it is. `written` are the pairs that are written.
+    /// A target with another query; none if nothing changes. `written` has the pairs to put in.
     fn edited(&self, target: &[u8], written: &[Written<'_>]) -> Option<Vec<u8>> {
         let mut parts = target.splitn(2, |byte| *byte == b'?');
         let (path, query) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
@@ -119,8 +119,7 @@ fn rename(pairs: &mut Vec<Pair<'_>>, old: &str, new: &str) {
     }
     pairs.retain(|pair| !is_named(pair, new));
     for pair in pairs.iter_mut().filter(|pair| is_named(pair, old)) {
-        let mut renamed = Vec::new();
-        encode(new.as_bytes(), &mut renamed);
+        let mut renamed = encoded(new.as_bytes(), b"").into_bytes();
         let name_len = name(pair).len();
         renamed.extend_from_slice(pair.get(name_len..).unwrap_or_default());
         *pair = renamed.into();
@@ -129,23 +128,6 @@ fn rename(pairs: &mut Vec<Pair<'_>>, old: &str, new: &str) {
 
 fn name(pair: &[u8]) -> &[u8] {
     pair.split(|byte| *byte == b'=').next().unwrap_or_default()
-}
-
-fn is_named(pair: &[u8], wanted: &str) -> bool {
-    *decoded(name(pair), true) == *wanted.as_bytes()
-}
-
-/// All but the unreserved (RFC 3986, 2.3) is escaped.
-fn encode(text: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
-    for byte in text {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => out.push(*byte),
-            byte if byte.is_ascii_alphanumeric() => out.push(*byte),
-            byte => out.extend([b'%', digit(byte >> 4), digit(byte & 15)]),
-        }
-    }
 }
 
 #[cfg(test)]
