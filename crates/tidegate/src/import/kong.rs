@@ -30,7 +30,7 @@ pub(super) fn import(
         if path.as_os_str() == "-" {
             sources.push(standard_input(std::io::stdin())?);
         } else {
-            read(path, path, 0, &mut sources)?;
+            read(path, 0, &mut sources)?;
         }
     }
     if sources.is_empty() {
@@ -76,14 +76,14 @@ fn standard_input(input: impl Read) -> anyhow::Result<Source> {
 }
 
 /// Reads a file, or the files of a folder in the order of their names.
-fn read(path: &Path, shown: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Result<()> {
+fn read(path: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Result<()> {
     if !path.is_dir() {
         let text = config::read_text(path, FILE_BYTES_MAX);
-        let text = text.map_err(|why| anyhow!("cannot read `{}`: {why}", shown.display()))?;
-        sources.push(Source { name: shown.display().to_string(), text });
+        let text = text.map_err(|why| anyhow!("cannot read `{}`: {why}", path.display()))?;
+        sources.push(Source { name: path.display().to_string(), text });
         return Ok(());
     }
-    let failed = || format!("cannot read `{}`", shown.display());
+    let failed = || format!("cannot read `{}`", path.display());
     let entries = std::fs::read_dir(path).with_context(failed)?;
     let mut entries: Vec<(OsString, PathBuf)> = entries
         .map(|entry| entry.map(|entry| (entry.file_name(), entry.path())))
@@ -98,9 +98,9 @@ fn read(path: &Path, shown: &Path, depth: usize, sources: &mut Vec<Source>) -> a
             continue;
         }
         if depth >= DEPTH_MAX || sources.len() >= FILES_MAX {
-            return Err(anyhow!("there are too many files or folders in `{}`", shown.display()));
+            return Err(anyhow!("there are too many files or folders in `{}`", path.display()));
         }
-        read(&entry, &shown.join(name.as_ref()), depth + 1, sources)?;
+        read(&entry, depth + 1, sources)?;
     }
     Ok(())
 }
