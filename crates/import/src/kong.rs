@@ -1,8 +1,8 @@
 //! Files of Kong's and decK's declarative configuration, formats 1.1 to 3.0, turned into a configuration.
 //!
 //! Owns the counterpart of each entity, credential and plugin, by one table of their fields. Each has a row: converted, approximated with
-//! the difference, or refused with the reason. A guard that is refused takes its routes with it: they answer 503. Values in the files
-//! are literal. It downloads nothing, and what Kong or decK would not load is a mistake with its place.
+//! the difference, or refused with the reason. The routes of a refused guard answer 503. Values in the files are literal. The import
+//! downloads nothing. What Kong or decK would not load is a mistake with its place.
 
 mod certificates;
 mod consumers;
@@ -40,7 +40,7 @@ pub struct Options {
     pub listen_tls: String,
 }
 
-/// A file, by the name that is told.
+/// A file, with its name for rows and mistakes.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub name: String,
@@ -74,7 +74,7 @@ pub fn import(
     let mut variables = Variables { known: environment, stand_ins: HashMap::new() };
     let mut files = Vec::new();
     for source in sources {
-        // What cannot be read is a mistake already.
+        // `read` reports a file that it cannot read.
         files.extend(mistakes.read(&source.name, &source.text, &mut variables));
     }
     let all = entities::merge(&files, &options.select_tags, &mut mistakes);

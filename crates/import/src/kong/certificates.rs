@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
 use super::fields::{self, Verdict};
-use super::output::literal;
+use super::output::{literal, pem};
 
 /// The names of the listeners.
 pub(super) const PUBLIC: &str = "public";
@@ -52,7 +52,7 @@ impl Converter<'_> {
             self.row(&format!("certificate {}", snis.join(" ")), &certificate.item, verdict);
         }
         for sni in &all.snis {
-            let name = sni.item.get("name").map_or(sni.item.at, |name| name.at);
+            let name = sni.item.place_of("name");
             let verdict = if sni.item.is_map() {
                 self.checked(&sni.item, fields::SNI)
             } else {
@@ -93,7 +93,6 @@ impl Converter<'_> {
         let named = self.all.snis.iter().find(|sni| sni.parent == Some(at));
         let name = named
             .map_or_else(|| "certificate".to_owned(), |sni| literal(&sni.name).replace('*', "any"));
-        let pem = |text: &str| format!("{}\n", text.trim_end()).into_bytes();
         let cert = self.out.file(&name, "crt", pem(cert));
         let key = self.out.file(&name, "key", pem(key));
         Some((cert, key))

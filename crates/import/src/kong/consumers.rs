@@ -1,26 +1,25 @@
 //! Consumers of Kong with their credentials as the keys, users and issuers of policies.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
-use super::entities::{Credential, CredentialKind, unique};
+use super::entities::{Credential, CredentialKind, Entity, unique};
 use super::fields::{self, Field, Verdict};
+use super::output::pem;
 use super::tree::Item;
 
-/// Whom policies let in.
+/// The clients that policies let in.
 #[derive(Debug, Default)]
 pub(super) struct People {
     /// For `api_key`.
     pub(super) keys: Map<String, Json>,
     /// For `basic`.
     pub(super) users: Map<String, Json>,
-    /// For `hmac`.
-    pub(super) signers: Map<String, Json>,
     /// The credentials of `jwt`, each with what `issuers` say of it.
     pub(super) tokens: Vec<Token>,
-    /// Whether some consumer, or each, has an id of its own.
+    /// Whether at least one consumer has a `custom_id`, and whether all have one.
     pub(super) custom_ids: (bool, bool),
 }
 
@@ -51,7 +50,7 @@ impl CredentialKind {
     }
 }
 
-impl Converter<'_> {
+impl<'a> Converter<'a> {
     /// Reads all consumers. `blocked` are those that a refused plugin guards: their credentials are left out.
     pub(super) fn people(&mut self, blocked: &HashSet<usize>) -> People {
         let all = self.all;
@@ -79,10 +78,25 @@ impl Converter<'_> {
             custom_ids: (ids.contains(&true), !ids.contains(&false)),
             ..People::default()
         };
+        let groups = self.groups();
         for credential in &all.credentials {
-            self.credential(credential, blocked, &mut people);
+            let groups = groups.get(&credential.consumer).map_or(&[][..], Vec::as_slice);
+            self.credential(credential, groups, blocked, &mut people);
         }
         people
+    }
+
+    /// The groups of each consumer.
+    fn groups(&self) -> HashMap<usize, Vec<&'a str>> {
+        let mut groups: HashMap<usize, Vec<&'a str>> = HashMap::new();
+        let all = self.all;
+        for acl in all.credentials.iter().filter(|other| other.kind == CredentialKind::Acl) {
+            // A group without its name is a mistake, or its row is refused.
+            if let Some(group) = acl.item.text("group") {
+                groups.entry(acl.consumer).or_default().push(group);
+            }
+        }
+        groups
     }
 
     fn look_for_doubles(&mut self) {
@@ -104,6 +118,7 @@ impl Converter<'_> {
     fn credential(
         &mut self,
         credential: &Credential,
+        groups: &[&str],
         blocked: &HashSet<usize>,
         people: &mut People,
     ) {
@@ -123,16 +138,23 @@ impl Converter<'_> {
             verdict.refuse("its consumer is refused");
         }
         if !verdict.is_refused() {
-            self.take(credential, &mut verdict, people);
+            self.take(credential, groups, &mut verdict, people);
         }
         self.row(&what, &credential.item, verdict);
     }
 
-    fn take(&mut self, credential: &Credential, verdict: &mut Verdict, people: &mut People) {
+    fn take(
+        &mut self,
+        credential: &Credential,
+        groups: &[&str],
+        verdict: &mut Verdict,
+        people: &mut People,
+    ) {
         let item = &credential.item;
         let all = self.all;
-        let subject = all.consumers.get(credential.consumer).map_or("", |consumer| &consumer.name);
-        let holder = self.holder(credential.consumer);
+        let consumer = all.consumers.get(credential.consumer);
+        let subject = consumer.map_or("", |consumer| &consumer.name);
+        let holder = holder(consumer, groups);
         match credential.kind {
             CredentialKind::Key => match item.text("key") {
                 Some(key) => {
@@ -144,29 +166,23 @@ impl Converter<'_> {
             },
             CredentialKind::Basic => match (item.text("username"), item.text("password")) {
                 (Some(user), Some(password)) => {
-                    let secret = if credential.is_hashed {
-                        let id =
-                            all.consumers.get(credential.consumer).and_then(|c| c.item.text("id"));
-                        match id {
-                            Some(id) => ("sha1", format!("{id}:{password}")),
-                            None => {
-                                verdict.refuse("the password is hashed with the id of the consumer, which is not in the file");
-                                return;
-                            }
+                    let id = consumer.and_then(|consumer| consumer.item.text("id"));
+                    let (key, secret) = match (credential.is_hashed, id) {
+                        (false, _) => ("password", password.to_owned()),
+                        (true, Some(id)) => ("sha1", format!("{id}:{password}")),
+                        (true, None) => {
+                            verdict.refuse("the password is hashed with the id of the consumer, which is not in the file");
+                            return;
                         }
-                    } else {
-                        ("password", password.to_owned())
                     };
-                    let entry = entry(user, subject, secret.0, &secret.1, &holder);
+                    let entry = entry(user, subject, key, &secret, &holder);
                     people.users.insert(user.to_owned(), entry);
                 }
                 _ => self.mistakes.add(item.at, "a credential without `username` or `password`"),
             },
+            // The plugin `hmac-auth` is refused, so nothing uses these credentials.
             CredentialKind::Hmac => match (item.text("username"), item.text("secret")) {
-                (Some(user), Some(secret)) => {
-                    let entry = entry(user, subject, "key", secret, &holder);
-                    people.signers.insert(user.to_owned(), entry);
-                }
+                (Some(_), Some(_)) => {}
                 (None, _) => self.mistakes.add(item.at, "a credential without `username`"),
                 (Some(_), None) => {
                     verdict.refuse("Kong makes up the secret, and the file does not say it")
@@ -218,27 +234,21 @@ impl Converter<'_> {
         let [key, algorithm, subject] = [key, algorithm, subject].map(str::to_owned);
         people.tokens.push(Token { name, subject, key, algorithm, secret, public_key, holder });
     }
-
-    /// What is known of a consumer besides its name.
-    fn holder(&self, consumer: usize) -> Map<String, Json> {
-        let mut known = Map::new();
-        let groups = self.all.credentials.iter().filter(|other| other.consumer == consumer);
-        let groups = groups.filter(|other| other.kind == CredentialKind::Acl);
-        // Harmless: a group without its name is a mistake, or its row is refused.
-        let groups: Vec<&str> = groups.filter_map(|acl| acl.item.text("group")).collect();
-        if !groups.is_empty() {
-            known.insert("groups".to_owned(), json!(groups));
-        }
-        let entity = self.all.consumers.get(consumer);
-        let custom_id = entity.and_then(|entity| entity.item.text("custom_id"));
-        if let Some(id) = custom_id {
-            known.insert("attributes".to_owned(), json!({ "custom_id": id }));
-        }
-        known
-    }
 }
 
-/// A name that no entry has.
+/// What is known of a consumer besides its name.
+fn holder(consumer: Option<&Entity>, groups: &[&str]) -> Map<String, Json> {
+    let mut known = Map::new();
+    if !groups.is_empty() {
+        known.insert("groups".to_owned(), json!(groups));
+    }
+    if let Some(id) = consumer.and_then(|consumer| consumer.item.text("custom_id")) {
+        known.insert("attributes".to_owned(), json!({ "custom_id": id }));
+    }
+    known
+}
+
+/// The wanted name, with a number if an entry has it.
 fn free(entries: &Map<String, Json>, wanted: &str) -> String {
     let numbered = (2..).map(|number| format!("{wanted}-{number}"));
     let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
@@ -267,8 +277,7 @@ impl Token {
             issuer.insert("secret".to_owned(), json!(format!("{prefix}{secret}")));
         }
         if let Some(key) = &self.public_key {
-            let file =
-                converter.out.file(&self.name, "pem", format!("{}\n", key.trim_end()).into_bytes());
+            let file = converter.out.file(&self.name, "pem", pem(key));
             issuer.insert("keys".to_owned(), json!([file]));
         }
         issuer.insert("algorithms".to_owned(), json!([self.algorithm]));

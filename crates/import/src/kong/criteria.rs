@@ -3,10 +3,10 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::entities::Entity;
-use super::fields::Verdict;
+use super::fields::{PROTOCOLS, Verdict};
 use super::order::{Atom, HostWant, KongRank, PathWant};
-use super::routes::is_begin;
-use super::tree::{Item, Mistakes, Value};
+use super::output::one_or_more;
+use super::tree::{Item, Mistakes};
 
 /// What a request has to have.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Criteria {
     /// How many kinds of conditions there are, those without a counterpart included.
     kinds: u8,
     pub(super) listener: Option<&'static str>,
-    /// True if a condition has no counterpart, so that the route would take too much.
+    /// True if a condition has no counterpart. The route would then match too many requests.
     pub(super) is_closed: bool,
 }
 
@@ -59,12 +59,6 @@ impl Criteria {
         criteria.read_hosts(item, mistakes, verdict);
         criteria.read_paths(route, mistakes, verdict);
         criteria.read_headers(item, mistakes);
-        for key in ["sources", "destinations"] {
-            let written = item.get(key).filter(|list| !matches!(list.value, Value::List(_)));
-            if let Some(other) = written {
-                mistakes.add(other.at, format!("`{key}` must be a list"));
-            }
-        }
         for key in ["snis", "sources", "destinations"] {
             if item.get(key).is_some_and(|list| !list.items().is_empty()) {
                 verdict
@@ -77,13 +71,11 @@ impl Criteria {
     }
 
     fn read_protocols(&mut self, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdict) {
-        let known =
-            ["http", "https", "grpc", "grpcs", "tcp", "tls", "udp", "tls_passthrough", "ws", "wss"];
         self.protocols = item.texts("protocols").iter().map(|text| (*text).to_owned()).collect();
         for protocol in item.list("protocols") {
-            if !protocol.scalar().is_some_and(|text| known.contains(&text)) {
-                mistakes
-                    .add(protocol.at, format!("a protocol must be one of {}", known.join(", ")));
+            if !protocol.scalar().is_some_and(|text| PROTOCOLS.contains(&text)) {
+                let what = format!("a protocol must be one of {}", PROTOCOLS.join(", "));
+                mistakes.add(protocol.at, what);
             }
         }
         if self.protocols.is_empty() {
@@ -171,7 +163,7 @@ impl Criteria {
                     let last = why.lines().last().unwrap_or(&why);
                     let why = last.trim_start_matches("error: ");
                     verdict.refuse(format!("the expression `{text}` has no counterpart: {why}"));
-                    // All that may match it is closed.
+                    // Every path that the expression may match is closed.
                     self.is_closed = true;
                     self.paths.push(PathWant::Prefix(literal_start(&regex)));
                 }
@@ -220,8 +212,7 @@ impl Criteria {
 
     /// The route with each of its hosts and paths.
     pub(super) fn atoms(&self, route: usize) -> Vec<Atom> {
-        let plain_hosts = !self.hosts.is_empty()
-            && self.hosts.iter().all(|host| matches!(host, HostWant::Exact(_)));
+        let plain_hosts = self.hosts.iter().all(|host| matches!(host, HostWant::Exact(_)));
         let mut atoms = Vec::new();
         for host in &self.hosts {
             for path in &self.paths {
@@ -255,15 +246,14 @@ impl Criteria {
 
     /// The matches of the whole route: one, and one more for each beginning of a host.
     pub(super) fn whole(&self) -> Vec<Json> {
-        let plain: Vec<&HostWant> = self.hosts.iter().filter(|host| !is_begin(host)).collect();
+        let (begins, plain): (Vec<&HostWant>, Vec<&HostWant>) =
+            self.hosts.iter().partition(|host| matches!(host, HostWant::Begins(_)));
         let paths: Vec<&PathWant> = self.paths.iter().collect();
         let mut all = Vec::new();
         if !plain.is_empty() {
             all.push(self.json(&plain, &paths, &self.methods));
         }
-        for host in self.hosts.iter().filter(|host| is_begin(host)) {
-            all.push(self.json(&[host], &paths, &self.methods));
-        }
+        all.extend(begins.into_iter().map(|host| self.json(&[host], &paths, &self.methods)));
         all
     }
 
@@ -281,23 +271,19 @@ impl Criteria {
                 PathWant::Regex(regex) => Some(json!({ "regex_prefix": regex })),
             })
             .collect();
-        match paths.as_slice() {
-            [] => {}
-            [one] => drop(found.insert("path".to_owned(), one.clone())),
-            several => drop(found.insert("path".to_owned(), json!(several))),
+        if !paths.is_empty() {
+            found.insert("path".to_owned(), one_or_more(paths));
         }
-        let names: Vec<String> = hosts
+        let names: Vec<Json> = hosts
             .iter()
             .filter_map(|host| match host {
-                HostWant::Exact(name) => Some(name.clone()),
-                HostWant::Below(parent) => Some(format!("*.{parent}")),
+                HostWant::Exact(name) => Some(json!(name)),
+                HostWant::Below(parent) => Some(json!(format!("*.{parent}"))),
                 HostWant::Any | HostWant::Begins(_) => None,
             })
             .collect();
-        match names.as_slice() {
-            [] => {}
-            [one] => drop(found.insert("host".to_owned(), json!(one))),
-            several => drop(found.insert("host".to_owned(), json!(several))),
+        if !names.is_empty() {
+            found.insert("host".to_owned(), one_or_more(names));
         }
         if !methods.is_empty() {
             found.insert("methods".to_owned(), json!(methods));
@@ -357,12 +343,12 @@ fn without_names(regex: &str) -> String {
     out
 }
 
-/// The text that all matches of an expression begin with, as far as it is easily seen.
+/// A text with which all matches of an expression begin. It may be shorter than the longest such text.
 fn literal_start(regex: &str) -> String {
     let regex = regex.trim_start_matches('^');
     let end = regex.find(|c: char| !(c.is_ascii_alphanumeric() || "/-_%".contains(c)));
     let start = regex.get(..end.unwrap_or(regex.len())).unwrap_or("/");
-    // What a quantifier follows may not be there.
+    // A character before a quantifier may be absent.
     let quantified = end
         .is_some_and(|end| regex.get(end..).is_some_and(|rest| rest.starts_with(['?', '*', '{'])));
     let start =

@@ -30,7 +30,7 @@ pub(super) struct Entities {
 #[derive(Debug, Default)]
 pub(super) struct Entity {
     pub(super) item: Item,
-    /// The name by which it is told and referred to.
+    /// The name in rows and in references.
     pub(super) name: String,
     pub(super) parent: Option<usize>,
     /// True if the file is older than 3.0, when regular expressions had no mark.
@@ -168,7 +168,7 @@ impl Entities {
                     mistakes.add(item.at, format!("expected an entity of `{kind}`, a map"));
                     continue;
                 }
-                self.one(kind, item, file, references, mistakes);
+                self.one(kind, item, file, references);
             }
         }
     }
@@ -190,22 +190,15 @@ impl Entities {
         }
     }
 
-    fn one(
-        &mut self,
-        kind: &str,
-        item: &Item,
-        file: &File<'_>,
-        references: &mut References,
-        mistakes: &mut Mistakes,
-    ) {
+    fn one(&mut self, kind: &str, item: &Item, file: &File<'_>, references: &mut References) {
         match kind {
-            "services" => self.service(item, file, references, mistakes),
-            "routes" => self.route(item, None, file, references, mistakes),
+            "services" => self.service(item, file, references),
+            "routes" => self.route(item, None, file, references),
             "upstreams" => {
                 let entity = file.entity(item, "upstream", "name");
                 self.upstreams.push(entity);
                 let parent = self.upstreams.len() - 1;
-                for target in nested(item, "targets", mistakes) {
+                for target in item.list("targets") {
                     let mut entity = file.entity(target, "target", "target");
                     entity.parent = Some(parent);
                     self.targets.push(entity);
@@ -216,20 +209,18 @@ impl Entities {
                 references.targets.push((self.targets.len(), reference(item, "upstream")));
                 self.targets.push(entity);
             }
-            "consumers" => self.consumer(item, file, references, mistakes),
+            "consumers" => self.consumer(item, file, references),
             "consumer_groups" => {
                 self.groups.push(file.entity(item, "consumer_group", "name"));
                 let group = Some(self.groups.len() - 1);
-                for plugin in nested(item, "plugins", mistakes) {
-                    references.plugins.push((plugin.clone(), Scope { group, ..Scope::default() }));
-                }
+                references.add_plugins(item, Scope { group, ..Scope::default() });
             }
             "plugins" => references.plugins.push((item.clone(), Scope::default())),
             "certificates" => {
                 self.certificates.push(file.entity(item, "certificate", "id"));
                 let parent = self.certificates.len() - 1;
-                for sni in nested(item, "snis", mistakes) {
-                    // An sni without a name is a mistake that the listeners tell.
+                for sni in item.list("snis") {
+                    // The conversion of listeners reports an sni without a name.
                     let name = sni.scalar().or_else(|| sni.text("name")).unwrap_or("");
                     let (item, name) = (sni.clone(), name.to_owned());
                     self.snis.push(Entity {
@@ -257,22 +248,13 @@ impl Entities {
         }
     }
 
-    fn service(
-        &mut self,
-        item: &Item,
-        file: &File<'_>,
-        references: &mut References,
-        mistakes: &mut Mistakes,
-    ) {
+    fn service(&mut self, item: &Item, file: &File<'_>, references: &mut References) {
         self.services.push(file.entity(item, "service", "name"));
         let service = self.services.len() - 1;
-        for route in nested(item, "routes", mistakes) {
-            self.route(route, Some(service), file, references, mistakes);
+        for route in item.list("routes") {
+            self.route(route, Some(service), file, references);
         }
-        for plugin in nested(item, "plugins", mistakes) {
-            let scope = Scope { service: Some(service), ..Scope::default() };
-            references.plugins.push((plugin.clone(), scope));
-        }
+        references.add_plugins(item, Scope { service: Some(service), ..Scope::default() });
     }
 
     fn route(
@@ -281,7 +263,6 @@ impl Entities {
         parent: Option<usize>,
         file: &File<'_>,
         references: &mut References,
-        mistakes: &mut Mistakes,
     ) {
         let mut entity = file.entity(item, "route", "name");
         entity.parent = parent;
@@ -290,31 +271,20 @@ impl Entities {
         }
         self.routes.push(entity);
         let route = Some(self.routes.len() - 1);
-        for plugin in nested(item, "plugins", mistakes) {
-            references.plugins.push((plugin.clone(), Scope { route, ..Scope::default() }));
-        }
+        references.add_plugins(item, Scope { route, ..Scope::default() });
     }
 
-    fn consumer(
-        &mut self,
-        item: &Item,
-        file: &File<'_>,
-        references: &mut References,
-        mistakes: &mut Mistakes,
-    ) {
+    fn consumer(&mut self, item: &Item, file: &File<'_>, references: &mut References) {
         let key = if item.text("username").is_some() { "username" } else { "custom_id" };
         self.consumers.push(file.entity(item, "consumer", key));
         let consumer = self.consumers.len() - 1;
         for (name, kind) in CREDENTIALS {
-            for credential in nested(item, name, mistakes) {
+            for credential in item.list(name) {
                 let (item, is_hashed) = (credential.clone(), file.is_hashed);
                 self.credentials.push(Credential { kind, item, consumer, is_hashed });
             }
         }
-        for plugin in nested(item, "plugins", mistakes) {
-            let scope = Scope { consumer: Some(consumer), ..Scope::default() };
-            references.plugins.push((plugin.clone(), scope));
-        }
+        references.add_plugins(item, Scope { consumer: Some(consumer), ..Scope::default() });
     }
 }
 
@@ -334,15 +304,6 @@ impl File<'_> {
         let own = item.texts("tags");
         self.wanted.iter().all(|tag| own.contains(&tag.as_str()) || self.tags.contains(tag))
     }
-}
-
-/// The entities below another.
-fn nested<'i>(item: &'i Item, key: &str, mistakes: &mut Mistakes) -> &'i [Item] {
-    let Some(list) = item.get(key) else { return &[] };
-    if !matches!(list.value, Value::List(_)) {
-        mistakes.add(list.at, format!("`{key}` must be a list of entities"));
-    }
-    list.items()
 }
 
 /// What an entity refers to by this key.
@@ -365,7 +326,7 @@ impl Index {
         for (at, entity) in list.iter().enumerate() {
             let names =
                 [Some(entity.name.as_str()), entity.item.text("id"), entity.item.text("name")];
-            // Harmless: an entity has as many names as it has.
+            // Harmless: an entity may lack an id or a name.
             let names = names.into_iter().flatten();
             for name in names.filter(|name| !name.is_empty()) {
                 index.entry(name.to_owned()).or_insert(at);
@@ -390,6 +351,12 @@ impl Index {
 }
 
 impl References {
+    /// The plugins that stand within an entity.
+    fn add_plugins(&mut self, item: &Item, scope: Scope) {
+        let plugins = item.list("plugins").iter();
+        self.plugins.extend(plugins.map(|plugin| (plugin.clone(), scope)));
+    }
+
     fn resolve(self, all: &mut Entities, mistakes: &mut Mistakes) {
         let services = Index::of("service", &all.services);
         let upstreams = Index::of("upstream", &all.upstreams);
@@ -397,24 +364,9 @@ impl References {
         let consumers = Index::of("consumer", &all.consumers);
         let routes = Index::of("route", &all.routes);
         let groups = Index::of("consumer_group", &all.groups);
-        for (at, reference) in self.routes {
-            let found = services.find(&reference, mistakes);
-            if let Some(route) = all.routes.get_mut(at) {
-                route.parent = found;
-            }
-        }
-        for (at, reference) in self.targets {
-            let found = upstreams.find(&reference, mistakes);
-            if let Some(target) = all.targets.get_mut(at) {
-                target.parent = found;
-            }
-        }
-        for (at, reference) in self.snis {
-            let found = certificates.find(&reference, mistakes);
-            if let Some(sni) = all.snis.get_mut(at) {
-                sni.parent = found;
-            }
-        }
+        attach(&mut all.routes, self.routes, &services, mistakes);
+        attach(&mut all.targets, self.targets, &upstreams, mistakes);
+        attach(&mut all.snis, self.snis, &certificates, mistakes);
         for (kind, item, is_hashed) in self.credentials {
             let reference = reference(&item, "consumer");
             if let Some(consumer) = consumers.find(&reference, mistakes) {
@@ -450,6 +402,21 @@ impl References {
     }
 }
 
+/// Sets the parents of entities that refer to them.
+fn attach(
+    entities: &mut [Entity],
+    references: Vec<(usize, Item)>,
+    parents: &Index,
+    mistakes: &mut Mistakes,
+) {
+    for (at, reference) in references {
+        let parent = parents.find(&reference, mistakes);
+        if let Some(entity) = entities.get_mut(at) {
+            entity.parent = parent;
+        }
+    }
+}
+
 /// A plugin with its configuration.
 fn plugin(
     item: Item,
@@ -472,7 +439,7 @@ fn plugin(
     Some(PluginInstance { item, name, config, scope })
 }
 
-/// Tells of entities of one kind that have the same text in a field.
+/// Reports entities of one kind that have the same text in a field.
 pub(super) fn unique<'i>(
     items: impl Iterator<Item = &'i Item>,
     field: &str,

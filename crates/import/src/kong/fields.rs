@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Switch,
     /// A list of texts.
     Texts,
+    /// A list of anything, with what it is called.
+    List(&'static str),
     /// A map with any keys.
     Map,
     Word(&'static [&'static str]),
@@ -46,7 +48,7 @@ pub(super) struct Verdict {
     pub(super) notes: Vec<String>,
 }
 
-use Kind::{Any, Map, Number, Switch, Text, Texts, Whole, Word};
+use Kind::{Any, List, Map, Number, Switch, Text, Texts, Whole, Word};
 
 pub(super) const fn used(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, rule: Rule::Used }
@@ -76,8 +78,11 @@ pub(super) const fn nearly(
     Field { name, kind, rule: Rule::Only(value, Outcome::Approximated, note) }
 }
 
-const PROTOCOLS: Kind =
-    Word(&["http", "https", "grpc", "grpcs", "tcp", "tls", "tls_passthrough", "udp", "ws", "wss"]);
+/// The protocols that Kong knows.
+pub(super) const PROTOCOLS: &[&str] =
+    &["http", "https", "grpc", "grpcs", "tcp", "tls", "udp", "tls_passthrough", "ws", "wss"];
+
+const ENTITIES: Kind = List("a list of entities");
 
 /// What every entity has.
 const COMMON: &[Field] = &[
@@ -108,7 +113,7 @@ pub(super) const INFO: &[Field] = &[
 pub(super) const SERVICE: &[Field] = &[
     used("name", Text),
     used("url", Text),
-    used("protocol", PROTOCOLS),
+    used("protocol", Word(PROTOCOLS)),
     used("host", Text),
     used("port", Whole),
     used("path", Text),
@@ -127,8 +132,8 @@ pub(super) const SERVICE: &[Field] = &[
     ),
     used("ca_certificates", Texts),
     silent("tls_sans", Any),
-    used("routes", Any),
-    used("plugins", Any),
+    used("routes", ENTITIES),
+    used("plugins", ENTITIES),
 ];
 
 pub(super) const ROUTE: &[Field] = &[
@@ -146,12 +151,12 @@ pub(super) const ROUTE: &[Field] = &[
     used("paths", Texts),
     used("headers", Map),
     used("snis", Texts),
-    used("sources", Any),
-    used("destinations", Any),
+    used("sources", List("a list")),
+    used("destinations", List("a list")),
     used("expression", Text),
     used("priority", Whole),
     used("service", Any),
-    used("plugins", Any),
+    used("plugins", ENTITIES),
 ];
 
 pub(super) const UPSTREAM: &[Field] = &[
@@ -187,7 +192,7 @@ pub(super) const UPSTREAM: &[Field] = &[
         "false",
         "the name of a record of SRV is not sent as the Host here",
     ),
-    used("targets", Any),
+    used("targets", ENTITIES),
     only("healthchecks.threshold", Number, "0", "an upstream is not taken out as a whole here"),
     used("healthchecks.active.type", Word(&["http", "https", "tcp", "grpc", "grpcs"])),
     used("healthchecks.active.http_path", Text),
@@ -236,27 +241,27 @@ pub(super) const TARGET: &[Field] = &[
 pub(super) const CONSUMER: &[Field] = &[
     used("username", Text),
     used("custom_id", Text),
-    used("keyauth_credentials", Any),
-    used("basicauth_credentials", Any),
-    used("jwt_secrets", Any),
-    used("hmacauth_credentials", Any),
-    used("oauth2_credentials", Any),
-    used("mtls_auth_credentials", Any),
-    used("acls", Any),
+    used("keyauth_credentials", ENTITIES),
+    used("basicauth_credentials", ENTITIES),
+    used("jwt_secrets", ENTITIES),
+    used("hmacauth_credentials", ENTITIES),
+    used("oauth2_credentials", ENTITIES),
+    used("mtls_auth_credentials", ENTITIES),
+    used("acls", ENTITIES),
     used("groups", Any),
-    used("plugins", Any),
+    used("plugins", ENTITIES),
     silent("type", Any),
 ];
 
 pub(super) const CONSUMER_GROUP: &[Field] =
-    &[used("name", Text), used("consumers", Any), used("plugins", Any)];
+    &[used("name", Text), used("consumers", Any), used("plugins", ENTITIES)];
 
 pub(super) const CERTIFICATE: &[Field] = &[
     used("cert", Text),
     used("key", Text),
     only("cert_alt", Text, "", "a listener has one certificate for a name here"),
     only("key_alt", Text, "", "a listener has one certificate for a name here"),
-    used("snis", Any),
+    used("snis", ENTITIES),
     silent("passphrase", Text),
 ];
 
@@ -419,6 +424,7 @@ fn unfit(kind: Kind, item: &Item) -> Option<String> {
             Value::List(items) => items.iter().all(|item| item.scalar().is_some()),
             Value::Null | Value::Text(_) | Value::Map(_) => false,
         },
+        List(_) => matches!(item.value, Value::List(_)),
         Map => item.is_map(),
         Word(words) => scalar.is_some_and(|text| words.contains(&text) || is_name(text)),
     };
@@ -429,6 +435,7 @@ fn unfit(kind: Kind, item: &Item) -> Option<String> {
         Whole => "a whole number".to_owned(),
         Number => "a number".to_owned(),
         Texts => "a list of texts".to_owned(),
+        List(what) => what.to_owned(),
         Map => "a map".to_owned(),
         Word(words) => format!("one of {}", words.join(", ")),
     };

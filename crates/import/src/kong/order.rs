@@ -1,7 +1,7 @@
 //! The order in which Kong and this gateway match routes, and where they differ.
 //!
-//! Kong looks at the number of kinds of conditions first, and at the path last. Here the host decides first, then the path, and then the
-//! rest. Owns both orders, and an example for each pair of routes that both match a request and whose winner differs.
+//! Kong compares the number of kinds of conditions first, and the path last. This gateway compares the host first, then the path, then
+//! the rest. Owns both orders, and an example for each pair of routes that both match a request and whose winner differs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub(super) enum HostWant {
     Any,
     /// The part before `*`, a condition on a header here.
     Begins(String),
-    /// The part behind `*.`.
+    /// The part after `*.`.
     Below(String),
     Exact(String),
 }
@@ -70,11 +70,11 @@ pub(super) struct Pair {
 /// The conditions that two equal routes have in common: host, path and headers.
 type Shape = (HostWant, PathWant, HeaderWants);
 
-/// The pairs that are told; more would be read by nobody.
+/// The most pairs that are reported.
 pub(super) const PAIRS_MAX: usize = 1_000;
 
-/// Takes out of the routes what an equal one takes in Kong before them: two equal conditions are a complaint here. The result says which
-/// atoms are left.
+/// Removes from each atom the methods that an equal, earlier one has in Kong: two equal conditions are a complaint here. The result says
+/// which atoms are left.
 pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool> {
     let mut left = vec![true; atoms.len()];
     let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
@@ -92,26 +92,20 @@ pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool>
         group.sort_by(|a, b| by_kong(atoms.get(*a), atoms.get(*b), places));
         let mut before: Vec<usize> = Vec::new();
         for at in group {
-            let meets = |other: &&usize| match (atoms.get(**other), atoms.get(at)) {
-                (Some(other), Some(atom)) => {
-                    let same_listener = other.listener == atom.listener;
-                    let same_kind = other.methods.is_empty() == atom.methods.is_empty();
-                    same_listener && same_kind
-                }
-                _ => false,
-            };
-            let taken: Vec<usize> = before.iter().filter(meets).copied().collect();
             let Some(atom) = atoms.get(at) else { continue };
+            let meets = |other: &&Atom| {
+                other.listener == atom.listener
+                    && other.methods.is_empty() == atom.methods.is_empty()
+            };
+            let earlier = before.iter().flat_map(|other| atoms.get(*other));
+            let earlier: Vec<&Atom> = earlier.filter(meets).collect();
             let mut methods = atom.methods.clone();
-            let had = methods.len();
-            for other in taken.iter().flat_map(|other| atoms.get(*other)) {
-                methods.retain(|method| !other.methods.contains(method));
+            methods.retain(|method| !earlier.iter().any(|other| other.methods.contains(method)));
+            let is_gone = !earlier.is_empty() && methods.is_empty();
+            if let Some(left) = left.get_mut(at) {
+                *left = !is_gone;
             }
-            let is_gone = !taken.is_empty() && methods.is_empty();
-            if let (true, Some(left)) = (is_gone, left.get_mut(at)) {
-                *left = false;
-            }
-            if let (true, Some(atom)) = (methods.len() < had && !is_gone, atoms.get_mut(at)) {
+            if let (false, Some(atom)) = (is_gone, atoms.get_mut(at)) {
                 atom.methods = methods;
             }
             before.push(at);
@@ -178,14 +172,12 @@ pub(super) fn pairs(atoms: &[Atom]) -> (Vec<Pair>, usize) {
     (pairs, more)
 }
 
-/// True if one of two orders puts the one first and the other one the other.
+/// True if Kong puts one of two atoms first, and this gateway the other.
 fn differs(a: &Atom, b: &Atom) -> bool {
-    // What Kong decides by age or id needs no word, unless the files say the age.
-    let age = |atom: &Atom| atom.created_at.unwrap_or(0);
-    let kong = b.kong.cmp(&a.kong).then(match (a.created_at, b.created_at) {
-        (Some(_), Some(_)) => age(a).cmp(&age(b)),
-        _ => Ordering::Equal,
-    });
+    // Between equal ranks Kong decides by age.
+    // Harmless: it counts only if the files have both ages.
+    let age = a.created_at.zip(b.created_at).map_or(Ordering::Equal, |(a, b)| a.cmp(&b));
+    let kong = b.kong.cmp(&a.kong).then(age);
     kong != Ordering::Equal && kong != by_us(a, b)
 }
 
@@ -233,7 +225,7 @@ fn host(a: &HostWant, b: &HostWant) -> Option<String> {
     }
 }
 
-/// A request that both match, as it is told.
+/// A request that both match, as text.
 fn example(winner: &Atom, loser: &Atom) -> Option<String> {
     let path = path(&winner.path, &loser.path)?;
     let host = host(&winner.host, &loser.host)?;
@@ -266,7 +258,7 @@ fn path(a: &PathWant, b: &PathWant) -> Option<String> {
         }
         (Any, Regex(text)) | (Regex(text), Any) => overlap::example(text, ""),
         (Prefix(prefix), Regex(text)) | (Regex(text), Prefix(prefix)) => {
-            overlap::example(text, &overlap::escaped(prefix))
+            overlap::example(text, &regex::escape(prefix))
         }
         (Regex(one), Regex(other)) => overlap::example(one, other),
     }

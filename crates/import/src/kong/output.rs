@@ -1,6 +1,6 @@
 //! The configuration that is made, and the files beside it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json, json};
 
@@ -18,7 +18,8 @@ pub(super) struct Output {
     pub(super) telemetry: Map<String, Json>,
     /// Files beside the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
-    taken: HashSet<String>,
+    /// Names with their kind, each with the last number that was put after it.
+    taken: HashMap<String, usize>,
 }
 
 impl Output {
@@ -28,12 +29,14 @@ impl Output {
             "" => kind.to_owned(),
             name => name.to_owned(),
         };
-        let mut number = 1;
+        let mut number = self.taken.get(&format!("{kind} {wanted}")).copied().unwrap_or(0);
         let mut name = wanted.clone();
-        while !self.taken.insert(format!("{kind} {name}")) {
+        while self.taken.contains_key(&format!("{kind} {name}")) {
             number += 1;
             name = format!("{wanted}-{number}");
         }
+        self.taken.insert(format!("{kind} {name}"), 1);
+        self.taken.insert(format!("{kind} {wanted}"), number.max(1));
         name
     }
 
@@ -66,7 +69,7 @@ impl Output {
     }
 }
 
-/// A text of Kong's as a text with placeholders: whatever stands in braces there is itself.
+/// A text of Kong's with its braces escaped, so that nothing in it is a placeholder.
 pub(super) fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -104,12 +107,25 @@ fn is_name(text: &str) -> bool {
     }
 }
 
-/// A time of so many milliseconds.
+/// A duration of `number` milliseconds.
 pub(super) fn milliseconds(number: u64) -> String {
     match number % 1000 {
         0 => format!("{}s", number / 1000),
         _ => format!("{number}ms"),
     }
+}
+
+/// A value alone, or a list of several.
+pub(super) fn one_or_more(values: Vec<Json>) -> Json {
+    match <[Json; 1]>::try_from(values) {
+        Ok([one]) => one,
+        Err(several) => Json::Array(several),
+    }
+}
+
+/// The content of a file with a certificate or a key.
+pub(super) fn pem(text: &str) -> Vec<u8> {
+    format!("{}\n", text.trim_end()).into_bytes()
 }
 
 /// The answer of a route that is closed because of a guard that has no counterpart.

@@ -6,16 +6,11 @@ use regex_automata::nfa::thompson::{NFA, State, WhichCaptures};
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::syntax;
 
-/// More pairs of states are not looked at: the two then count as without an overlap.
+/// The most pairs of states that are visited. Past it, two expressions count as without an overlap.
 const PAIRS_MAX: usize = 50_000;
 
 /// The largest automaton of an expression.
 const NFA_BYTES_MAX: usize = 512 * 1024;
-
-/// A prefix as an expression.
-pub(super) fn escaped(text: &str) -> String {
-    regex::escape(text)
-}
 
 /// The shortest path that both match at its beginning.
 pub(super) fn example(one: &str, other: &str) -> Option<String> {

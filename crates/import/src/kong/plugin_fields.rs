@@ -1,6 +1,6 @@
 //! The table of Kong's plugins: their priorities, whether they guard, and their fields with what becomes of each.
 
-use super::fields::Kind::{Any, Map, Number, Switch, Text, Texts, Whole, Word};
+use super::fields::Kind::{Any, List, Map, Number, Switch, Text, Texts, Whole, Word};
 use super::fields::{Field, nearly, only, silent, used};
 
 /// What is known of a plugin.
@@ -418,7 +418,7 @@ const SOAP_REQUEST: &[Field] = &[
     used("xsltParams", Map),
     used("xsltRemoveEmptyNameSpace", Switch),
     used("RouteXPathRegisterNs", Texts),
-    used("RouteXPathTargets", Any),
+    used("RouteXPathTargets", List("a list of targets")),
     used("SOAPAction_Header", Word(&["no", "yes", "yes_null_allowed"])),
     used("VerboseRequest", Switch),
 ];

@@ -85,15 +85,14 @@ impl Scopes {
             Some(Scope { service: Some(wanted), .. }) => service == Some(wanted),
             Some(_) | None => true,
         };
-        let both =
+        let has_service =
             |at: &&usize| plugins.get(**at).is_some_and(|plugin| plugin.scope.service.is_some());
-        let own: Vec<&usize> = own.filter(fits).collect();
-        let narrow =
-            own.iter().copied().filter(both).chain(own.iter().copied().filter(|at| !both(at)));
+        let mut own: Vec<&usize> = own.filter(fits).collect();
+        own.sort_by_key(|at| !has_service(at));
         let of_service = service.and_then(|service| self.services.get(&service));
         let of_service = of_service.map_or(&[][..], Vec::as_slice);
         let mut names = HashSet::new();
-        let all = narrow.chain(of_service).chain(&self.everywhere);
+        let all = own.into_iter().chain(of_service).chain(&self.everywhere);
         let enabled =
             all.filter(|at| plugins.get(**at).is_some_and(|p| p.item.is_true("enabled", true)));
         enabled
@@ -104,7 +103,7 @@ impl Scopes {
 }
 
 impl Converter<'_> {
-    /// Consumers whom a plugin guards that has no counterpart.
+    /// Consumers with a plugin that guards them and has no counterpart.
     pub(super) fn blocked(&self) -> HashSet<usize> {
         let all = self.all;
         let guards = |plugin: &&PluginInstance| {
@@ -116,7 +115,7 @@ impl Converter<'_> {
             all.plugins.iter().filter(guards).map(|plugin| plugin.scope).collect();
         let mut blocked: HashSet<usize> = guards.iter().flat_map(|scope| scope.consumer).collect();
         if guards.iter().any(|scope| scope.group.is_some()) {
-            // Who is in which group is not read: whoever is in one may be in this one.
+            // Members of groups are not read, so each consumer in any group may be in this one.
             let lists = all.groups.iter().any(|group| !group.item.list("consumers").is_empty());
             let in_group = all.consumers.iter().enumerate();
             let in_group =

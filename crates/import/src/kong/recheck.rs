@@ -3,8 +3,6 @@
 //! A policy that is not a guard is taken out of its route. A route whose guard or destination is refused answers 503, and one whose match is
 //! refused is taken out.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value as Json, json};
 
 use super::KongImport;
@@ -24,11 +22,10 @@ impl KongImport {
     pub fn refuse(&mut self, mistakes: &[Mistake]) -> bool {
         let mut done = Vec::new();
         let text = crate::yaml(&self.whole);
+        let path = |mistake: &Mistake| config::path_at(&text, mistake.line, mistake.column);
+        let mut found: Vec<(Vec<String>, &Mistake)> =
+            mistakes.iter().map(|mistake| (path(mistake), mistake)).collect();
         // From the last to the first, so that the places of the others stay.
-        let mut found: Vec<(Vec<String>, &Mistake)> = Vec::new();
-        for mistake in mistakes {
-            found.push((config::path_at(&text, mistake.line, mistake.column), mistake));
-        }
         found.sort_by_key(|(_, mistake)| std::cmp::Reverse((mistake.line, mistake.column)));
         for (path, mistake) in found {
             let why = format!("the gateway would refuse it: {}", mistake.what);
@@ -72,7 +69,7 @@ impl KongImport {
         let is_match = rest.first().is_some_and(|key| key == "match");
         let Some(routes) = section(&mut self.whole, "routes") else { return false };
         if is_match {
-            drop(routes.remove(name))
+            drop(routes.shift_remove(name))
         } else {
             close(routes, name)
         }
@@ -105,7 +102,6 @@ impl KongImport {
             "upstreams" => route.get("upstream").and_then(Json::as_str) == Some(name),
             _ => route.get("policies").is_some_and(|policies| mentions(policies, name)),
         };
-        let origins: HashMap<_, _> = self.origins.clone();
         let Some(routes) = section(&mut self.whole, "routes") else { return };
         let named: Vec<String> = routes
             .iter()
@@ -114,7 +110,7 @@ impl KongImport {
             .collect();
         for route in named {
             close(routes, &route);
-            if let Some((what, place)) = origins.get(&("routes".to_owned(), route)) {
+            if let Some((what, place)) = self.origins.get(&("routes".to_owned(), route)) {
                 self.table.refuse(what, place, "what it needs is refused, so it answers 503");
             }
         }

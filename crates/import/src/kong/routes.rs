@@ -5,9 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use super::certificates::{PUBLIC, SECURE};
 use super::converter::Converter;
 use super::criteria::Criteria;
-use super::entities::Entity;
+use super::entities::{Entity, unique};
 use super::fields::{self, Verdict};
-use super::order::{self, Atom, HostWant, PathWant};
+use super::order::{self, Atom, PathWant};
 use super::output::closed;
 use super::plugins::{RouteEffect, Scopes};
 use super::recheck::PolicyOrigin;
@@ -44,7 +44,7 @@ impl Converter<'_> {
             drafts.push(self.draft(route, service, &on, plugins));
         }
         let mut atoms: Vec<Atom> = Vec::new();
-        for (at, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.is_some()) {
+        for (at, draft) in drafts.iter().enumerate() {
             atoms.extend(draft.iter().flat_map(|draft| draft.criteria.atoms(at)));
         }
         let places: Vec<Place> = all.routes.iter().map(|route| route.item.at).collect();
@@ -73,18 +73,9 @@ impl Converter<'_> {
         for (list, kind) in
             [(&all.services, "service"), (&all.routes, "route"), (&all.upstreams, "upstream")]
         {
-            super::entities::unique(
-                list.iter().map(|entity| &entity.item),
-                "name",
-                kind,
-                self.mistakes,
-            );
-            super::entities::unique(
-                list.iter().map(|entity| &entity.item),
-                "id",
-                kind,
-                self.mistakes,
-            );
+            for field in ["name", "id"] {
+                unique(list.iter().map(|entity| &entity.item), field, kind, self.mistakes);
+            }
         }
     }
 
@@ -221,7 +212,7 @@ impl Converter<'_> {
     fn is_credential(&self, set: &str) -> bool {
         let policies = self.out.policy_sets.get(set).and_then(Json::as_array);
         let is_one = |policy: &Json| {
-            ["api_key", "basic", "jwt", "hmac"].iter().any(|kind| policy.get(kind).is_some())
+            ["api_key", "basic", "jwt"].iter().any(|kind| policy.get(kind).is_some())
         };
         policies.is_some_and(|policies| policies.iter().any(is_one))
     }
@@ -293,8 +284,13 @@ impl Converter<'_> {
     fn write_all(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], left: &[bool]) {
         for (at, draft) in drafts.iter_mut().enumerate() {
             let Some(draft) = draft else { continue };
-            // Harmless: there is a mark for each atom.
-            let of_it = || atoms.iter().zip(left).filter(|(atom, _)| atom.route == at);
+            // Atoms stand in the order of their routes.
+            let start = atoms.partition_point(|atom| atom.route < at);
+            let (Some(atoms), Some(left)) = (atoms.get(start..), left.get(start..)) else {
+                continue;
+            };
+            // Harmless: there is a mark for each atom, and those of one route stand together.
+            let of_it = || atoms.iter().zip(left).take_while(|(atom, _)| atom.route == at);
             let first = draft.criteria.methods.clone();
             let is_whole = of_it().all(|(atom, left)| *left && atom.methods == first);
             let matches: Vec<Json> = if is_whole {
@@ -367,7 +363,7 @@ impl Converter<'_> {
     }
 }
 
-/// A limit by subject counts by client where nobody finds out who asks.
+/// A policy of the route. Without a credential there is no subject, so a limit by subject counts by client.
 fn by_client(policy: &Json, identified: bool) -> Json {
     let mut policy = policy.clone();
     if let Some(limit) = policy.get_mut("rate_limit").filter(|_| !identified)
@@ -389,9 +385,4 @@ fn name(route: &Entity) -> &str {
     } else {
         &route.name
     }
-}
-
-/// True for a condition on the host that is one on a header here.
-pub(super) fn is_begin(host: &HostWant) -> bool {
-    matches!(host, HostWant::Begins(_))
 }

@@ -66,7 +66,7 @@ impl Mistakes {
         self.found.is_empty()
     }
 
-    /// The place as it is told.
+    /// The place with the name of its file.
     pub(super) fn told(&self, at: Place) -> ArtifactPosition {
         // Harmless: `read` adds the name of a file before it makes places in it.
         let file = self.names.get(at.file as usize).cloned().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Mistakes {
         tree.map(|Tree(node)| item(&node, file, &mut variables.stand_ins))
     }
 
-    /// The text with decK's templates as variables of ours, which no text of a file can be.
+    /// The text with marked variables in the place of decK's templates. No text of a file has such a mark.
     fn without_templates(&mut self, file: u32, text: &str, variables: &mut Variables) -> String {
         let (mut out, mut rest, mut done) = (String::with_capacity(text.len()), text, 0);
         while let Some((before, after)) = rest.split_once("${{") {
@@ -291,6 +291,11 @@ impl Item {
         }
     }
 
+    /// The place of the value of a key; that of the item if the key is absent.
+    pub(super) fn place_of(&self, key: &str) -> Place {
+        self.get(key).map_or(self.at, |item| item.at)
+    }
+
     /// The text of a key.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.scalar()
@@ -305,12 +310,12 @@ impl Item {
 
     /// A whole number of a key.
     pub(super) fn whole(&self, key: &str, absent: u64) -> u64 {
-        // Harmless: what is not a number is a mistake that the table of fields tells.
+        // Harmless: the table of fields reports what is not a number.
         self.text(key).and_then(|text| text.parse().ok()).unwrap_or(absent)
     }
 
     pub(super) fn number(&self, key: &str) -> Option<f64> {
-        // Harmless: the same.
+        // Harmless: as above.
         self.text(key)?.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
     }
 
@@ -319,7 +324,7 @@ impl Item {
         let Some(item) = self.get(key) else { return Vec::new() };
         match &item.value {
             Value::Text(text) => vec![text],
-            // Harmless: what is not text is a mistake that the table of fields tells.
+            // Harmless: the table of fields reports what is not text.
             Value::List(items) => items.iter().filter_map(Item::scalar).collect(),
             Value::Null | Value::Map(_) => Vec::new(),
         }

@@ -4,8 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
 use super::entities::Entity;
-use super::fields::{self, Verdict};
-use super::output::milliseconds;
+use super::fields::{self, PROTOCOLS, Verdict};
+use super::output::{milliseconds, pem};
 use super::tree::Item;
 
 /// What routes need to know of their service.
@@ -74,7 +74,7 @@ impl Converter<'_> {
     fn target(&mut self, target: &Entity, pools: &mut [Pool]) {
         let verdict = self.checked(&target.item, fields::TARGET);
         let written = target.item.text("target").unwrap_or("");
-        let at = target.item.get("target").map_or(target.item.at, |item| item.at);
+        let at = target.item.place_of("target");
         let weight = target.item.whole("weight", 100);
         if weight > 65_535 {
             self.mistakes.add(at, "`weight` must be 0 to 65535");
@@ -155,7 +155,7 @@ impl Converter<'_> {
             Some(url) => match split_url(url) {
                 Some(parts) => parts,
                 None => {
-                    let at = item.get("url").map_or(item.at, |item| item.at);
+                    let at = item.place_of("url");
                     self.mistakes.add(at, "`url` must be like `http://host:80/path`");
                     return None;
                 }
@@ -171,7 +171,7 @@ impl Converter<'_> {
             }
         };
         if !path.is_empty() && !path.starts_with('/') {
-            let at = item.get("path").map_or(item.at, |item| item.at);
+            let at = item.place_of("path");
             self.mistakes.add(at, "`path` must begin with `/`");
         }
         let (scheme, http2) = match protocol.as_str() {
@@ -207,22 +207,19 @@ impl Converter<'_> {
                 made.insert("targets".to_owned(), json!([target(&host)]));
             }
             Some(pool) => {
-                let used: Vec<_> = pool.targets.iter().collect();
-                if used.is_empty() {
+                let Some((_, first)) = pool.targets.first() else {
                     verdict.nearly("its upstream has no target, so its routes answer 503");
                     return None;
-                }
-                let same = used
-                    .iter()
-                    .all(|(_, weight)| Some(weight) == used.first().map(|(_, first)| first));
-                let one = |(host, weight): &&(String, u64)| {
+                };
+                let same = pool.targets.iter().all(|(_, weight)| weight == first);
+                let one = |(host, weight): &(String, u64)| {
                     if same && *weight > 0 {
                         json!(target(host))
                     } else {
                         json!({ "url": target(host), "weight": weight })
                     }
                 };
-                made.insert("targets".to_owned(), used.iter().map(one).collect());
+                made.insert("targets".to_owned(), pool.targets.iter().map(one).collect());
                 made.extend(pool.keys.clone());
             }
         }
@@ -264,15 +261,14 @@ impl Converter<'_> {
             });
             match known.collect::<Option<Vec<_>>>() {
                 Some(known) => {
-                    // Harmless: one without `cert` is a mistake that the listeners tell.
+                    // Harmless: the conversion of listeners reports one without `cert`.
                     let texts = known.iter().filter_map(|entity| entity.item.text("cert"));
-                    let pem =
-                        texts.map(|text| format!("{}\n", text.trim_end())).collect::<String>();
-                    let file = self.out.file("ca", "pem", pem.into_bytes());
+                    let pem = texts.flat_map(pem).collect();
+                    let file = self.out.file("ca", "pem", pem);
                     tls.insert("ca".to_owned(), json!(file));
                 }
                 None => {
-                    let at = item.get("ca_certificates").map_or(item.at, |item| item.at);
+                    let at = item.place_of("ca_certificates");
                     self.mistakes.add(at, "`ca_certificates` names one that is not there");
                 }
             }
@@ -300,9 +296,7 @@ impl Converter<'_> {
 /// Protocol, host, port and path of a URL.
 fn split_url(url: &str) -> Option<(String, String, Option<u64>, String)> {
     let (protocol, rest) = url.split_once("://")?;
-    let known =
-        ["http", "https", "grpc", "grpcs", "ws", "wss", "tcp", "tls", "udp", "tls_passthrough"];
-    if !known.contains(&protocol) {
+    if !PROTOCOLS.contains(&protocol) {
         return None;
     }
     let cut = rest.find('/').unwrap_or(rest.len());
@@ -404,12 +398,11 @@ fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<Strin
     }
 }
 
-/// The smallest of the counts that are not off.
-fn least(item: &Item, keys: &[(&str, u64)]) -> Option<(u64, bool)> {
-    let counts: Vec<u64> =
-        keys.iter().map(|(key, absent)| item.whole(key, *absent)).filter(|n| *n > 0).collect();
-    let least = counts.iter().min()?;
-    Some((*least, counts.iter().all(|count| count == least) && counts.len() == keys.len()))
+/// The smallest count of failures above 0, and whether all counts are the same.
+fn least(item: &Item) -> Option<(u64, bool)> {
+    let counts = ["http_failures", "tcp_failures", "timeouts"].map(|key| item.whole(key, 0));
+    let least = counts.into_iter().filter(|count| *count > 0).min()?;
+    Some((least, counts.iter().all(|count| *count == least)))
 }
 
 fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
@@ -417,15 +410,13 @@ fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
     if let Some(active) = checks.get("active") {
         active_health(active, keys, verdict);
     }
-    if let Some(unhealthy) = checks.get("passive").and_then(|passive| passive.get("unhealthy")) {
-        let counts = [("http_failures", 0), ("tcp_failures", 0), ("timeouts", 0)];
-        if let Some((after, _)) = least(unhealthy, &counts) {
-            verdict.nearly("faults are counted together, in a row, and an ejected target comes back after a time");
-            keys.insert(
-                "outlier".to_owned(),
-                json!({ "consecutive_faults": after.clamp(1, 1000) }),
-            );
-        }
+    if let Some(unhealthy) = checks.get("passive").and_then(|passive| passive.get("unhealthy"))
+        && let Some((after, _)) = least(unhealthy)
+    {
+        verdict.nearly(
+            "faults are counted together, in a row, and an ejected target comes back after a time",
+        );
+        keys.insert("outlier".to_owned(), json!({ "consecutive_faults": after.clamp(1, 1000) }));
     }
 }
 
@@ -456,8 +447,7 @@ fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verd
         verdict.nearly("a target that is out comes back here once it is healthy");
     }
     health.insert("healthy_after".to_owned(), json!(successes.clamp(1, 100)));
-    let counts = [("http_failures", 0), ("tcp_failures", 0), ("timeouts", 0)];
-    match least(unhealthy, &counts) {
+    match least(unhealthy) {
         Some((after, same)) => {
             if !same {
                 verdict.nearly("failures of all kinds are counted together here");

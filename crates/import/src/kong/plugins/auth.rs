@@ -1,4 +1,4 @@
-//! Plugins that find out who asks, and those that decide who may.
+//! Plugins for authentication and for authorisation.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -6,6 +6,7 @@ use super::super::consumers::People;
 use super::super::converter::Converter;
 use super::super::entities::PluginInstance;
 use super::super::fields::Verdict;
+use super::super::output::one_or_more;
 use super::super::tree::Item;
 use super::{OneCredential, RouteEffect};
 
@@ -13,7 +14,7 @@ const ANONYMOUS: &str =
     "wrong credentials are refused here, and the anonymous consumer has neither headers nor groups";
 
 impl Converter<'_> {
-    /// Notes what holds for all plugins with credentials, and returns whether requests without one pass.
+    /// Reads `anonymous` of a plugin with credentials. True if requests without a credential pass.
     fn anonymous(&mut self, config: &Item, verdict: &mut Verdict) -> bool {
         let Some(name) = config.text("anonymous").filter(|name| !name.is_empty()) else {
             return false;
@@ -24,7 +25,7 @@ impl Converter<'_> {
             .iter()
             .position(|consumer| consumer.name == name || consumer.item.text("id") == Some(name));
         if known.is_none() {
-            let at = config.get("anonymous").map_or(config.at, |item| item.at);
+            let at = config.place_of("anonymous");
             self.mistakes.add(at, format!("there is no consumer `{name}`"));
         }
         verdict.nearly(ANONYMOUS);
@@ -55,7 +56,8 @@ impl Converter<'_> {
         let mut keys = Map::new();
         for (switch, key) in [("key_in_header", "header"), ("key_in_query", "query")] {
             if config.is_true(switch, true) {
-                keys.insert(key.to_owned(), one_or_more(&names));
+                let names = names.iter().map(|name| json!(name)).collect();
+                keys.insert(key.to_owned(), one_or_more(names));
             }
         }
         if keys.is_empty() {
@@ -190,7 +192,7 @@ impl Converter<'_> {
     }
 }
 
-/// `allow` and `deny` by whichever of their names.
+/// `allow` and `deny`, which once were `whitelist` and `blacklist`.
 fn lists(config: &Item) -> (Vec<&str>, Vec<&str>) {
     let either = |new: &str, old: &str| {
         let list = config.texts(new);
@@ -199,12 +201,11 @@ fn lists(config: &Item) -> (Vec<&str>, Vec<&str>) {
     (either("allow", "whitelist"), either("deny", "blacklist"))
 }
 
-/// The headers that say who asks.
+/// The headers with the name and the id of the consumer.
 fn identity(people: &People, verdict: &mut Verdict) -> Vec<Json> {
     let mut set = Map::new();
     set.insert("x-consumer-username".to_owned(), json!("{subject}"));
     let (some, each) = people.custom_ids;
-    let mut edits = Map::new();
     if some {
         set.insert("x-consumer-custom-id".to_owned(), json!("{attributes.custom_id}"));
         if !each {
@@ -215,9 +216,7 @@ fn identity(people: &People, verdict: &mut Verdict) -> Vec<Json> {
     if !some {
         remove.push("x-consumer-custom-id");
     }
-    edits.insert("set".to_owned(), Json::Object(set));
-    edits.insert("remove".to_owned(), json!(remove));
-    vec![json!({ "headers": { "request": edits } })]
+    vec![json!({ "headers": { "request": { "set": set, "remove": remove } } })]
 }
 
 /// One name of a list, for a key that takes one.
@@ -236,12 +235,5 @@ fn one_of(
     }
     if !first.is_empty() && (key != "header" || !first.eq_ignore_ascii_case("authorization")) {
         keys.insert(key.to_owned(), json!(first));
-    }
-}
-
-fn one_or_more(names: &[&str]) -> Json {
-    match names {
-        [one] => json!(one),
-        several => json!(several),
     }
 }

@@ -154,7 +154,7 @@ impl Converter<'_> {
         }
     }
 
-    /// What both plugins have.
+    /// The keys that both plugins have.
     fn limit(
         &mut self,
         plugin: &PluginInstance,
@@ -252,7 +252,7 @@ impl Converter<'_> {
     }
 }
 
-/// What shares a count.
+/// The key of the count.
 fn by(config: &Item, key: &str, verdict: &mut Verdict) -> Json {
     match config.text(key).unwrap_or("consumer") {
         "ip" => json!("client"),

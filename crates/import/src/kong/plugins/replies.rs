@@ -1,4 +1,4 @@
-//! Plugins that answer by themselves, and those that change how replies are kept or told of.
+//! Plugins that answer instead of the service, and those about caches, identifiers and logs.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,7 +8,7 @@ use super::super::output::literal;
 use super::super::tree::Item;
 use super::RouteEffect;
 
-/// The methods that Kong's `cors` allows by itself.
+/// The methods that Kong's `cors` allows by default.
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
 
@@ -175,7 +175,7 @@ impl Converter<'_> {
     }
 }
 
-/// What Kong says of a status by itself.
+/// Kong's message for a status, if the plugin has none.
 fn standing(status: u64) -> &'static str {
     match status {
         503 => "Service unavailable",

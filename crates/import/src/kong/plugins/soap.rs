@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
 use super::super::fields::Verdict;
-use super::super::tree::{Item, Value};
+use super::super::tree::Item;
 use super::RouteEffect;
 
 /// The side of a plugin.
@@ -14,7 +14,7 @@ pub(super) enum Side {
     Response,
 }
 
-/// The prefixes that the plugin knows by itself; `xpath_route` does too.
+/// The prefixes that both the plugin and `xpath_route` know without a declaration.
 const KNOWN_PREFIXES: [(&str, &str); 2] = [
     ("soap", "http://schemas.xmlsoap.org/soap/envelope/"),
     ("soap12", "http://www.w3.org/2003/05/soap-envelope"),
@@ -87,8 +87,8 @@ impl Converter<'_> {
         side: Side,
         verdict: &mut Verdict,
     ) -> Option<Json> {
-        let text = config.text(key)?.to_owned();
-        let Definition::At(file) = self.definition(config, &text, "xsl") else {
+        let text = config.text(key)?;
+        let Definition::At(file) = self.definition(config, text, "xsl") else {
             verdict.nearly(format!("`{key}` is empty"));
             return None;
         };
@@ -128,8 +128,8 @@ impl Converter<'_> {
         let mut envelope = Map::new();
         let mut is_off = false;
         for (key, version) in [("xsdSoapSchema", "1.1"), ("xsdSoap12Schema", "1.2")] {
-            let Some(text) = config.text(key).map(str::to_owned) else { continue };
-            match self.definition(config, &text, "xsd") {
+            let Some(text) = config.text(key) else { continue };
+            match self.definition(config, text, "xsd") {
                 Definition::At(file) => {
                     fetches |= file.starts_with("http");
                     envelope.insert(version.to_owned(), json!(file));
@@ -150,22 +150,18 @@ impl Converter<'_> {
         let mut keys = Map::new();
         let mut fetches = self.envelopes(config, &mut keys, verdict);
         let mut imports = Map::new();
-        for (key, ending) in [
-            ("xsdApiSchemaInclude", "xsd"),
-            ("xsdSoapSchemaInclude", "xsd"),
-            ("xsdSoap12SchemaInclude", "xsd"),
-        ] {
+        for key in ["xsdApiSchemaInclude", "xsdSoapSchemaInclude", "xsdSoap12SchemaInclude"] {
             for (location, item) in config.map(key) {
-                let Some(text) = item.scalar().map(str::to_owned) else {
+                let Some(text) = item.scalar() else {
                     self.mistakes.add(item.at, format!("`{location}` must be a text"));
                     continue;
                 };
-                if let Definition::At(file) = self.definition(config, &text, ending) {
+                if let Definition::At(file) = self.definition(config, text, "xsd") {
                     imports.insert(location.clone(), json!(file));
                 }
             }
         }
-        if let Some(text) = config.text("xsdApiSchema").map(str::to_owned) {
+        if let Some(text) = config.text("xsdApiSchema") {
             let ending = if text.contains("XMLSchema")
                 && !text.contains("definitions")
                 && !text.contains("description")
@@ -174,7 +170,7 @@ impl Converter<'_> {
             } else {
                 "wsdl"
             };
-            if let Definition::At(file) = self.definition(config, &text, ending) {
+            if let Definition::At(file) = self.definition(config, text, ending) {
                 let locations =
                     text.contains("schemaLocation") || !text.contains(char::is_whitespace);
                 let downloads =
@@ -211,11 +207,6 @@ impl Converter<'_> {
 
     fn by_xpath(&mut self, config: &Item, verdict: &mut Verdict) -> Option<Json> {
         let targets = config.list("RouteXPathTargets");
-        if let Some(other) = config.get("RouteXPathTargets")
-            && !matches!(other.value, Value::List(_))
-        {
-            self.mistakes.add(other.at, "`RouteXPathTargets` must be a list of targets");
-        }
         if targets.is_empty() {
             return None;
         }
@@ -231,10 +222,9 @@ impl Converter<'_> {
         }
         let mut cases = Vec::new();
         for target in targets {
-            let of = |key: &str| target.text(key).map(str::to_owned);
-            match (of("URL"), of("XPath"), of("XPathCondition")) {
+            match (target.text("URL"), target.text("XPath"), target.text("XPathCondition")) {
                 (Some(url), Some(xpath), Some(equals)) => {
-                    let url = self.target_url(&url);
+                    self.named_pools.push(host_of(url));
                     cases.push(json!({ "xpath": xpath, "equals": equals, "url": url }));
                 }
                 _ => self
@@ -250,14 +240,12 @@ impl Converter<'_> {
         keys.extend(verbose(config, Side::Request));
         Some(json!({ "xpath_route": keys }))
     }
+}
 
-    /// A URL whose host may be one of Kong's upstreams, which has to be one of ours then.
-    fn target_url(&mut self, url: &str) -> String {
-        let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let host = host.split(['/', ':', '?']).next().unwrap_or_default().to_owned();
-        self.named_pools.push(host);
-        url.to_owned()
-    }
+/// The host of a URL. It may be the name of an upstream of Kong's.
+fn host_of(url: &str) -> String {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    host.split(['/', ':', '?']).next().unwrap_or_default().to_owned()
 }
 
 fn verbose(config: &Item, side: Side) -> Option<(String, Json)> {

@@ -18,7 +18,7 @@ impl<'i> Edits<'i> {
         self.config.get(action).map_or_else(Vec::new, |action| action.texts(self.part))
     }
 
-    /// Names with what stands behind their colon.
+    /// Names with the text after their colon.
     fn pairs(&self, action: &str) -> Vec<(&'i str, &'i str)> {
         let pair = |text: &'i str| text.split_once(':').unwrap_or((text, ""));
         self.list(action).into_iter().map(pair).collect()
@@ -40,7 +40,7 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
     }
     let mut parts = Map::new();
     let query = Edits { config, part: "querystring" };
-    if let Some(query) = self::query(&query, verdict) {
+    if let Some(query) = named(&query, verdict) {
         parts.insert("query".to_owned(), query);
     }
     let body = Edits { config, part: "body" };
@@ -84,48 +84,29 @@ fn value(text: &str, verdict: &mut Verdict) -> String {
     literal(text)
 }
 
+/// The actions besides `remove`, with the keys of `headers` and of `transform`'s `query`.
+const ACTIONS: [(&str, &str); 4] =
+    [("rename", "rename"), ("replace", "replace"), ("add", "default"), ("append", "add")];
+
 fn headers(edits: &Edits<'_>, is_request: bool, verdict: &mut Verdict) -> Option<Json> {
-    if edits.is_empty() {
-        return None;
+    let mut pairs = ACTIONS.iter().flat_map(|(action, _)| edits.pairs(action));
+    if pairs.any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        verdict.refuse("the Host is not changed by a policy here");
     }
-    let mut out = Map::new();
-    let mut put = |key: &str, list: Vec<(&str, &str)>, verdict: &mut Verdict| {
-        let mut map = Map::new();
-        for (name, text) in list {
-            if name.eq_ignore_ascii_case("host") {
-                verdict.refuse("the Host is not changed by a policy here");
-            }
-            if map.insert(name.to_owned(), json!(value(text, verdict))).is_some() {
-                verdict.refuse(format!("two values of `{name}` have no counterpart"));
-            }
-        }
-        if !map.is_empty() {
-            out.insert(key.to_owned(), Json::Object(map));
-        }
-    };
-    put("rename", edits.pairs("rename"), verdict);
-    put("replace", edits.pairs("replace"), verdict);
-    put("default", edits.pairs("add"), verdict);
-    put("add", edits.pairs("append"), verdict);
-    // Kong takes `name:value` for a value in a reply's list alone.
-    let remove = edits.list("remove");
-    if !is_request && remove.iter().any(|name| name.contains(':')) {
+    // In the lists of a reply alone, Kong reads `name:value` as one value of a header.
+    if !is_request && edits.list("remove").iter().any(|name| name.contains(':')) {
         verdict.refuse("a value of a header is not removed alone here");
     }
-    if !remove.is_empty() {
-        out.insert("remove".to_owned(), json!(remove));
-    }
-    Some(Json::Object(out))
+    named(edits, verdict)
 }
 
-fn query(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
+/// Edits of headers or of parameters.
+fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
     if edits.is_empty() {
         return None;
     }
     let mut out = Map::new();
-    for (action, key) in
-        [("rename", "rename"), ("replace", "replace"), ("add", "default"), ("append", "add")]
-    {
+    for (action, key) in ACTIONS {
         let mut map = Map::new();
         for (name, text) in edits.pairs(action) {
             if map.insert(name.to_owned(), json!(value(text, verdict))).is_some() {
@@ -143,7 +124,7 @@ fn query(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
     Some(Json::Object(out))
 }
 
-/// Changes of JSON: what Kong adds only where it is not there, and replaces only where it is, has no counterpart.
+/// Edits of JSON. Kong adds only absent members and replaces only present ones; that condition has no counterpart.
 ///
 /// `types` has the types of values by their places in the list of the same action.
 fn json_edits(edits: &Edits<'_>, types: Option<&Edits<'_>>, verdict: &mut Verdict) -> Option<Json> {
