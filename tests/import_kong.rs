@@ -1,4 +1,4 @@
-//! `tidegate import kong`: what is made of Kong's files serves as Kong would, and what is not is told.
+//! `tidegate import kong`: its configuration serves as Kong would, and its table names every part that differs.
 
 use crate::harness::{Gateway, Origin, Run, tidegate};
 
@@ -16,7 +16,7 @@ fn imported(files: &[(&str, &str)], more: &[&str]) -> Run {
     tidegate(&arguments)
 }
 
-/// Imports one file, and starts what was made of it.
+/// Imports one file, and starts a gateway with the result.
 fn serving(text: &str, code: i32) -> (Gateway, Run) {
     let run = imported(&[("kong.yaml", text)], &[]);
     assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);

@@ -1,4 +1,4 @@
-//! What Kong's files need beside the rest: credentials as Kong keeps them, conditions on the reply, caches by directives of the
+//! Features that the import of Kong's files needs: credentials in Kong's form, conditions on the reply, caches by directives of the
 //! operator, and targets without a weight.
 
 use crate::harness::{Gateway, Origin, tidegate};

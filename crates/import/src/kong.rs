@@ -84,7 +84,7 @@ pub fn import(
     if !mistakes.is_empty() {
         return Err(mistakes.lines());
     }
-    let origins = origins.into_iter().map(|(key, (what, at))| (key, (what, mistakes.told(at))));
+    let origins = origins.into_iter().map(|(key, (what, at))| (key, (what, mistakes.position(at))));
     let mut made = KongImport {
         configuration: String::new(),
         whole: out.configuration(),

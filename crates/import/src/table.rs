@@ -1,4 +1,4 @@
-//! The table of an import: converted, approximated and refused parts, each with its place; and mistakes in what was made.
+//! The table of an import: converted, approximated and refused parts, each with its place; and mistakes in the configuration.
 
 use std::collections::HashMap;
 use std::fmt;

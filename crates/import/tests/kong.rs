@@ -1,4 +1,4 @@
-//! What an operator wrote in files of Kong's and would be lost: each is a mistake with its place, or a refused row.
+//! Parts of Kong's files that the import could lose. Each gives a mistake with its place, or a refused row.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ plugins:
 }
 
 #[test]
-fn credentials_of_whom_a_refused_guard_of_a_group_is_about_are_left_out() {
+fn consumers_in_a_group_with_a_refused_guard_lose_their_credentials() {
     let text = r#"
 _format_version: "3.0"
 services: [{ name: a, url: "http://127.0.0.1:1", routes: [{ name: r, paths: [/r] }] }]

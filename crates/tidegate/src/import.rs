@@ -80,7 +80,7 @@ struct Imported {
     stand_ins: HashMap<String, String>,
 }
 
-/// Writes what was made, and tells the table.
+/// Writes the result of an import, and prints the table.
 fn finish(
     checked: Result<Imported, Report>,
     table: &Table,
@@ -109,8 +109,8 @@ fn finish(
     Ok(written(is_complete(table)))
 }
 
-/// Checks the configuration, and has the parts refused that `check` would not take, until it takes the rest. `refuse` gives the
-/// configuration without them. The report is of what is in no part.
+/// Checks the configuration and removes the parts with mistakes, until the rest passes. `refuse` removes parts and returns the new
+/// configuration; it returns none if a mistake is in no part. Then the report is the error.
 fn refuse_unusable(
     mut imported: Imported,
     mut refuse: impl FnMut(&[Mistake]) -> Option<String>,
@@ -262,7 +262,7 @@ fn openapi(
     write_checked(&::import::yaml(&configuration), &table)
 }
 
-/// The note about a document whose operations ask for tokens.
+/// The note about a document whose operations need tokens.
 fn unknown_issuer(root: ::import::JsonLocation) -> Note {
     let note = "the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace";
     Note {

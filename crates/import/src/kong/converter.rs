@@ -86,7 +86,7 @@ impl<'a> Converter<'a> {
 
     /// Adds the row of an entity.
     pub(super) fn row(&mut self, what: &str, item: &Item, verdict: Verdict) {
-        let place = self.mistakes.told(item.at);
+        let place = self.mistakes.position(item.at);
         let outcome = verdict.outcome.unwrap_or(Outcome::Converted);
         self.table.add(outcome, what, place, &verdict.notes.join("; "));
     }

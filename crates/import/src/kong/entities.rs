@@ -388,7 +388,7 @@ impl References {
             if let Some(plugin) = plugin(item, scope, &all.plugin_configs, mistakes) {
                 match seen.get(&(plugin.name.clone(), scope)) {
                     Some(first) => {
-                        let (name, first) = (&plugin.name, mistakes.told(*first));
+                        let (name, first) = (&plugin.name, mistakes.position(*first));
                         let what = format!(
                             "the plugin `{name}` is here twice for the same; the first is at {first}"
                         );
@@ -452,7 +452,7 @@ pub(super) fn unique<'i>(
         let Some(text) = value.scalar() else { continue };
         match seen.get(text) {
             Some(first) => {
-                let first = mistakes.told(*first);
+                let first = mistakes.position(*first);
                 // A credential's field may be its secret.
                 let what = format!("another {kind} has this `{field}`; the first is at {first}");
                 mistakes.add(value.at, what);

@@ -141,7 +141,7 @@ fn by_us(a: &Atom, b: &Atom) -> Ordering {
     host(a).cmp(&host(b)).then(path(a).cmp(&path(b))).then(rest(a).cmp(&rest(b)))
 }
 
-/// All pairs of routes whose winner differs, each once.
+/// All pairs of routes whose winner differs, each once, and a count of the pairs of atoms past `PAIRS_MAX`.
 pub(super) fn pairs(atoms: &[Atom]) -> (Vec<Pair>, usize) {
     let mut found: HashMap<(usize, usize), Pair> = HashMap::new();
     let mut more = 0;
@@ -196,14 +196,14 @@ fn host(a: &HostWant, b: &HostWant) -> Option<String> {
     let is_below = |name: &str, parent: &str| {
         name.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with('.'))
     };
-    let told = |want: &HostWant| match want {
+    let shown = |want: &HostWant| match want {
         Any => "h".to_owned(),
         Exact(name) => name.clone(),
         Below(parent) => format!("a.{parent}"),
         Begins(begins) => format!("{begins}test"),
     };
     match (a, b) {
-        (Any, other) | (other, Any) => Some(told(other)),
+        (Any, other) | (other, Any) => Some(shown(other)),
         (Exact(one), Exact(other)) => (one == other).then(|| one.clone()),
         (Exact(name), Below(parent)) | (Below(parent), Exact(name)) => {
             is_below(name, parent).then(|| name.clone())

@@ -22,7 +22,7 @@ pub(super) struct RouteEffect {
     pub(super) priority: i32,
     /// In the order in which they run.
     pub(super) policies: Vec<Json>,
-    /// A kind of credential, which is not a policy yet if others may stand beside it.
+    /// A kind of credential. Several of a route may become one policy `authenticate`.
     pub(super) credential: Option<OneCredential>,
     /// Keys of the route.
     pub(super) route: Map<String, Json>,
@@ -30,9 +30,9 @@ pub(super) struct RouteEffect {
     pub(super) respond: Option<Json>,
     /// True if only some requests get that answer.
     pub(super) is_triggered: bool,
-    /// True if the route goes nowhere else.
+    /// True if the policies always answer, so that the route needs no destination.
     pub(super) answers: bool,
-    /// True if the routes where it applies must not serve: it is a guard and has no counterpart.
+    /// True if the plugin is a refused guard, so that its routes must not serve.
     pub(super) closes: bool,
     /// The name of the policy set with its policies, if several routes have it.
     pub(super) set: Option<String>,
@@ -72,7 +72,7 @@ impl Scopes {
         scopes
     }
 
-    /// The plugins that run on a route: of each name the one with the narrowest scope.
+    /// The plugins that run on a route. Of those with the same name, the one with the narrowest scope runs.
     pub(super) fn on(
         &self,
         plugins: &[PluginInstance],
@@ -147,7 +147,7 @@ impl Converter<'_> {
                 let policies: Vec<Json> =
                     credential.into_iter().chain(std::mem::take(&mut one.policies)).collect();
                 self.out.policy_sets.insert(name.clone(), Json::Array(policies));
-                let what = (self.plugin_told(plugin), plugin.item.at);
+                let what = (self.plugin_title(plugin), plugin.item.at);
                 self.origins.insert(("policy_sets".to_owned(), name.clone()), what);
                 one.set = Some(name);
             }
@@ -156,7 +156,7 @@ impl Converter<'_> {
         (scopes, made)
     }
 
-    pub(super) fn plugin_told(&self, plugin: &PluginInstance) -> String {
+    pub(super) fn plugin_title(&self, plugin: &PluginInstance) -> String {
         let name = |list: &[super::entities::Entity], at: Option<usize>, kind: &str| {
             let entity = at.and_then(|at| list.get(at));
             entity.map(|entity| format!(" of {kind} {}", entity.name)).unwrap_or_default()
@@ -202,7 +202,7 @@ impl Converter<'_> {
         if !plugin.item.is_true("enabled", true) {
             verdict = Verdict::default();
         }
-        self.row(&self.plugin_told(plugin), &plugin.item, verdict);
+        self.row(&self.plugin_title(plugin), &plugin.item, verdict);
         made
     }
 

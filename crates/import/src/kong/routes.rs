@@ -54,7 +54,7 @@ impl Converter<'_> {
         for (route, draft) in all.routes.iter().zip(drafts) {
             match draft {
                 Some(draft) => self.row(&draft.what, &route.item, draft.verdict),
-                None => self.row(&told(route), &route.item, Verdict::default()),
+                None => self.row(&title(route), &route.item, Verdict::default()),
             }
         }
         // Harmless: there is a mark for each atom.
@@ -94,7 +94,7 @@ impl Converter<'_> {
         }
         let mut draft = Draft {
             name: self.out.fresh("route", &route.name),
-            what: told(route),
+            what: title(route),
             at: route.item.at,
             criteria,
             keys: Map::new(),
@@ -198,8 +198,8 @@ impl Converter<'_> {
             let Some(plugin) = self.all.plugins.get(*at) else { continue };
             let row = super::plugin_fields::row(&plugin.name);
             let origin = PolicyOrigin {
-                what: self.plugin_told(plugin),
-                place: self.mistakes.told(plugin.item.at),
+                what: self.plugin_title(plugin),
+                place: self.mistakes.position(plugin.item.at),
                 guards: row.is_none_or(|row| row.guards),
             };
             draft.origins.extend(std::iter::repeat_n(origin, policies.len() - before));
@@ -340,7 +340,7 @@ impl Converter<'_> {
         self.out.routes.insert(name, Json::Object(keys));
     }
 
-    /// A row for each pair of routes whose winner differs.
+    /// Adds a row for each pair of routes with another winner here than in Kong.
     fn say_pairs(&mut self, atoms: &[Atom]) {
         let all = self.all;
         let (pairs, more) = order::pairs(atoms);
@@ -375,7 +375,7 @@ fn by_client(policy: &Json, identified: bool) -> Json {
     policy
 }
 
-fn told(route: &Entity) -> String {
+fn title(route: &Entity) -> String {
     format!("route {}", name(route))
 }
 

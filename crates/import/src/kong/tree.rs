@@ -67,7 +67,7 @@ impl Mistakes {
     }
 
     /// The place with the name of its file.
-    pub(super) fn told(&self, at: Place) -> ArtifactPosition {
+    pub(super) fn position(&self, at: Place) -> ArtifactPosition {
         // Harmless: `read` adds the name of a file before it makes places in it.
         let file = self.names.get(at.file as usize).cloned().unwrap_or_default();
         ArtifactPosition { file, line: at.line, column: at.column }
@@ -76,7 +76,7 @@ impl Mistakes {
     /// All of them, in the order of their places.
     pub(super) fn lines(mut self) -> Vec<String> {
         self.found.sort();
-        self.found.iter().map(|(at, what)| format!("{}: {what}", self.told(*at))).collect()
+        self.found.iter().map(|(at, what)| format!("{}: {what}", self.position(*at))).collect()
     }
 
     /// Reads one file.
@@ -112,7 +112,8 @@ impl Mistakes {
                 Ok((name, true)) => match variables.known.get(&name) {
                     Some(value) => out.push_str(value),
                     None => {
-                        let what = format!("`{name}` is not set, and its value is not text");
+                        let what =
+                            format!("`{name}` must be set: its value becomes a number or a switch");
                         self.add(at, what);
                     }
                 },

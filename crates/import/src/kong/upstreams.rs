@@ -305,7 +305,7 @@ fn split_url(url: &str) -> Option<(String, String, Option<u64>, String)> {
     (!host.is_empty()).then(|| (protocol.to_owned(), host.to_owned(), port, path.to_owned()))
 }
 
-/// A host and the port behind it.
+/// A host and the port after it.
 fn host_and_port(authority: &str) -> Option<(&str, Option<u64>)> {
     let colon = authority.rfind(':').filter(|at| *at > authority.rfind(']').unwrap_or(0));
     let is_bare_v6 = !authority.starts_with('[') && authority.matches(':').count() > 1;

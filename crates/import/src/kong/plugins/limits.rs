@@ -112,7 +112,7 @@ impl Converter<'_> {
         let (limits, sizes) = (self.numbers(config, "limit"), self.numbers(config, "window_size"));
         if limits.is_empty() || limits.len() != sizes.len() {
             self.mistakes
-                .add(config.at, "`limit` and `window_size` must be lists of as many numbers");
+                .add(config.at, "`limit` and `window_size` must be lists of the same length");
         }
         // Harmless: lists of different lengths are a mistake.
         let windows: Vec<(u64, u64)> = limits.into_iter().zip(sizes).collect();
