@@ -62,7 +62,7 @@ fn capital(number: u8) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::{decoded, encoded};
+    use super::{decoded, encoded, pairs};
 
     #[test]
     fn escapes_are_decoded_and_nothing_else() {
@@ -78,6 +78,15 @@ mod tests {
             assert_eq!(*decoded(text.as_bytes(), false), *plain.as_bytes(), "{text}");
             assert_eq!(*decoded(text.as_bytes(), true), *of_form.as_bytes(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_parameter_is_split_at_its_first_equals_sign() {
+        let found: Vec<_> = pairs(b"a=1&&b&%61+c=x=y%20").collect();
+        let found: Vec<(&[u8], &[u8])> =
+            found.iter().map(|(name, value)| (&**name, *value)).collect();
+        let expected: [(&[u8], &[u8]); 3] = [(b"a", b"1"), (b"b", b""), (b"a c", b"x=y%20")];
+        assert_eq!(found, expected);
     }
 
     #[test]
