@@ -54,6 +54,14 @@ const STANDARD: &[&str] = &[
     "unparsed-entity-uri",
 ];
 
+/// True for the elements that stylesheets may use.
+fn is_element(name: &Name) -> bool {
+    if *name.uri == *XSLT {
+        return compile::is_instruction(&name.local);
+    }
+    *name.uri == *compile::FUNCTIONS && &*name.local == "result"
+}
+
 impl Machine<'_> {
     pub(super) fn function(
         &mut self,
@@ -95,12 +103,7 @@ impl Machine<'_> {
             CalledFunction::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
             CalledFunction::ElementAvailable => {
                 let name = self.runtime_name(&text(0), site)?;
-                let known = if *name.uri == *XSLT {
-                    compile::is_instruction(&name.local)
-                } else {
-                    *name.uri == *compile::FUNCTIONS && &*name.local == "result"
-                };
-                Ok(Value::Boolean(known))
+                Ok(Value::Boolean(is_element(&name)))
             }
             CalledFunction::FunctionAvailable => {
                 let name = self.runtime_name(&text(0), site)?;
