@@ -133,3 +133,15 @@ consumer_groups:
     let written = made.configuration + &files;
     assert!(!written.contains("key-inside") && written.contains("key-outside"), "{written}");
 }
+
+#[test]
+fn credentials_that_nothing_uses_are_refused() {
+    let text = r#"
+_format_version: "3.0"
+consumers:
+  - { username: a, hmacauth_credentials: [{ username: a, secret: s }] }
+"#;
+    let table = imported(text).unwrap().table.to_string();
+    let row = table.lines().find(|line| line.contains("hmac-auth credential")).unwrap();
+    assert!(row.starts_with("refused") && row.contains("no counterpart"), "{table}");
+}
