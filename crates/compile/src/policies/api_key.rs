@@ -6,9 +6,31 @@ use ::policies::credentials::Holder;
 use config::{ApiKey, At, Credentials, Report, Spanned};
 
 use super::jwt::parameter;
+use super::{Access, Facts, PolicyKind, Written, texts, whole};
 use crate::names;
+use crate::policy::RouteScope;
 
-pub(crate) fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
+impl PolicyKind for ApiKey {
+    fn build(
+        &self,
+        written: Written,
+        _place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(build(self, written.at, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            access: Access::Identifies,
+            removes: if self.forward { Vec::new() } else { texts(&self.header.0) },
+            secrets: texts(&self.query.0),
+            ..Facts::NONE
+        }
+    }
+}
+
+fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
     self::keys(keys, at, report).map(api_key::policy)
 }
 

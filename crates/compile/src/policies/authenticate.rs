@@ -6,11 +6,44 @@ use ::policies::authenticate;
 use ::policies::credential_check::CredentialCheck;
 use config::{Authenticate, CredentialKind, Report, WithoutCredential};
 
-use super::{Access, Facts, WrittenLines};
-use super::{api_key, api_key_row, basic, basic_row, jwt, jwt_row, mutual_tls, mutual_tls_row};
+use super::{
+    Access, Facts, PolicyKind, Written, WrittenLines, api_key, basic, jwt, mutual_tls, whole,
+};
 use crate::policy::RouteScope;
 
-pub(crate) fn build(
+impl PolicyKind for Authenticate {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(build(self, place, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        let rows = self.any.value.iter().map(|kind| match &kind.value {
+            CredentialKind::Jwt(keys) => keys.facts(&[]),
+            CredentialKind::ApiKey(keys) => keys.facts(&[]),
+            CredentialKind::Basic(keys) => keys.facts(&[]),
+            CredentialKind::MutualTls(keys) => keys.facts(&[]),
+        });
+        let start = Facts { access: Access::Identifies, ..Facts::NONE };
+        rows.fold(start, |mut all, row| {
+            all.replies_differ |= row.replies_differ;
+            all.removes.extend(row.removes);
+            all.secrets.extend(row.secrets);
+            if let (WrittenLines::These(all), WrittenLines::These(more)) =
+                (&mut all.writes, row.writes)
+            {
+                all.extend(more);
+            }
+            all
+        })
+    }
+}
+
+fn build(
     keys: &Authenticate,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -93,25 +126,4 @@ fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
             std::iter::once((String::new(), "certificate")).chain(header).collect()
         }
     }
-}
-
-/// The facts of its kinds together.
-pub(crate) fn row(keys: &Authenticate) -> Facts<'_> {
-    let rows = keys.any.value.iter().map(|kind| match &kind.value {
-        CredentialKind::Jwt(keys) => jwt_row(keys),
-        CredentialKind::ApiKey(keys) => api_key_row(keys),
-        CredentialKind::Basic(keys) => basic_row(keys),
-        CredentialKind::MutualTls(keys) => mutual_tls_row(keys),
-    });
-    let start = Facts { access: Access::Identifies, ..super::nothing() };
-    rows.fold(start, |mut all, row| {
-        all.replies_differ |= row.replies_differ;
-        all.removes.extend(row.removes);
-        all.secrets.extend(row.secrets);
-        if let (WrittenLines::These(all), WrittenLines::These(more)) = (&mut all.writes, row.writes)
-        {
-            all.extend(more);
-        }
-        all
-    })
 }

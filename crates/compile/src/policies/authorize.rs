@@ -6,12 +6,30 @@ use ::policies::authorize::{self, AuthorizeSettings};
 use ::policies::expression::Expression;
 use config::{At, Authorize, Report, Spanned};
 
-pub(crate) fn build(
-    keys: &Authorize,
-    at: At,
-    intact: bool,
-    report: &mut Report,
-) -> Option<plan::Policy> {
+use super::{Access, Facts, PolicyKind, Written, asks_identity, whole};
+use crate::policy::RouteScope;
+
+impl PolicyKind for Authorize {
+    fn build(
+        &self,
+        written: Written,
+        _place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(build(self, written.at, written.intact, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            access: Access::Guards,
+            asks_identity: self.groups.is_some()
+                || self.rule.as_ref().is_some_and(|rule| asks_identity(&rule.value)),
+            ..Facts::NONE
+        }
+    }
+}
+
+fn build(keys: &Authorize, at: At, intact: bool, report: &mut Report) -> Option<plan::Policy> {
     if keys.rule.is_none() && keys.groups.is_none() && intact {
         let help = "add `rule: \"request.method == 'GET'\"`, or `groups: { allow: [staff] }`";
         report.error(at, "nothing says who is authorized", help);

@@ -6,9 +6,26 @@ use config::{Basic, Report};
 
 use super::api_key::holders;
 use super::jwt::realm;
+use super::{Access, Facts, PolicyKind, Written};
+use crate::policy::RouteScope;
 
-pub(crate) fn build(keys: &Basic, report: &mut Report) -> plan::Policy {
-    basic::policy(users(keys, report))
+impl PolicyKind for Basic {
+    fn build(
+        &self,
+        _written: Written,
+        _place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        basic::policy(users(self, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            access: Access::Identifies,
+            removes: if self.forward { Vec::new() } else { vec!["authorization"] },
+            ..Facts::NONE
+        }
+    }
 }
 
 pub(super) fn users(keys: &Basic, report: &mut Report) -> Users {

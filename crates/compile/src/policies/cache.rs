@@ -6,52 +6,56 @@ use std::time::Duration;
 use config::{At, Cache, CacheControl, CacheCookies, CacheHeaders, Decode as _, Policy, Report};
 use policies::cache::{self, CacheSettings, Store};
 
+use super::{PolicyKind, Written};
 use crate::listeners::{bytes, count};
 use crate::policy::RouteScope;
 use crate::{client_lines, destinations};
 
-pub(crate) fn build(
-    keys: &Cache,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let at = place.of.policies.get(place.at).map_or(At::NOWHERE, |policy| policy.at);
-    complain_of_no_ttl(keys, at, report);
-    let entry_bytes_max = bytes(keys.entry_bytes_max);
-    let below = place.at + 1;
-    let unseen = client_lines::unseen(place.of, below);
-    let key = format!(
-        "cache {} {} {} {unseen:?}",
-        place.route,
-        keys.encode(),
-        destinations::words(place.of)
-    );
-    let store = place.builder.kept_or(&key, || {
-        let entries_max = count(keys.entries_max.get());
-        Arc::new(Store::new(bytes(keys.bytes_max), entry_bytes_max, entries_max))
-    });
-    let mut above = place.of.policies.get(..place.at).unwrap_or_default().iter();
-    let settings = CacheSettings {
-        entry_bytes_max,
-        // A reply without freshness of its own is not shared if the upstream may have been told who asks.
-        ttl: keys.ttl.filter(|_| client_lines::teller(place.of, below).is_none()),
-        ttl_statuses: ttl_statuses(keys, report),
-        types: keys.types.0.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
-        query: keys.query.as_ref().map(|names| names.as_slice().into()),
-        ignores_directives: keys.cache_control == CacheControl::Ignore,
-        tells_as_kong: keys.headers == CacheHeaders::Kong,
-        ignores_cookies: keys.cookies == CacheCookies::Ignore,
-        stale_if_error: keys.stale_if_error,
-        wait: if above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
-            Duration::ZERO
-        } else {
-            keys.wait
-        },
-        unseen,
-        // Only policies above this one have sent a request elsewhere when it comes here.
-        diversions: place.diversions.as_slice().into(),
-    };
-    cache::policy(settings, store, place.slots)
+impl PolicyKind for Cache {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let at = place.of.policies.get(place.at).map_or(At::NOWHERE, |policy| policy.at);
+        complain_of_no_ttl(self, at, report);
+        let entry_bytes_max = bytes(self.entry_bytes_max);
+        let below = place.at + 1;
+        let unseen = client_lines::unseen(place.of, below);
+        let key = format!(
+            "cache {} {} {} {unseen:?}",
+            place.route,
+            self.encode(),
+            destinations::words(place.of)
+        );
+        let store = place.builder.kept_or(&key, || {
+            let entries_max = count(self.entries_max.get());
+            Arc::new(Store::new(bytes(self.bytes_max), entry_bytes_max, entries_max))
+        });
+        let mut above = place.of.policies.get(..place.at).unwrap_or_default().iter();
+        let settings = CacheSettings {
+            entry_bytes_max,
+            // A reply without freshness of its own is not shared if the upstream may have been told who asks.
+            ttl: self.ttl.filter(|_| client_lines::teller(place.of, below).is_none()),
+            ttl_statuses: ttl_statuses(self, report),
+            types: self.types.0.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
+            query: self.query.as_ref().map(|names| names.as_slice().into()),
+            ignores_directives: self.cache_control == CacheControl::Ignore,
+            tells_as_kong: self.headers == CacheHeaders::Kong,
+            ignores_cookies: self.cookies == CacheCookies::Ignore,
+            stale_if_error: self.stale_if_error,
+            wait: if above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
+                Duration::ZERO
+            } else {
+                self.wait
+            },
+            unseen,
+            // Only policies above this one have sent a request elsewhere when it comes here.
+            diversions: place.diversions.as_slice().into(),
+        };
+        cache::policy(settings, store, place.slots)
+    }
 }
 
 /// Without a time of the operator's nothing would be kept.

@@ -3,6 +3,7 @@
 use config::{Compress, Encoding, Report, Spanned};
 use policies::compress::{self, CompressSettings, MediaType};
 
+use super::{PolicyKind, Written};
 use crate::policy::RouteScope;
 
 /// Media types of text. Pictures, sound and archives are compressed already.
@@ -20,26 +21,29 @@ const TYPES: &[&str] = &[
     "application/x-ndjson",
 ];
 
-pub(crate) fn build(
-    keys: &Compress,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    if keys.encodings.value.is_empty() && keys.encodings.intact {
-        let help = "write some of `zstd`, `br` and `gzip`, or remove the policy";
-        report.error(keys.encodings.at, "nothing to compress with", help);
+impl PolicyKind for Compress {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        if self.encodings.value.is_empty() && self.encodings.intact {
+            let help = "write some of `zstd`, `br` and `gzip`, or remove the policy";
+            report.error(self.encodings.at, "nothing to compress with", help);
+        }
+        let types = match self.types.0.as_slice() {
+            // Harmless: all of them are media types.
+            [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
+            written => written.iter().filter_map(|text| written_type(text, report)).collect(),
+        };
+        let settings = CompressSettings {
+            encodings: self.encodings.value.iter().map(encoding).collect(),
+            types,
+            bytes_min: self.bytes_min.0,
+        };
+        compress::policy(settings, place.slots)
     }
-    let types = match keys.types.0.as_slice() {
-        // Harmless: all of them are media types.
-        [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
-        written => written.iter().filter_map(|text| written_type(text, report)).collect(),
-    };
-    let settings = CompressSettings {
-        encodings: keys.encodings.value.iter().map(encoding).collect(),
-        types,
-        bytes_min: keys.bytes_min.0,
-    };
-    compress::policy(settings, place.slots)
 }
 
 fn encoding(encoding: &Encoding) -> compress::Encoding {

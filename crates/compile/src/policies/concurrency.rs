@@ -5,19 +5,31 @@ use policies::concurrency::{self, ConcurrencySettings};
 use policies::permits::Permits;
 
 use super::rate_limit::by;
+use super::{Facts, PolicyKind, Written, counts, counts_identity};
 use crate::policy::RouteScope;
 
-pub(crate) fn build(
-    keys: &Concurrency,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let key = format!("concurrency {} {}", place.route, keys.encode());
-    let places = place.builder.kept_or(&key, || std::sync::Arc::new(Permits::default()));
-    let settings = ConcurrencySettings {
-        requests: keys.requests.get(),
-        by: by(&keys.by, report),
-        wait: keys.wait,
-    };
-    concurrency::policy(settings, places, place.slots)
+impl PolicyKind for Concurrency {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let key = format!("concurrency {} {}", place.route, self.encode());
+        let places = place.builder.kept_or(&key, || std::sync::Arc::new(Permits::default()));
+        let settings = ConcurrencySettings {
+            requests: self.requests.get(),
+            by: by(&self.by, report),
+            wait: self.wait,
+        };
+        concurrency::policy(settings, places, place.slots)
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            asks_identity: counts_identity(&self.by.value),
+            counts: counts(Some(&self.by.value)),
+            ..Facts::NONE
+        }
+    }
 }

@@ -3,19 +3,27 @@
 use config::{Cors, Report, Spanned};
 use policies::cors::{self, AllowedHeaders, CorsSettings, Origin, Origins};
 
+use super::{Access, Facts, PolicyKind, Written};
 use crate::names;
 use crate::policy::RouteScope;
 
 /// The methods that browsers usually send.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-pub(crate) fn build(
-    keys: &Cors,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let own = place.of.matches.value.methods.0.iter().map(|method| method.value.as_str());
-    cors::policy(settings(keys, own, report), place.slots)
+impl PolicyKind for Cors {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let own = place.of.matches.value.methods.0.iter().map(|method| method.value.as_str());
+        cors::policy(settings(self, own, report), place.slots)
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts { access: Access::AnswersPreflights, ..Facts::NONE }
+    }
 }
 
 /// What is wrong with the keys, whatever the route.

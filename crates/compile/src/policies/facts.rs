@@ -1,11 +1,12 @@
-//! The facts of a kind of policy that others have to know, as the columns of the table beside this file.
+//! The facts of a policy that the rest of the compiler has to know.
 //!
 //! Nothing else distinguishes kinds of policy: wrong orders, the blind spots of a cache, the form of faults and the upstreams in use
-//! are all computed from its rows.
+//! are all computed from these facts.
 
 use config::MessageSide;
 
-/// A row of the table: the facts of one policy, by its keys.
+/// The facts of one policy, by its keys.
+#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Facts<'p> {
     /// The requests that it lets pass.
     pub(crate) access: Access,
@@ -32,7 +33,26 @@ pub(crate) struct Facts<'p> {
     pub(crate) xml: Option<Xml<'p>>,
 }
 
+impl Facts<'_> {
+    /// The facts of a policy that concerns nobody else.
+    pub(crate) const NONE: Self = Facts {
+        access: Access::Open,
+        answers: false,
+        asks_identity: false,
+        counts: CountedRequests::Nothing,
+        tells_operations: false,
+        replies_differ: false,
+        writes: WrittenLines::These(Vec::new()),
+        removes: Vec::new(),
+        secrets: Vec::new(),
+        upstreams: NamedUpstreams::These(Vec::new()),
+        diverts: Diverts::Never,
+        xml: None,
+    };
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum Access {
     /// It lets everybody pass.
     Open,
@@ -47,6 +67,7 @@ pub(crate) enum Access {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum CountedRequests {
     Nothing,
     Requests,
@@ -54,12 +75,14 @@ pub(crate) enum CountedRequests {
     Operations,
 }
 
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum WrittenLines<'p> {
     These(Vec<&'p str>),
     /// Any one, as a service decides.
     Any,
 }
 
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum NamedUpstreams<'p> {
     These(Vec<&'p str>),
     /// A service may name any.
@@ -67,6 +90,7 @@ pub(crate) enum NamedUpstreams<'p> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum Diverts {
     Never,
     /// By who asks.
@@ -78,6 +102,7 @@ pub(crate) enum Diverts {
 }
 
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Xml<'p> {
     /// It tells the client the reason of a fault.
     pub(crate) verbose: bool,

@@ -7,7 +7,7 @@ use config::{At, ForwardAuth, OnAuthFailure, Report, Spanned, UpstreamTls};
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
-use super::{Access, Facts, NamedUpstreams, WrittenLines, nothing, texts};
+use super::{Access, Facts, NamedUpstreams, PolicyKind, Written, WrittenLines, texts, whole};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, paths, upstreams};
@@ -15,7 +15,28 @@ use crate::{names, paths, upstreams};
 /// How long a connection without use is kept. As for upstreams: shorter than the timeout of most servers.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 
-pub(crate) fn build(
+impl PolicyKind for ForwardAuth {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(build(self, written.at, written.intact, place, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            access: Access::Guards,
+            replies_differ: !self.headers.take.0.is_empty(),
+            writes: WrittenLines::These(texts(&self.headers.take.0)),
+            upstreams: NamedUpstreams::These(texts(&self.upstream)),
+            ..Facts::NONE
+        }
+    }
+}
+
+fn build(
     keys: &ForwardAuth,
     at: At,
     intact: bool,
@@ -93,14 +114,4 @@ fn path(written: Option<&Spanned<String>>, report: &mut Report) -> String {
         report.error(path.at, what, "write a path that begins with `/`, such as `/verify`");
     }
     path.value.clone()
-}
-
-pub(crate) fn row(keys: &ForwardAuth) -> Facts<'_> {
-    Facts {
-        access: Access::Guards,
-        replies_differ: !keys.headers.take.0.is_empty(),
-        writes: WrittenLines::These(texts(&keys.headers.take.0)),
-        upstreams: NamedUpstreams::These(texts(&keys.upstream)),
-        ..nothing()
-    }
 }

@@ -1,28 +1,32 @@
 //! `grpc_web`.
 
 use ::policies::grpc_web;
-use config::{At, Report, Upstream, UpstreamProtocol};
+use config::{GrpcWeb, Report, Upstream, UpstreamProtocol};
 
+use super::{PolicyKind, Written};
 use crate::policy::RouteScope;
 
-pub(crate) fn build(
-    at: At,
-    intact: bool,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    if place.of.upstream.is_none() && intact {
-        let what = "nothing answers calls here: the route has no upstream";
-        report.error(at, what, "remove the policy, or add `upstream: NAME`");
-    }
-    let names = place.of.upstream.iter().flat_map(|upstream| upstream.value.names());
-    for name in names.filter(|_| intact) {
-        if place.config.upstreams.get(name).is_some_and(is_http1) {
-            let what = format!("the upstream `{name}` is asked in HTTP/1, which gRPC cannot use");
-            report.warn(at, what, "add `protocol: http2` to the upstream");
+impl PolicyKind for GrpcWeb {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        if place.of.upstream.is_none() && written.intact {
+            let what = "nothing answers calls here: the route has no upstream";
+            report.error(written.at, what, "remove the policy, or add `upstream: NAME`");
         }
+        let names = place.of.upstream.iter().flat_map(|upstream| upstream.value.names());
+        for name in names.filter(|_| written.intact) {
+            if place.config.upstreams.get(name).is_some_and(is_http1) {
+                let what =
+                    format!("the upstream `{name}` is asked in HTTP/1, which gRPC cannot use");
+                report.warn(written.at, what, "add `protocol: http2` to the upstream");
+            }
+        }
+        grpc_web::policy()
     }
-    grpc_web::policy()
 }
 
 /// True if none of its targets is ever asked in HTTP/2.

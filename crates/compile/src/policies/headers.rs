@@ -3,21 +3,35 @@
 use ::policies::headers::{self, Edits};
 use config::{Headers, HeadersEdit, Map, Report, Spanned};
 
+use super::{Facts, PolicyKind, Written, WrittenLines};
 use crate::policy::RouteScope;
 use crate::{names, templates};
 
-pub(crate) fn build(
-    keys: &Headers,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let parameters = templates::parameters(&place.of.matches.value);
-    let request = edits(&keys.request, &parameters, report);
-    refuse_host(&keys.request, report);
-    let response = edits(&keys.response, &parameters, report);
-    let values = written(&keys.response).map(|(_, value)| value);
-    templates::refuse_head(values, &parameters, report);
-    headers::policy(request, response)
+impl PolicyKind for Headers {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let parameters = templates::parameters(&place.of.matches.value);
+        let request = edits(&self.request, &parameters, report);
+        refuse_host(&self.request, report);
+        let response = edits(&self.response, &parameters, report);
+        let values = written(&self.response).map(|(_, value)| value);
+        templates::refuse_head(values, &parameters, report);
+        headers::policy(request, response)
+    }
+
+    fn facts(&self, parameters: &[String]) -> Facts<'_> {
+        Facts {
+            asks_identity: asks_identity(&self.request, parameters),
+            replies_differ: replies_differ(self, parameters),
+            writes: WrittenLines::These(telling(&self.request, parameters)),
+            removes: removed(&self.request),
+            ..Facts::NONE
+        }
+    }
 }
 
 /// The lines that it writes.

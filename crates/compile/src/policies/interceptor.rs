@@ -3,36 +3,52 @@
 use std::sync::Arc;
 
 use ::policies::interceptor::{self, Api, Includes, InterceptorSettings, Service};
-use config::{At, Include, Interception, Interceptor, Report, Route, Spanned, UpstreamTls};
+use config::{Include, Interception, Interceptor, Report, Route, Spanned, UpstreamTls};
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
+use super::{Diverts, Facts, NamedUpstreams, PolicyKind, Written, WrittenLines};
 use crate::listeners::bytes;
-use crate::policies::NamedUpstreams;
 use crate::policy::RouteScope;
 use crate::upstreams;
 
 /// Builds the policy. Without both sides it does nothing, and that is a complaint.
-pub(crate) fn build(
-    keys: &Interceptor,
-    at: At,
-    intact: bool,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let Interceptor { request, response, .. } = keys;
-    if request.is_none() && response.is_none() && intact {
-        let help = "add `request: { url: \"http://HOST:PORT\", includes: [request_headers] }`, or `response`";
-        report.error(at, "an interceptor that is never called", help);
+impl PolicyKind for Interceptor {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let Interceptor { request, response, .. } = self;
+        if request.is_none() && response.is_none() && written.intact {
+            let help = "add `request: { url: \"http://HOST:PORT\", includes: [request_headers] }`, or `response`";
+            report.error(written.at, "an interceptor that is never called", help);
+        }
+        if let Some(side) = request {
+            without_reply(&side.value, report);
+        }
+        let request = request.as_ref().and_then(|side| service(side, place, report));
+        let response = response.as_ref().and_then(|side| service(side, place, report));
+        let endpoints = if request.is_some() { endpoints(self, place, report) } else { Vec::new() };
+        let api = api(self, place);
+        interceptor::policy(InterceptorSettings { request, response, api, endpoints }, place.slots)
     }
-    if let Some(side) = request {
-        without_reply(&side.value, report);
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            writes: match self.request {
+                Some(_) => WrittenLines::Any,
+                None => WrittenLines::These(Vec::new()),
+            },
+            upstreams: named(self),
+            diverts: match self.request {
+                Some(_) => Diverts::ByService,
+                None => Diverts::Never,
+            },
+            ..Facts::NONE
+        }
     }
-    let request = request.as_ref().and_then(|side| service(side, place, report));
-    let response = response.as_ref().and_then(|side| service(side, place, report));
-    let endpoints = if request.is_some() { endpoints(keys, place, report) } else { Vec::new() };
-    let api = api(keys, place);
-    interceptor::policy(InterceptorSettings { request, response, api, endpoints }, place.slots)
 }
 
 /// The upstreams that it runs at, or may send requests to.

@@ -8,15 +8,30 @@ use config::{
 };
 use jose::Signer;
 
+use super::{Access, Facts, PolicyKind, Written, WrittenLines, texts, whole};
 use crate::policy::RouteScope;
 use crate::{files, names};
 
-pub(crate) fn build(
-    keys: &Jwt,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    jwt::policy(verifier(keys, place, report))
+impl PolicyKind for Jwt {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        jwt::policy(verifier(self, place, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            access: Access::Identifies,
+            replies_differ: !self.claims_to_headers.is_empty(),
+            writes: WrittenLines::These(self.claims_to_headers.names().collect()),
+            removes: if self.forward { Vec::new() } else { vec![&self.header.value] },
+            secrets: texts(&self.query),
+            ..Facts::NONE
+        }
+    }
 }
 
 /// The checks of a route's tokens, shared by routes with equal keys.
@@ -128,7 +143,27 @@ pub(super) fn realm(realm: &Spanned<String>, report: &mut Report) -> String {
     realm.value.clone()
 }
 
-pub(crate) fn backend(
+impl PolicyKind for BackendJwt {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(backend(self, place, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            asks_identity: true,
+            replies_differ: true,
+            writes: WrittenLines::These(vec![&self.header.value]),
+            ..Facts::NONE
+        }
+    }
+}
+
+fn backend(
     keys: &BackendJwt,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -166,6 +201,13 @@ fn signer(
     made.map_err(|why| complain(&why.to_string())).ok()
 }
 
-pub(crate) fn jwks(keys: &Jwks, place: &RouteScope<'_, '_>) -> plan::Policy {
-    backend::publishing(place.builder.tokens.own_keys.clone(), keys.max_age)
+impl PolicyKind for Jwks {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        _report: &mut Report,
+    ) -> plan::Policy {
+        backend::publishing(place.builder.tokens.own_keys.clone(), self.max_age)
+    }
 }

@@ -3,16 +3,23 @@
 use ::policies::mutual_tls::{self, TrustedCertificates};
 use config::{At, MutualTls, Report};
 
+use super::{Access, Facts, PolicyKind, Written, texts};
 use crate::names;
 use crate::policy::RouteScope;
 
-pub(crate) fn build(
-    keys: &MutualTls,
-    at: At,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    mutual_tls::policy(trusted(keys, at, place, report))
+impl PolicyKind for MutualTls {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        mutual_tls::policy(trusted(self, written.at, place, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts { access: Access::Identifies, removes: texts(&self.header), ..Facts::NONE }
+    }
 }
 
 pub(super) fn trusted(

@@ -17,8 +17,8 @@ use mediation::openapi::{
 };
 use serde_json::Value as Json;
 
+use super::{Access, PolicyKind, Written};
 use crate::listeners::bytes;
-use crate::policies::Access;
 use crate::policy::RouteScope;
 use shapes::Shapes;
 
@@ -47,21 +47,24 @@ struct BuiltChecks {
 }
 
 /// Builds the policy; a document's faults are complained about at its name.
-pub(crate) fn build(
-    keys: &OpenApi,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let settings = settings(keys, place, report).unwrap_or_else(|| OpenApiSettings {
-        operations: Arc::new(Operations::new(String::new(), Vec::new())),
-        only: None,
-        request: false,
-        response: false,
-        refuses: true,
-        verbose: false,
-        body_bytes_max: 0,
-    });
-    policy(settings, place.slots)
+impl PolicyKind for OpenApi {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let settings = settings(self, place, report).unwrap_or_else(|| OpenApiSettings {
+            operations: Arc::new(Operations::new(String::new(), Vec::new())),
+            only: None,
+            request: false,
+            response: false,
+            refuses: true,
+            verbose: false,
+            body_bytes_max: 0,
+        });
+        policy(settings, place.slots)
+    }
 }
 
 /// A policy that takes credentials out of requests, so that an `openapi` below it sees them as they came.

@@ -14,6 +14,7 @@ use policies::rate_limit::{
 };
 
 use super::stores::store;
+use super::{Facts, PolicyKind, Written, counts_identity};
 use crate::listeners::count;
 use crate::names;
 use crate::policy::RouteScope;
@@ -40,24 +41,34 @@ pub(crate) struct BuiltLimit {
     pub(crate) shared: Option<Arc<SharedCounts>>,
 }
 
-pub(crate) fn build(
-    keys: &RateLimit,
-    at: At,
-    intact: bool,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let mut place = LimitPlace {
-        config: place.config,
-        builder: &mut *place.builder,
-        kind: "route",
-        whose: place.route,
-        by: if keys.plans { LimitBy::Subject } else { LimitBy::Client },
-        at,
-        intact,
-    };
-    let BuiltLimit { settings, counts, shared } = limit(keys, &mut place, report);
-    rate_limit::policy(settings, counts, shared)
+impl PolicyKind for RateLimit {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let mut place = LimitPlace {
+            config: place.config,
+            builder: &mut *place.builder,
+            kind: "route",
+            whose: place.route,
+            by: if self.plans { LimitBy::Subject } else { LimitBy::Client },
+            at: written.at,
+            intact: written.intact,
+        };
+        let BuiltLimit { settings, counts, shared } = limit(self, &mut place, report);
+        rate_limit::policy(settings, counts, shared)
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            asks_identity: self.plans
+                || self.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+            counts: super::counts(self.by.as_ref().map(|by| &by.value)),
+            ..Facts::NONE
+        }
+    }
 }
 
 /// A limit as written, or complaints.

@@ -3,17 +3,34 @@
 use ::policies::redirect::{self, RedirectSettings};
 use config::{Redirect, Report};
 
+use super::{Facts, PolicyKind, Written, whole};
 use crate::policy::RouteScope;
 use crate::{names, templates};
 
 /// The redirects of the standard (RFC 9110, 15.4); other 3xx are none of this kind.
 const STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
-pub(crate) fn build(
-    keys: &Redirect,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> Option<plan::Policy> {
+impl PolicyKind for Redirect {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(build(self, place, report))
+    }
+
+    fn facts(&self, parameters: &[String]) -> Facts<'_> {
+        Facts {
+            answers: true,
+            asks_identity: templates::asks_identity(&self.to.value, parameters),
+            replies_differ: templates::tells_who_asks(&self.to.value, parameters),
+            ..Facts::NONE
+        }
+    }
+}
+
+fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Option<plan::Policy> {
     let Redirect { status, to, keep_path, keep_query } = keys;
     // Harmless: an invalid redirect status gets a complaint below.
     let known = u16::try_from(status.value.get()).ok().filter(|known| STATUSES.contains(known));

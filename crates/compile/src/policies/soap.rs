@@ -19,6 +19,7 @@ use mediation::soap::{
     ActionRules, Api, Definitions, ENVELOPE_11, ENVELOPE_12, Envelope, Strictness, Version,
 };
 
+use super::{Facts, PolicyKind, Written, Xml};
 use crate::listeners::bytes;
 use crate::policies;
 use crate::policies::remote_definition;
@@ -84,61 +85,79 @@ pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
 }
 
 /// Builds the policy; faults of a definition are complained about with file, line and column.
-pub(crate) fn build(
-    keys: &config::Soap,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    empty(keys, report);
-    let faulty = faulty_pass(keys.bad_definitions, place);
-    let envelopes =
-        [Version::V11, Version::V12].map(|version| envelope(keys, version, faulty, place, report));
-    let mut definitions = Definitions {
-        envelopes,
-        api: Api::None,
-        action: None,
-        operations: HashMap::new(),
-        lenient: place.of.errors == config::Errors::Kong,
-    };
-    match &keys.schema {
-        Some(schema) => {
-            let known = remote_definition::may_be_fetched(schema, keys.fetch.as_ref(), report);
-            let documents = if known {
-                load::load(schema, &keys.imports, ReferenceRules::of(keys), report)
-            } else {
-                None
-            };
-            if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment()) {
-                if faulty {
-                    definitions.action = asked(comment, keys, schema, faulty, report)
+impl PolicyKind for config::Soap {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        empty(self, report);
+        let faulty = faulty_pass(self.bad_definitions, place);
+        let envelopes = [Version::V11, Version::V12]
+            .map(|version| envelope(self, version, faulty, place, report));
+        let mut definitions = Definitions {
+            envelopes,
+            api: Api::None,
+            action: None,
+            operations: HashMap::new(),
+            lenient: place.of.errors == config::Errors::Kong,
+        };
+        match &self.schema {
+            Some(schema) => {
+                let known = remote_definition::may_be_fetched(schema, self.fetch.as_ref(), report);
+                let documents = if known {
+                    load::load(schema, &self.imports, ReferenceRules::of(self), report)
                 } else {
-                    actionless(keys, report)
+                    None
+                };
+                if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment())
+                {
+                    if faulty {
+                        definitions.action = asked(comment, self, schema, faulty, report)
+                    } else {
+                        actionless(self, report)
+                    }
+                } else if let Some(mut documents) = documents {
+                    if definitions.lenient {
+                        documents.rpc = RpcMessages::Undeclared;
+                    }
+                    definitions.operations = counted(&documents, self, (schema.at, place), report);
+                    definitions.action = asked(&documents, self, schema, faulty, report);
+                    definitions.api = api(documents, self, schema, faulty, place, report);
                 }
-            } else if let Some(mut documents) = documents {
-                if definitions.lenient {
-                    documents.rpc = RpcMessages::Undeclared;
-                }
-                definitions.operations = counted(&documents, keys, (schema.at, place), report);
-                definitions.action = asked(&documents, keys, schema, faulty, report);
-                definitions.api = api(documents, keys, schema, faulty, place, report);
             }
+            None => useless(self, report),
         }
-        None => useless(keys, report),
+        let has = |side| self.validate.value.contains(&side);
+        let settings = SoapSettings {
+            request: has(MessageSide::Request),
+            response: has(MessageSide::Response) && !is_mock(place),
+            verbose: self.verbose,
+            upstream_errors_fault: self.upstream_errors == UpstreamErrors::Fault && !is_mock(place),
+            errors_pass: errors_pass(place),
+            codings: codings(self.body_bytes_max, place),
+        };
+        if !settings.request && self.action.value.check != ActionCheck::Off {
+            let what = "`action` is looked at where requests are validated";
+            report.error(self.action.at, what, "add `request` to `validate`, or remove `action`");
+        }
+        checks::policy(Arc::new(definitions), settings)
     }
-    let has = |side| keys.validate.value.contains(&side);
-    let settings = SoapSettings {
-        request: has(MessageSide::Request),
-        response: has(MessageSide::Response) && !is_mock(place),
-        verbose: keys.verbose,
-        upstream_errors_fault: keys.upstream_errors == UpstreamErrors::Fault && !is_mock(place),
-        errors_pass: errors_pass(place),
-        codings: codings(keys.body_bytes_max, place),
-    };
-    if !settings.request && keys.action.value.check != ActionCheck::Off {
-        let what = "`action` is looked at where requests are validated";
-        report.error(keys.action.at, what, "add `request` to `validate`, or remove `action`");
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            tells_operations: tells_operations(self),
+            xml: Some(Xml {
+                verbose: self.verbose,
+                validates: &self.validate.value,
+                reads_requests: self.validate.value.contains(&MessageSide::Request),
+                reads_replies: reads_replies(self),
+                makes_faults: self.upstream_errors == UpstreamErrors::Fault,
+            }),
+            ..Facts::NONE
+        }
     }
-    checks::policy(Arc::new(definitions), settings)
 }
 
 /// Lists that are written and have nothing in them.

@@ -11,7 +11,7 @@ use mediation::soap_json::Faults;
 use wsdl::SoapVersion;
 use wsdl::typed::{self, Api, Document, Operation, OperationPlace, PortChoice};
 
-use super::soap;
+use super::{Facts, PolicyKind, Written, soap, whole};
 use crate::paths;
 use crate::policy::RouteScope;
 
@@ -19,7 +19,22 @@ use crate::policy::RouteScope;
 type TablesResult = Result<Arc<Api>, Vec<String>>;
 
 /// Builds the policy; faults are complained about, and nothing is served in its place.
-pub(crate) fn build(
+impl PolicyKind for SoapRest {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        whole(build(self, place, report))
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts { tells_operations: true, ..Facts::NONE }
+    }
+}
+
+fn build(
     keys: &SoapRest,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,

@@ -11,40 +11,50 @@ use policies::sse::{self, ShareSettings, Shares, SseSettings};
 
 use super::quotas::{self, kept, own_key};
 use super::rate_limit::by;
-use super::{Diverts, WrittenLines};
+use super::{Diverts, Facts, PolicyKind, Written, WrittenLines, counts, counts_identity};
 use crate::listeners::count;
 use crate::plans;
 use crate::policy::RouteScope;
 use crate::templates;
 
-pub(crate) fn build(
-    keys: &Sse,
-    at: At,
-    intact: bool,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let by = keys.by.as_ref();
-    let limits = limits(keys, at, intact).compile(place.config, report);
-    let settings = SseSettings {
-        by: by.map_or_else(|| own_key(keys.plans), |by| self::by(by, report)),
-        tiers: quotas::tiers(&limits),
-        event_bytes_max: usize::try_from(keys.event_bytes_max.value.0).unwrap_or(usize::MAX),
-        idle: keys.idle.map(|idle| idle.0),
-        connections: keys.connections.map(|connections| connections.get()),
-    };
-    if keys.event_bytes_max.value.0 == 0 {
-        let what = "no event has a size of 0";
-        report.error(keys.event_bytes_max.at, what, "write the largest size, such as `64KiB`");
+impl PolicyKind for Sse {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let by = self.by.as_ref();
+        let limits = limits(self, written.at, written.intact).compile(place.config, report);
+        let settings = SseSettings {
+            by: by.map_or_else(|| own_key(self.plans), |by| self::by(by, report)),
+            tiers: quotas::tiers(&limits),
+            event_bytes_max: usize::try_from(self.event_bytes_max.value.0).unwrap_or(usize::MAX),
+            idle: self.idle.map(|idle| idle.0),
+            connections: self.connections.map(|connections| connections.get()),
+        };
+        if self.event_bytes_max.value.0 == 0 {
+            let what = "no event has a size of 0";
+            report.error(self.event_bytes_max.at, what, "write the largest size, such as `64KiB`");
+        }
+        if place.of.upstream.is_none() && place.of.flow.is_none() && written.intact {
+            let what = "no event stream can come here: the route has no upstream";
+            report.error(written.at, what, "remove the policy, or add `upstream: NAME`");
+        }
+        let kept = kept("sse", &self.encode(), &limits, self.shared.as_ref(), place, report);
+        let metrics = place.builder.telemetry.route(place.route);
+        let share = self.share.as_ref().and_then(|share| shared(self, share, place, report));
+        sse::policy(settings, kept, metrics, share, place.slots)
     }
-    if place.of.upstream.is_none() && place.of.flow.is_none() && intact {
-        let what = "no event stream can come here: the route has no upstream";
-        report.error(at, what, "remove the policy, or add `upstream: NAME`");
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            asks_identity: self.plans
+                || self.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+            counts: counts(self.by.as_ref().map(|by| &by.value)),
+            ..Facts::NONE
+        }
     }
-    let kept = kept("sse", &keys.encode(), &limits, keys.shared.as_ref(), place, report);
-    let metrics = place.builder.telemetry.route(place.route);
-    let share = keys.share.as_ref().and_then(|share| shared(keys, share, place, report));
-    sse::policy(settings, kept, metrics, share, place.slots)
 }
 
 /// Headers that frame a message, name its connection, or say what is shared.

@@ -6,32 +6,45 @@ use ::policies::transform::{
 use config::{At, JsonEdit, JsonText, Map, QueryEdit, Report, Spanned, Transform};
 use plan::Template;
 
+use super::{Facts, PolicyKind, Written};
 use crate::policy::RouteScope;
 use crate::{names, templates};
 
-pub(crate) fn build(
-    keys: &Transform,
-    place: &RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let parameters = templates::parameters(&place.of.matches.value);
-    let (query, request) = asked(keys, report);
-    let query = query.map(|keys| self::query(&keys.value, &parameters, report));
-    let request = request.map(|keys| json(&keys.value, &parameters, report));
-    let response = keys.response.json.as_ref().map(|keys| {
-        let values: Vec<Spanned<String>> = keys.value.set.iter().map(|(_, v)| text(v)).collect();
-        templates::refuse_head(values.iter(), &parameters, report);
-        json(&keys.value, &parameters, report)
-    });
-    transforms::policy(TransformSettings {
-        // Harmless: a side without edits changes nothing.
-        query: query.unwrap_or_default(),
-        // Harmless: the same.
-        request: request.unwrap_or_default(),
-        // Harmless: the same.
-        response: response.unwrap_or_default(),
-        bytes_max: usize::try_from(keys.body_bytes_max.0).unwrap_or(usize::MAX),
-    })
+impl PolicyKind for Transform {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let parameters = templates::parameters(&place.of.matches.value);
+        let (query, request) = asked(self, report);
+        let query = query.map(|keys| self::query(&keys.value, &parameters, report));
+        let request = request.map(|keys| json(&keys.value, &parameters, report));
+        let response = self.response.json.as_ref().map(|keys| {
+            let values: Vec<Spanned<String>> =
+                keys.value.set.iter().map(|(_, v)| text(v)).collect();
+            templates::refuse_head(values.iter(), &parameters, report);
+            json(&keys.value, &parameters, report)
+        });
+        transforms::policy(TransformSettings {
+            // Harmless: a side without edits changes nothing.
+            query: query.unwrap_or_default(),
+            // Harmless: the same.
+            request: request.unwrap_or_default(),
+            // Harmless: the same.
+            response: response.unwrap_or_default(),
+            bytes_max: usize::try_from(self.body_bytes_max.0).unwrap_or(usize::MAX),
+        })
+    }
+
+    fn facts(&self, parameters: &[String]) -> Facts<'_> {
+        Facts {
+            asks_identity: texts(self).any(|text| templates::asks_identity(text, parameters)),
+            replies_differ: texts(self).any(|text| templates::tells_who_asks(text, parameters)),
+            ..Facts::NONE
+        }
+    }
 }
 
 type RequestEdits<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);

@@ -11,42 +11,59 @@ use policies::websocket::{self, Codes, MalformedTopic, Topic, WebSocketSettings}
 
 use super::quotas::{self, kept, own_key};
 use super::rate_limit::by;
+use super::{Access, Facts, PolicyKind, Written, counts, counts_identity};
 use crate::files;
 use crate::plans::{self, Window};
 use crate::policy::RouteScope;
 
-pub(crate) fn build(
-    keys: &WebSocket,
-    at: At,
-    intact: bool,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let by = keys.by.as_ref();
-    if place.of.upstream.is_none() && intact {
-        let what = "no WebSocket can be opened here: the route has no upstream";
-        report.error(at, what, "remove the policy, or add `upstream: NAME`");
+impl PolicyKind for WebSocket {
+    fn build(
+        &self,
+        written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let by = self.by.as_ref();
+        if place.of.upstream.is_none() && written.intact {
+            let what = "no WebSocket can be opened here: the route has no upstream";
+            report.error(written.at, what, "remove the policy, or add `upstream: NAME`");
+        }
+        refuse_http2(written.at, written.intact, place, report);
+        let limits = limits(self, written.at, written.intact).compile(place.config, report);
+        let settings = WebSocketSettings {
+            by: by.map_or_else(|| own_key(self.plans), |by| self::by(by, report)),
+            tiers: quotas::tiers(&limits),
+            closes: self.on_limit == OnLimit::Close,
+            message_bytes_max: self.message_bytes_max.map(|max| max.0),
+            idle: self.idle.map(|idle| idle.0),
+            ping: self.ping.map(|ping| ping.0),
+            connections: self.connections.map(|connections| connections.get()),
+            schema: self.schema.as_ref().and_then(|file| schema(file, report)).map(Arc::new),
+            topics: topics(self, report),
+            codes: match place.of.errors {
+                Errors::Wso2 | Errors::Apim => Codes::WSO2,
+                Errors::Problem | Errors::Kong => Codes::REGISTERED,
+            },
+        };
+        let kept = kept("websocket", &self.encode(), &limits, self.shared.as_ref(), place, report);
+        let metrics = place.builder.telemetry.route(place.route);
+        websocket::policy(settings, kept, metrics, place.slots)
     }
-    refuse_http2(at, intact, place, report);
-    let limits = limits(keys, at, intact).compile(place.config, report);
-    let settings = WebSocketSettings {
-        by: by.map_or_else(|| own_key(keys.plans), |by| self::by(by, report)),
-        tiers: quotas::tiers(&limits),
-        closes: keys.on_limit == OnLimit::Close,
-        message_bytes_max: keys.message_bytes_max.map(|max| max.0),
-        idle: keys.idle.map(|idle| idle.0),
-        ping: keys.ping.map(|ping| ping.0),
-        connections: keys.connections.map(|connections| connections.get()),
-        schema: keys.schema.as_ref().and_then(|file| schema(file, report)).map(Arc::new),
-        topics: topics(keys, report),
-        codes: match place.of.errors {
-            Errors::Wso2 | Errors::Apim => Codes::WSO2,
-            Errors::Problem | Errors::Kong => Codes::REGISTERED,
-        },
-    };
-    let kept = kept("websocket", &keys.encode(), &limits, keys.shared.as_ref(), place, report);
-    let metrics = place.builder.telemetry.route(place.route);
-    websocket::policy(settings, kept, metrics, place.slots)
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        let topics = self.topics.iter().flat_map(|topics| topics.value.iter());
+        let asks_scopes = topics
+            .map(|(_, topic)| topic)
+            .any(|topic| !topic.publish.0.is_empty() || !topic.subscribe.0.is_empty());
+        Facts {
+            access: if asks_scopes { Access::Guards } else { Access::Open },
+            asks_identity: asks_scopes
+                || self.plans
+                || self.by.as_ref().is_some_and(|by| counts_identity(&by.value)),
+            counts: counts(self.by.as_ref().map(|by| &by.value)),
+            ..Facts::NONE
+        }
+    }
 }
 
 /// No WebSocket is opened over HTTP/2.

@@ -8,6 +8,7 @@ use plan::upstreams::Timeouts;
 use wsdl::{SOAP_11, SOAP_12};
 use xpath::{Expr, Plain};
 
+use super::{Diverts, Facts, NamedUpstreams, PolicyKind, Written, Xml};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, upstream_targets, upstreams};
@@ -21,42 +22,65 @@ const TIMEOUTS: Timeouts = Timeouts {
 };
 
 /// Builds the policy.
-pub(crate) fn build(
-    keys: &config::XpathRoute,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let written =
-        keys.namespaces.iter().map(|(prefix, uri)| (prefix.value.as_str(), uri.value.as_str()));
-    let prefixes: Vec<(&str, &str)> =
-        written.chain([("soap", SOAP_11), ("soap12", SOAP_12)]).collect();
-    if keys.cases.value.is_empty() && keys.cases.intact {
-        let help = "write at least one `{ xpath: ..., equals: ..., upstream: ... }`";
-        report.error(keys.cases.at, "`cases` without a case", help);
+impl PolicyKind for config::XpathRoute {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let written =
+            self.namespaces.iter().map(|(prefix, uri)| (prefix.value.as_str(), uri.value.as_str()));
+        let prefixes: Vec<(&str, &str)> =
+            written.chain([("soap", SOAP_11), ("soap12", SOAP_12)]).collect();
+        if self.cases.value.is_empty() && self.cases.intact {
+            let help = "write at least one `{ xpath: ..., equals: ..., upstream: ... }`";
+            report.error(self.cases.at, "`cases` without a case", help);
+        }
+        if place.of.upstream.is_none() {
+            let what = "the route ends in no upstream, so there is nothing to send elsewhere";
+            report.error(self.cases.at, what, "give the route an `upstream`");
+        }
+        let mut cases = Vec::new();
+        for case in &self.cases.value {
+            let statics = Plain { prefixes: &prefixes, ..Plain::default() };
+            let xpath = &case.value.xpath;
+            let expression = Expr::compile(&xpath.value, &statics).map_err(|error| {
+                let what = format!("the expression `{}`: {error}", xpath.value);
+                report.error(xpath.at, what, "write XPath 1.0, with prefixes of `namespaces`");
+            });
+            let way = way(case, place, report);
+            if let (Ok(expression), Some((diversion, target))) = (expression, way) {
+                cases.push(Case {
+                    expression,
+                    equals: case.value.equals.clone(),
+                    diversion,
+                    target,
+                });
+            }
+        }
+        routing::policy(XpathRouteSettings {
+            cases,
+            verbose: self.verbose,
+            bytes_max: bytes(self.body_bytes_max),
+            attachments: place.of.errors != config::Errors::Kong,
+        })
     }
-    if place.of.upstream.is_none() {
-        let what = "the route ends in no upstream, so there is nothing to send elsewhere";
-        report.error(keys.cases.at, what, "give the route an `upstream`");
-    }
-    let mut cases = Vec::new();
-    for case in &keys.cases.value {
-        let statics = Plain { prefixes: &prefixes, ..Plain::default() };
-        let xpath = &case.value.xpath;
-        let expression = Expr::compile(&xpath.value, &statics).map_err(|error| {
-            let what = format!("the expression `{}`: {error}", xpath.value);
-            report.error(xpath.at, what, "write XPath 1.0, with prefixes of `namespaces`");
-        });
-        let way = way(case, place, report);
-        if let (Ok(expression), Some((diversion, target))) = (expression, way) {
-            cases.push(Case { expression, equals: case.value.equals.clone(), diversion, target });
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            upstreams: NamedUpstreams::These(named(self)),
+            diverts: Diverts::ByMessage,
+            xml: Some(Xml {
+                verbose: self.verbose,
+                validates: &[],
+                reads_requests: true,
+                reads_replies: false,
+                makes_faults: false,
+            }),
+            ..Facts::NONE
         }
     }
-    routing::policy(XpathRouteSettings {
-        cases,
-        verbose: keys.verbose,
-        bytes_max: bytes(keys.body_bytes_max),
-        attachments: place.of.errors != config::Errors::Kong,
-    })
 }
 
 /// The upstreams that its cases may mean.

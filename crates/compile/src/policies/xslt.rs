@@ -15,40 +15,56 @@ use mediation::xslt::{CompiledStylesheet, FeedCaches, StylesheetSource, Transfor
 use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
 use super::remote_definition::{self, DefinitionParts};
-use super::soap;
 use super::soap::load::{self, DefinitionDocuments, Documents, ReferenceRules, XSLT};
+use super::{Facts, PolicyKind, Written, Xml, soap};
 use crate::listeners::bytes;
-use crate::policies::{self, Facts};
+use crate::policies;
 use crate::policy::RouteScope;
 
 /// The newest version that our own engine runs; 1.1 is 1.0 with features that were dropped again.
 const NATIVE_VERSION_MAX: f64 = 1.1;
 
 /// Builds the policy; faults of the stylesheet are complained about with file, line and column.
-pub(crate) fn build(
-    keys: &config::Xslt,
-    place: &mut RouteScope<'_, '_>,
-    report: &mut Report,
-) -> plan::Policy {
-    let on = match keys.side.value {
-        MessageSide::Request => On::Request,
-        MessageSide::Response => On::Response,
-    };
-    let codings = soap::codings(keys.body_bytes_max, place);
-    // A missing stylesheet was complained about.
-    let mut transformation = transformation(keys, place, report);
-    transformation.transcribe = is_read(keys.side.value, place);
-    let settings = XsltSettings {
-        transformation,
-        before: is_before(keys.side.value, place),
-        verbose: keys.verbose,
-        errors_pass: soap::errors_pass(place),
-        codings,
-    };
-    if on == On::Response && soap::is_mock(place) {
-        plan::Policy { name: "xslt", request: None, response: None }
-    } else {
-        transforms::policy(on, settings)
+impl PolicyKind for config::Xslt {
+    fn build(
+        &self,
+        _written: Written,
+        place: &mut RouteScope<'_, '_>,
+        report: &mut Report,
+    ) -> plan::Policy {
+        let on = match self.side.value {
+            MessageSide::Request => On::Request,
+            MessageSide::Response => On::Response,
+        };
+        let codings = soap::codings(self.body_bytes_max, place);
+        // A missing stylesheet was complained about.
+        let mut transformation = transformation(self, place, report);
+        transformation.transcribe = is_read(self.side.value, place);
+        let settings = XsltSettings {
+            transformation,
+            before: is_before(self.side.value, place),
+            verbose: self.verbose,
+            errors_pass: soap::errors_pass(place),
+            codings,
+        };
+        if on == On::Response && soap::is_mock(place) {
+            plan::Policy { name: "xslt", request: None, response: None }
+        } else {
+            transforms::policy(on, settings)
+        }
+    }
+
+    fn facts(&self, _parameters: &[String]) -> Facts<'_> {
+        Facts {
+            xml: Some(Xml {
+                verbose: self.verbose,
+                validates: &[],
+                reads_requests: self.side.value == MessageSide::Request,
+                reads_replies: self.side.value == MessageSide::Response,
+                makes_faults: false,
+            }),
+            ..Facts::NONE
+        }
     }
 }
 

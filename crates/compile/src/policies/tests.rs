@@ -1,0 +1,141 @@
+//! The facts of each kind of policy, so that a kind with other facts than its author meant is seen in a review.
+
+use std::path::Path;
+
+use config::Policy;
+use expect_test::expect;
+
+use super::{Facts, facts};
+
+/// Each kind once, with keys that matter for its facts.
+const TEXT: &str = r#"
+upstreams: { a: { targets: ["http://127.0.0.1:1"] } }
+policy_sets: { set: [cors: { origins: ["*"] }] }
+routes:
+  all:
+    match: { path: "/{id}/**" }
+    upstream: a
+    policies:
+      - api_key: { header: x-key, query: key, keys: { ann: key-of-ann } }
+      - authenticate: { any: [api_key: { header: x-key, keys: { ann: key-of-ann } }, basic: { users: {} }] }
+      - authorize: { rule: "identity.subject == 'ann'" }
+      - backend_jwt: { keys: [own.pem], issuer: "https://gate.example" }
+      - basic: { users: {} }
+      - jwks: {}
+      - jwt: { issuers: [main], claims_to_headers: { sub: x-sub } }
+      - key_type: { sandbox: a }
+      - mutual_tls: { header: x-cert }
+      - headers: { request: { set: { x-a: "{subject}" }, remove: [x-b] } }
+      - transform: { request: { json: { set: { a: "{subject}" } } } }
+      - redirect: { to: "/{id}" }
+      - cache: {}
+      - compress: {}
+      - concurrency: { by: subject, requests: 1 }
+      - cors: { origins: ["*"] }
+      - forward_auth: { upstream: a, headers: { take: [x-user] } }
+      - grpc_web: {}
+      - ip_filter: { allow: [10.0.0.0/8] }
+      - interceptor: { request: { url: "http://127.0.0.1:1" } }
+      - openapi: { document: api.yaml }
+      - rate_limit: { by: operation, requests: 1, per: 1s }
+      - soap: { schema: a.wsdl, validate: [request] }
+      - soap_rest: { wsdl: a.wsdl }
+      - sse: { by: subject, events: 1 }
+      - subscription: { required: true }
+      - websocket: { topics: { t: { path: /t, publish: [s] } } }
+      - xpath_route: { cases: [{ xpath: /a, equals: b, upstream: a }] }
+      - xslt: { stylesheet: a.xsl, on: request }
+      - use: set
+"#;
+
+/// The facts by name.
+fn by_name(facts: Facts<'_>) -> Vec<(&'static str, String)> {
+    let Facts {
+        access,
+        answers,
+        asks_identity,
+        counts,
+        tells_operations,
+        replies_differ,
+        writes,
+        removes,
+        secrets,
+        upstreams,
+        diverts,
+        xml,
+    } = facts;
+    vec![
+        ("access", format!("{access:?}")),
+        ("answers", format!("{answers:?}")),
+        ("asks_identity", format!("{asks_identity:?}")),
+        ("counts", format!("{counts:?}")),
+        ("tells_operations", format!("{tells_operations:?}")),
+        ("replies_differ", format!("{replies_differ:?}")),
+        ("writes", format!("{writes:?}")),
+        ("removes", format!("{removes:?}")),
+        ("secrets", format!("{secrets:?}")),
+        ("upstreams", format!("{upstreams:?}")),
+        ("diverts", format!("{diverts:?}")),
+        ("xml", format!("{xml:?}")),
+    ]
+}
+
+/// The facts in which a policy differs from [`Facts::NONE`].
+fn words(policy: &Policy) -> String {
+    let mut words = format!("{}:", policy.name());
+    let own = by_name(facts(policy, &["id".to_owned()]));
+    for ((name, value), (_, none)) in own.iter().zip(by_name(Facts::NONE)) {
+        if *value != none {
+            words.push_str(&format!(" {name} {value};"));
+        }
+    }
+    words + "\n"
+}
+
+#[test]
+fn the_facts_of_each_kind() {
+    let loaded = config::parse(TEXT, Path::new("gate.yaml"));
+    assert!(!loaded.report.has_errors(), "{}", loaded.report);
+    let config = loaded.config.expect("a configuration");
+    let routes = config.routes.iter().map(|(_, route)| route);
+    let policies: Vec<&Policy> =
+        routes.flat_map(|route| &route.value.policies).map(|policy| &policy.value).collect();
+    let mut names: Vec<&str> = policies.iter().map(|policy| policy.name()).collect();
+    let mut all = Policy::NAMES.to_vec();
+    names.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(names, all);
+    let words: String = policies.into_iter().map(words).collect();
+    expect![[r#"
+        api_key: access Identifies; removes ["x-key"]; secrets ["key"];
+        authenticate: access Identifies; removes ["x-key", "authorization"];
+        authorize: access Guards;
+        backend_jwt: asks_identity true; replies_differ true; writes These(["X-JWT-Assertion"]);
+        basic: access Identifies; removes ["authorization"];
+        jwks:
+        jwt: access Identifies; replies_differ true; writes These(["sub"]); removes ["authorization"];
+        key_type: asks_identity true; upstreams These(["a"]); diverts ByCaller;
+        mutual_tls: access Identifies; removes ["x-cert"];
+        headers: asks_identity true; replies_differ true; writes These(["x-a"]); removes ["x-b"];
+        transform: asks_identity true; replies_differ true;
+        redirect: answers true;
+        cache:
+        compress:
+        concurrency: asks_identity true; counts Requests;
+        cors: access AnswersPreflights;
+        forward_auth: access Guards; replies_differ true; writes These(["x-user"]); upstreams These(["a"]);
+        grpc_web:
+        ip_filter: access FiltersAddresses;
+        interceptor: writes Any; upstreams Any; diverts ByService;
+        openapi:
+        rate_limit: counts Operations;
+        soap: tells_operations true; xml Some(Xml { verbose: false, validates: [Request], reads_requests: true, reads_replies: false, makes_faults: false });
+        soap_rest: tells_operations true;
+        sse: asks_identity true; counts Requests;
+        subscription: access Guards; asks_identity true;
+        websocket: access Guards; asks_identity true; counts Requests;
+        xpath_route: upstreams These(["a"]); diverts ByMessage; xml Some(Xml { verbose: false, validates: [], reads_requests: true, reads_replies: false, makes_faults: false });
+        xslt: xml Some(Xml { verbose: false, validates: [], reads_requests: true, reads_replies: false, makes_faults: false });
+        use:
+    "#]].assert_eq(&words);
+}
