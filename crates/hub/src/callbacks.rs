@@ -89,7 +89,7 @@ impl Callbacks {
     }
 
     fn origin_of(&self, callback: &Callback) -> Rc<Origin> {
-        let target = callback.origin();
+        let target = callback.url.origin.clone();
         let url = target.url();
         let mut origins = self.origins.borrow_mut();
         if let Some(origin) = origins.get(&url) {

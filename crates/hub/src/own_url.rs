@@ -1,34 +1,13 @@
 //! Comparison of topics' URLs with the hub's URL: another server may have the same path.
 
-use crate::callback::{host_of, split_port};
-
-/// The server of a URL: scheme, host and port.
-#[derive(Debug, PartialEq, Eq)]
-struct Server {
-    https: bool,
-    host: String,
-    port: u16,
-}
-
-/// Splits a URL into its server and the rest. None if it is not an http or https URL.
-fn split(url: &str) -> Option<(Server, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let https = match scheme.to_ascii_lowercase().as_str() {
-        "http" => false,
-        "https" => true,
-        _ => return None,
-    };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, target) = rest.split_at_checked(end)?;
-    let (host, port) = split_port(authority)?;
-    let port = port.unwrap_or(if https { 443 } else { 80 });
-    Some((Server { https, host: host_of(host)?, port }, target))
-}
+use upstream::split_origin;
 
 /// The rest of a URL after the hub's URL. None if it is not below the hub's.
 pub(crate) fn below<'u>(base: &str, url: &'u str) -> Option<&'u str> {
-    let (own, prefix) = split(base)?;
-    let (server, target) = split(url)?;
+    // Harmless: what is not a URL is not below one.
+    let (own, prefix) = split_origin(base).ok()?;
+    // Harmless: the same.
+    let (server, target) = split_origin(url).ok()?;
     let rest = target.strip_prefix(prefix.trim_end_matches('/'))?;
     (server == own && rest.starts_with('/')).then_some(rest)
 }

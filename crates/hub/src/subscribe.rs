@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead, media_type};
+use upstream::CalledUrl;
 
-use crate::callback::{Callback, URL_BYTES_MAX};
+use crate::callback::Callback;
 
 /// The wish of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub(crate) fn read<T>(
     let topic = topic.ok_or_else(|| wrong("`hub.topic` is missing.").with_status(422))?;
     let found = topic_of(&topic)?;
     let callback = parameters.callback.as_deref().unwrap_or("");
-    let callback = Callback::parse(callback).map_err(wrong)?;
+    let callback = Callback::parse(callback).map_err(|why| wrong(&why))?;
     let secret = parameters.secret.filter(|secret| !secret.is_empty());
     let lease = parameters.lease.as_deref().map(lease).transpose()?;
     Ok((SubscriptionRequest { mode, topic, callback, secret, lease, form }, found))
@@ -159,7 +160,7 @@ impl Parameters {
             let (place, max) = match &*name {
                 b"hub.mode" => (Some(&mut parameters.mode), OTHER_BYTES_MAX),
                 b"hub.topic" => (Some(&mut parameters.topic), TOPIC_BYTES_MAX),
-                b"hub.callback" => (Some(&mut parameters.callback), URL_BYTES_MAX),
+                b"hub.callback" => (Some(&mut parameters.callback), CalledUrl::BYTES_MAX),
                 b"hub.secret" => (Some(&mut parameters.secret), SECRET_BYTES_MAX),
                 b"hub.lease_seconds" => (Some(&mut parameters.lease), LEASE_BYTES_MAX),
                 _ => (None, OTHER_BYTES_MAX),
@@ -241,7 +242,7 @@ mod tests {
     fn what_is_too_long_or_twice_is_named() {
         for (name, max) in [
             ("hub.topic", TOPIC_BYTES_MAX),
-            ("hub.callback", URL_BYTES_MAX),
+            ("hub.callback", CalledUrl::BYTES_MAX),
             ("hub.secret", SECRET_BYTES_MAX),
             ("hub.lease_seconds", LEASE_BYTES_MAX),
             ("hub.mode", OTHER_BYTES_MAX),

@@ -127,8 +127,8 @@ impl Hub {
         let permitted = callback::is_permitted(&wish.asked.callback, &wish.asker, rule);
         let permitted = tokio::time::timeout(LOOK_UP, permitted).await;
         permitted
-            .unwrap_or(Err("The host of `hub.callback` is unknown."))
-            .map_err(subscribe::wrong)?;
+            .unwrap_or(Err("The host of `hub.callback` is unknown.".into()))
+            .map_err(|why| subscribe::wrong(&why))?;
         for _ in 0..TRIES {
             let known = self.row(wish.id).await?;
             let now = self.lasting.lease_clock.now();

@@ -8,16 +8,11 @@ use crate::TargetSettings;
 /// An absolute `http` or `https` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledUrl {
-    pub https: bool,
-    /// A name in lower case or an IPv4 address, or an IPv6 address without brackets.
-    pub host: String,
-    pub port: u16,
+    /// Its server, as a target of an upstream.
+    pub origin: TargetSettings,
     /// The path and the query, from the slash on.
     pub target: String,
 }
-
-/// The longest URL.
-const URL_BYTES_MAX: usize = 2048;
 
 /// The longest name that DNS can carry.
 const HOST_BYTES_MAX: usize = 253;
@@ -26,46 +21,50 @@ const HOST_BYTES_MAX: usize = 253;
 pub type UrlError = &'static str;
 
 impl CalledUrl {
+    /// The longest URL.
+    pub const BYTES_MAX: usize = 2048;
+
     /// Reads a URL, or says what is wrong with it.
     pub fn parse(url: &str) -> Result<CalledUrl, UrlError> {
-        if url.len() > URL_BYTES_MAX {
+        if url.len() > CalledUrl::BYTES_MAX {
             return Err("is too long");
         }
         // What a URL cannot hold (RFC 3986, 2) is read differently by different readers.
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
             return Err("has characters that no URL has");
         }
-        let (scheme, rest) = url.split_once("://").ok_or("is not a URL")?;
-        let https = match scheme.to_ascii_lowercase().as_str() {
-            "http" => false,
-            "https" => true,
-            _ => return Err("is not an http or https URL"),
-        };
-        if rest.contains('#') {
+        if url.contains('#') {
             return Err("has a fragment");
         }
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        if authority.contains('@') {
-            return Err("has user information");
-        }
-        let (host, port) = split_port(authority).ok_or("has no host, or a wrong port")?;
-        let host = host_of(host).ok_or("has a host that is neither a name nor an address")?;
-        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let port = port.unwrap_or(if https { 443 } else { 80 });
-        Ok(CalledUrl { https, host, port, target })
-    }
-
-    /// As a target of an upstream.
-    pub fn origin(&self) -> TargetSettings {
-        TargetSettings { https: self.https, host: self.host.clone(), port: self.port, weight: 1 }
+        let (origin, rest) = split_origin(url)?;
+        let target = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+        Ok(CalledUrl { origin, target })
     }
 
     /// Its address, where its host is one.
     pub fn address(&self) -> Option<IpAddr> {
         // Harmless: a name is not an address.
-        self.host.parse().ok()
+        self.origin.host.parse().ok()
     }
+}
+
+/// Splits a URL into its server and the rest: the path, the query and the fragment.
+pub fn split_origin(url: &str) -> Result<(TargetSettings, &str), UrlError> {
+    let (scheme, rest) = url.split_once("://").ok_or("is not a URL")?;
+    let https = match scheme.to_ascii_lowercase().as_str() {
+        "http" => false,
+        "https" => true,
+        _ => return Err("is not an http or https URL"),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    if authority.contains('@') {
+        return Err("has user information");
+    }
+    let (host, port) = split_port(authority).ok_or("has no host, or a wrong port")?;
+    let host = host_of(host).ok_or("has a host that is neither a name nor an address")?;
+    let port = port.unwrap_or(if https { 443 } else { 80 });
+    Ok((TargetSettings { https, host, port, weight: 1 }, rest))
 }
 
 /// Host and port of an authority; an IPv6 address keeps its brackets.
@@ -104,4 +103,51 @@ fn host_of(host: &str) -> Option<String> {
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
     (is_name && !is_number).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CalledUrl;
+
+    #[test]
+    fn what_readers_could_read_differently_is_refused() {
+        for url in [
+            "",
+            "a.example/x",
+            "//a.example/",
+            "ftp://a.example/",
+            "file:///etc/passwd",
+            "http://",
+            "http:///x",
+            "http://:80/",
+            "http://user@a.example/",
+            "http://user:pass@a.example/",
+            "http://a.example@127.0.0.1/",
+            "http://a.example:0/",
+            "http://a.example:99999/",
+            "http://a.example:+80/",
+            "http://a.example:/",
+            "http://a.example/#x",
+            "http://a.example/ x",
+            "http://a.example/\r\nX: y",
+            "http://a.example\\@127.0.0.1/",
+            "http://a..example/",
+            "http://ex\u{e4}mple/",
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://0x7f.0.0.1/",
+            "http://127.1/",
+            "http://0177.0.0.1/",
+            "http://127.0.0.0x1/",
+            "http://127.0.0.1.:80:80/",
+            "http://[::1/",
+            "http://::1/",
+            "http://[fe80::1%25eth0]/",
+            "http://[127.0.0.1]/",
+            "http://%31%32%37.0.0.1/",
+        ] {
+            assert!(CalledUrl::parse(url).is_err(), "{url}");
+        }
+        assert!(CalledUrl::parse(&format!("http://a/{}", "x".repeat(2048))).is_err());
+    }
 }

@@ -49,13 +49,13 @@ const ORIGINS_MAX: usize = 512;
 impl AllowedUrl {
     fn allows(&self, url: &CalledUrl) -> bool {
         let fits = match &self.host {
-            AllowedHost::This(host) => *host == url.host,
+            AllowedHost::This(host) => *host == url.origin.host,
             AllowedHost::Below(parent) => {
-                let below = url.host.strip_suffix(parent.as_str());
+                let below = url.origin.host.strip_suffix(parent.as_str());
                 below.is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
             }
         };
-        fits && self.https == url.https && self.port == url.port
+        fits && self.https == url.origin.https && self.port == url.origin.port
     }
 }
 
@@ -103,8 +103,7 @@ impl Endpoints {
     }
 
     fn origin(&self, url: &CalledUrl, rule: AddressRule) -> Result<Arc<Upstream>, Fault> {
-        let target = url.origin();
-        let name = target.url();
+        let name = url.origin.url();
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(origin) = origins.get(&name) {
             return Ok(origin.clone());
@@ -119,7 +118,7 @@ impl Endpoints {
         }
         let settings = UpstreamSettings {
             name: name.clone(),
-            targets: Targets::Fixed(vec![target]),
+            targets: Targets::Fixed(vec![url.origin.clone()]),
             addresses: Some(Arc::new(rule)),
             ..self.settings.clone()
         };

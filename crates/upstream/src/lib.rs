@@ -32,7 +32,7 @@ mod target;
 mod target_set;
 
 pub use address_rule::AddressRule;
-pub use called_url::{CalledUrl, UrlError};
+pub use called_url::{CalledUrl, UrlError, split_origin};
 pub use dns::Servers;
 pub use endpoints::{AllowedHost, AllowedUrl, Endpoint, Endpoints};
 pub use health::maintain;
