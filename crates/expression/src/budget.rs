@@ -1,6 +1,6 @@
 //! The cost limits of expressions and templates. One budget serves all of a message's evaluations.
 
-use kit::turns;
+use kit::turns::Steps;
 
 use crate::FailureKind;
 
@@ -21,9 +21,7 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
-    /// Steps until the next look at the clock, and those after it.
-    steps: u64,
-    later: u64,
+    steps: Steps,
     output: u64,
 }
 
@@ -54,9 +52,8 @@ const ROOM_BYTES: u64 = 64 << 10;
 impl Budget {
     /// A whole budget.
     pub fn new(limits: Limits) -> Budget {
-        let steps = limits.steps_max.min(turns::STEPS);
-        let (later, output) = (limits.steps_max - steps, limits.output_bytes_max);
-        Budget { steps, later, output, limits }
+        let (steps, output) = (Steps::new(limits.steps_max), limits.output_bytes_max);
+        Budget { steps, output, limits }
     }
 
     /// The limits it started with.
@@ -66,30 +63,13 @@ impl Budget {
 
     /// Steps that are left.
     pub fn steps_left(&self) -> u64 {
-        self.steps + self.later
+        self.steps.left()
     }
 
     /// Takes steps off. Now and then the computation pauses here, so that others run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), FailureKind> {
-        match self.steps.checked_sub(steps) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => self.charge_later(steps),
-        }
-    }
-
-    #[cold]
-    fn charge_later(&mut self, steps: u64) -> Result<(), FailureKind> {
-        turns::pause_if_due();
-        let left = self.steps_left().checked_sub(steps);
-        // Harmless: without steps left the error below is given.
-        self.steps = left.unwrap_or_default().min(turns::STEPS);
-        // Harmless: the same.
-        self.later = left.unwrap_or_default() - self.steps;
-        left.map(|_| ()).ok_or_else(|| self.steps_over())
+        if self.steps.take(steps) { Ok(()) } else { Err(self.steps_over()) }
     }
 
     pub(crate) fn steps_over(&self) -> FailureKind {

@@ -38,8 +38,50 @@ const SPARE_MAX: usize = 4;
 /// Parts of work between two looks at the clock: a look takes as long as one or two of them.
 pub const PARTS: u32 = 512;
 
-/// Steps of an engine's budget between two looks at the clock. A step takes some nanoseconds.
-pub const STEPS: u64 = 10_000;
+/// Steps between two looks at the clock.
+const STEPS: u64 = 10_000;
+
+/// The steps that an engine may still take. A step takes some nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Steps {
+    /// Steps until the next look at the clock, and those after it.
+    next: u64,
+    later: u64,
+}
+
+impl Steps {
+    /// This many steps.
+    pub fn new(max: u64) -> Steps {
+        let next = max.min(STEPS);
+        Steps { next, later: max - next }
+    }
+
+    /// The steps that are left.
+    pub fn left(&self) -> u64 {
+        self.next + self.later
+    }
+
+    /// Takes steps off; false, and none are left, if there are too few. Each ten thousand steps the computation pauses if it has
+    /// had its share.
+    #[inline]
+    pub fn take(&mut self, steps: u64) -> bool {
+        match self.next.checked_sub(steps) {
+            Some(left) => {
+                self.next = left;
+                true
+            }
+            None => self.take_later(steps),
+        }
+    }
+
+    #[cold]
+    fn take_later(&mut self, steps: u64) -> bool {
+        pause_if_due();
+        let left = self.left().checked_sub(steps);
+        *self = Steps::new(left.unwrap_or(0));
+        left.is_some()
+    }
+}
 
 /// One poll: the function and its argument.
 #[derive(Clone, Copy)]

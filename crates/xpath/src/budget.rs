@@ -1,6 +1,6 @@
 //! Budgets of evaluation. One budget may serve many evaluations, such as all those of one transformation.
 
-use kit::turns;
+use kit::turns::Steps;
 
 use crate::{Error, ErrorKind};
 
@@ -21,9 +21,7 @@ pub struct Limits {
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
-    /// Steps until the next look at the clock, and those after it.
-    steps: u64,
-    later: u64,
+    steps: Steps,
     depth: u32,
 }
 
@@ -49,8 +47,7 @@ impl Default for Budget {
 impl Budget {
     /// An unused budget.
     pub fn new(limits: Limits) -> Budget {
-        let steps = limits.steps_max.min(turns::STEPS);
-        Budget { steps, later: limits.steps_max - steps, depth: 0, limits }
+        Budget { steps: Steps::new(limits.steps_max), depth: 0, limits }
     }
 
     /// The limits it started with.
@@ -60,30 +57,16 @@ impl Budget {
 
     /// Steps used so far.
     pub fn used(&self) -> u64 {
-        self.limits.steps_max.saturating_sub(self.steps + self.later)
+        self.limits.steps_max.saturating_sub(self.steps.left())
     }
 
     /// Deducts steps; an error if too few are left. Now and then the computation pauses here, so that others run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), ErrorKind> {
-        match self.steps.checked_sub(steps) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => self.charge_later(steps),
-        }
-    }
-
-    #[cold]
-    fn charge_later(&mut self, steps: u64) -> Result<(), ErrorKind> {
-        turns::pause_if_due();
-        let left = (self.steps + self.later).checked_sub(steps);
-        self.steps = left.unwrap_or(0).min(turns::STEPS);
-        self.later = left.unwrap_or(0) - self.steps;
-        match left {
-            Some(_) => Ok(()),
-            None => Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max }),
+        if self.steps.take(steps) {
+            Ok(())
+        } else {
+            Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max })
         }
     }
 
