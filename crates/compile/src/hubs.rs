@@ -114,7 +114,7 @@ pub(crate) fn compile(
             let telemetry = builder.telemetry;
             // Readers and deliveries of another log stand elsewhere.
             let place = log.as_ref().map_or("", |log| log.place.as_str());
-            let lasting = format!("what lasts of the hub {}{place}", name.value);
+            let key = format!("what lasts of the hub {}{place}", name.value);
             settings.log = log.as_ref().map(|log| (log.said.as_str().into(), log.key));
             let parts = Parts {
                 store: match &log {
@@ -122,7 +122,7 @@ pub(crate) fn compile(
                     None => store(builder),
                 },
                 nodes: builder.store.late().nodes().clone(),
-                lasting: builder.kept_or(&lasting, || Arc::new(HubState::new(workers))),
+                state: builder.kept_or(&key, || Arc::new(HubState::new(workers))),
                 tls,
                 connections: telemetry.upstream(CALLBACKS),
                 metrics: &|topic| telemetry.topic(&name.value, topic),

@@ -148,12 +148,12 @@ fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
     // The end tag of the parent may have a prefix.
     // Harmless: without an end tag nothing is copied.
     let end = memchr::memmem::rfind(around.as_bytes(), b"</").unwrap_or_default();
-    around.get(from..end).is_some_and(|rest| Look::at(rest).is_plain())
+    around.get(from..end).is_some_and(|rest| MarkupProperties::at(rest).is_plain())
 }
 
 /// A property of markup whose meaning depends on its place.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct MarkupProperties {
     has_references: bool,
     has_prefixes: bool,
     has_declarations: bool,
@@ -162,14 +162,18 @@ struct Look {
 /// The search for it, which is made ready at a cost.
 static DECLARED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"xmlns"));
 
-impl Look {
-    fn at(markup: &str) -> Look {
+impl MarkupProperties {
+    fn at(markup: &str) -> MarkupProperties {
         let bytes = markup.as_bytes();
         // Most have none of the three.
         match memchr::memchr3(b'&', b':', b'=', bytes) {
-            None => Look { has_references: false, has_prefixes: false, has_declarations: false },
+            None => MarkupProperties {
+                has_references: false,
+                has_prefixes: false,
+                has_declarations: false,
+            },
             // A search for one byte costs less than one for several.
-            Some(_) => Look {
+            Some(_) => MarkupProperties {
                 has_references: has_references(bytes),
                 has_prefixes: memchr::memchr(b':', bytes).is_some(),
                 has_declarations: memchr::memchr(b'=', bytes).is_some()
@@ -236,7 +240,7 @@ fn push_element(
     let name = document.name(node);
     let behind_name =
         1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
-    let markup = document.markup(node).map(|markup| (markup, Look::at(markup)));
+    let markup = document.markup(node).map(|markup| (markup, MarkupProperties::at(markup)));
     let markup = markup.filter(|(_, look)| !look.has_references);
     let around = markup.map(|(_, look)| around(document, node, look.has_prefixes));
     // Harmless: a node without markup needs no namespaces.

@@ -6,7 +6,7 @@ use store::{Error, Expect, Row, Scan};
 
 use crate::event::rfc3339;
 use crate::hub::{Hub, ROWS_MAX};
-use crate::hub_state::Note;
+use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
 use crate::subscription::{Id, Subscription, read};
 
@@ -108,10 +108,11 @@ impl Hub {
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
         let row = row.ok_or(UNKNOWN)?;
         let version = self.remove_row(id, Expect::Anything, None).await?;
-        let is_told = self.lasting.tell(id, Note::Removed(id, version));
+        let is_told = self.state.tell(id, SubscriptionUpdate::Removed(id, version));
         if let Some(subscription) = read::<Subscription>(&row.value) {
             // Harmless: a worker with too much to do tells nobody, and the subscription is gone all the same.
-            let _is_told = self.lasting.tell(id, Note::Denied(id, Box::new(subscription)));
+            let _is_told =
+                self.state.tell(id, SubscriptionUpdate::Denied(id, Box::new(subscription)));
         }
         (is_told || !self.nodes.is_alone()).then_some(()).ok_or(ActionError::Busy)
     }

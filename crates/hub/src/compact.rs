@@ -42,7 +42,7 @@ pub(crate) struct Common {
 
 /// All that subscriptions of a worker have in common.
 #[derive(Default)]
-pub(crate) struct Commons {
+pub(crate) struct CommonParts {
     known: HashSet<Rc<Common>>,
     /// By subject.
     usages: HashMap<Box<str>, Rc<Usage>>,
@@ -100,7 +100,7 @@ impl Hash for Common {
     }
 }
 
-impl Commons {
+impl CommonParts {
     /// A subscription, as it is kept.
     pub(crate) fn known(
         &mut self,
@@ -186,14 +186,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_kept_is_all_of_it_and_what_is_common_is_there_once() {
         fake::wall(Duration::ZERO);
-        let (mut commons, lease_clock) = (Commons::default(), LeaseClock::new());
+        let (mut common_parts, lease_clock) = (CommonParts::default(), LeaseClock::new());
         let now = clock::now();
         let kept: Vec<Rc<CompactSubscription>> = (0..10)
-            .map(|number| commons.known(subscription("ann", number), &lease_clock))
+            .map(|number| common_parts.known(subscription("ann", number), &lease_clock))
             .collect();
         let other = Subscription { plan: None, ..subscription("ann", 0) };
-        let other = commons.known(other, &lease_clock);
-        assert_eq!(commons.known.len(), 2);
+        let other = common_parts.known(other, &lease_clock);
+        assert_eq!(common_parts.known.len(), 2);
         for (number, known) in kept.iter().enumerate() {
             assert_eq!(known.to_stored(), subscription("ann", number));
             assert!(Rc::ptr_eq(&known.common, &kept[0].common));
@@ -207,14 +207,14 @@ mod tests {
 
     #[test]
     fn what_no_subscription_has_any_more_is_forgotten() {
-        let (mut commons, lease_clock) = (Commons::default(), LeaseClock::new());
-        let kept = commons.known(subscription("ann", 0), &lease_clock);
+        let (mut common_parts, lease_clock) = (CommonParts::default(), LeaseClock::new());
+        let kept = common_parts.known(subscription("ann", 0), &lease_clock);
         for subject in 0..5 * MANY {
-            commons.known(subscription(&subject.to_string(), 0), &lease_clock);
+            common_parts.known(subscription(&subject.to_string(), 0), &lease_clock);
         }
-        assert!(commons.known.len() <= MANY + 1, "{}", commons.known.len());
+        assert!(common_parts.known.len() <= MANY + 1, "{}", common_parts.known.len());
         assert!(Rc::ptr_eq(
-            &commons.known(subscription("ann", 1), &lease_clock).common,
+            &common_parts.known(subscription("ann", 1), &lease_clock).common,
             &kept.common
         ));
     }

@@ -21,18 +21,18 @@ use store::{Change, Error, Expect, Guard, Watch};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::callbacks::Callbacks;
-use crate::compact::{Commons, CompactSubscription};
+use crate::compact::{CommonParts, CompactSubscription};
 use crate::failures::Failures;
-use crate::feed::{Feed, Heard, NextEvent};
+use crate::feed::{Feed, NextEvent, ReadyFeeds};
 use crate::hub::Hub;
-use crate::hub_state::Note;
+use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, Job, JobOutcome};
 use crate::member::{Member, Need};
 use crate::partitions::{Part, changed, woken};
 use crate::places::{PLACES_MAX, UnderWay};
 use crate::positions::{self, Group};
 use crate::subscription::{Id, Subscription};
-use crate::write_batch::{Book, End};
+use crate::write_batch::{End, UnwrittenChanges};
 
 /// Requests to callbacks, reads and writes under way on a worker. The latter have places of their own: however many callbacks hang, leases
 /// end and events are read.
@@ -82,21 +82,21 @@ pub(crate) struct Deliveries {
     pub(crate) loads: Arc<Semaphore>,
     /// Wakes up when another node or an operator has left something to see.
     left: LocalBoxFuture<'static, Watch>,
-    pub(crate) is_noticing: bool,
-    pub(crate) is_noticing_again: bool,
+    pub(crate) is_checking: bool,
+    pub(crate) checks_again: bool,
     /// News of dead events that were taken and are not forgotten yet.
     pub(crate) again: HashSet<String>,
     pub(crate) place: Residence,
     pub(crate) callbacks: Rc<Callbacks>,
     pub(crate) members: HashMap<Id, Member>,
-    pub(crate) commons: Commons,
+    pub(crate) common_parts: CommonParts,
     pub(crate) topics: Vec<Members>,
     /// Subscriptions that may need something.
     pub(crate) ready: VecDeque<Id>,
     pub(crate) timers: BinaryHeap<Reverse<(Instant, Id)>>,
     pub(crate) under_way: FuturesUnordered<LocalBoxFuture<'static, JobOutcome>>,
-    news: Rc<Heard>,
-    pub(crate) book: Book,
+    news: Rc<ReadyFeeds>,
+    pub(crate) unwritten: UnwrittenChanges,
     pub(crate) gone: HashMap<Id, u64>,
     pub(crate) failures: Failures,
     /// An operator has paused the deliveries; also until it is known that none has.
@@ -110,7 +110,7 @@ pub(crate) struct Deliveries {
 
 /// What happens next.
 enum Next {
-    Note(Note),
+    SubscriptionUpdate(SubscriptionUpdate),
     /// Some jobs have ended.
     Ended,
     /// More can be begun.
@@ -128,19 +128,19 @@ impl Resident for Hub {
     fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             let worker = place.caller.worker;
-            let Some(mut notes) = self.notes(&place).await else { return };
-            Deliveries::new(self.clone(), place).run(&mut notes).await;
-            self.lasting.give_notes(worker, notes);
+            let Some(mut updates) = self.updates(&place).await else { return };
+            Deliveries::new(self.clone(), place).run(&mut updates).await;
+            self.state.give_updates(worker, updates);
         })
     }
 }
 
 impl Hub {
-    /// The notes of a worker, once the hub of the plan before has given them back. None if it has to end before.
-    async fn notes(&self, place: &Residence) -> Option<mpsc::Receiver<Note>> {
+    /// The updates for a worker, once the hub of the plan before has given them back. None if it has to end before.
+    async fn updates(&self, place: &Residence) -> Option<mpsc::Receiver<SubscriptionUpdate>> {
         loop {
-            if let Some(notes) = self.lasting.take_notes(place.caller.worker) {
-                return Some(notes);
+            if let Some(updates) = self.state.take_updates(place.caller.worker) {
+                return Some(updates);
             }
             let asked = poll_fn(|cx| place.ending.poll_asked(cx));
             if tokio::time::timeout(HANDOVER, asked).await.is_ok() {
@@ -162,18 +162,18 @@ impl Deliveries {
             parts: std::array::from_fn(|_| Part::Elsewhere),
             loads: Arc::new(Semaphore::new(1)),
             left: woken(hub.store.watch(&hub.tables.news)),
-            is_noticing: false,
-            is_noticing_again: false,
+            is_checking: false,
+            checks_again: false,
             again: HashSet::new(),
             hub,
             place,
             members: HashMap::new(),
-            commons: Commons::default(),
+            common_parts: CommonParts::default(),
             ready: VecDeque::new(),
             timers: BinaryHeap::new(),
             under_way: FuturesUnordered::new(),
             news: Rc::default(),
-            book: Book::default(),
+            unwritten: UnwrittenChanges::default(),
             gone: HashMap::new(),
             failures: Failures::default(),
             is_paused: true,
@@ -187,7 +187,7 @@ impl Deliveries {
         self.place.caller.worker
     }
 
-    async fn run(&mut self, notes: &mut mpsc::Receiver<Note>) {
+    async fn run(&mut self, updates: &mut mpsc::Receiver<SubscriptionUpdate>) {
         let tick = (self.hub.settings.retention.age / 4).clamp(TICK_MIN, TICK);
         let (mut timer, mut ticks) = (Alarm::default(), Alarm::default());
         ticks.set(clock::now(), tick);
@@ -196,18 +196,18 @@ impl Deliveries {
             self.start_ready();
             self.write();
             self.give_back();
-            if self.is_ending && self.under_way.is_empty() && self.book.is_empty() {
+            if self.is_ending && self.under_way.is_empty() && self.unwritten.is_empty() {
                 return;
             }
             self.set_timer(&mut timer);
-            match poll_fn(|cx| self.poll_next(cx, notes, &mut timer, &mut ticks)).await {
-                Next::Note(note) => self.hear(note),
+            match poll_fn(|cx| self.poll_next(cx, updates, &mut timer, &mut ticks)).await {
+                Next::SubscriptionUpdate(update) => self.hear(update),
                 Next::Ended => {}
                 Next::Room => kit::task::yield_to_ready().await,
                 Next::News(topic) => self.news_of(topic),
                 Next::Written(ends) => self.written(ends),
                 Next::Standing => self.adopt(),
-                Next::Left => self.notice(false),
+                Next::Left => self.check_remote_updates(false),
                 Next::Timer => self.ring(),
                 Next::Tick => {
                     ticks.set(clock::now(), tick);
@@ -215,7 +215,7 @@ impl Deliveries {
                 }
                 Next::End => {
                     self.is_ending = true;
-                    if self.book.is_stuck() {
+                    if self.unwritten.is_stuck() {
                         // What is not written is done again by whoever comes next.
                         return;
                     }
@@ -227,7 +227,7 @@ impl Deliveries {
     fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
-        notes: &mut mpsc::Receiver<Note>,
+        updates: &mut mpsc::Receiver<SubscriptionUpdate>,
         timer: &mut Alarm,
         ticks: &mut Alarm,
     ) -> Poll<Next> {
@@ -243,11 +243,11 @@ impl Deliveries {
             return Poll::Ready(Next::Left);
         }
         if !self.has_notes_enough()
-            && let Poll::Ready(Some(note)) = notes.poll_recv(cx)
+            && let Poll::Ready(Some(update)) = updates.poll_recv(cx)
         {
-            return Poll::Ready(Next::Note(note));
+            return Poll::Ready(Next::SubscriptionUpdate(update));
         }
-        if let Poll::Ready(written) = self.book.poll(cx) {
+        if let Poll::Ready(written) = self.unwritten.poll(cx) {
             let ends = written.unwrap_or_else(|error| {
                 if error == Error::Fenced {
                     self.hub.nodes.tell_fenced(self.term);
@@ -287,7 +287,7 @@ impl Deliveries {
 
     fn set_timer(&self, timer: &mut Alarm) {
         let first = self.timers.peek().map(|Reverse((at, _))| *at);
-        match first.into_iter().chain(self.book.wakes()).min() {
+        match first.into_iter().chain(self.unwritten.wakes()).min() {
             Some(at) => timer.set_by(at, Duration::ZERO, None),
             None => timer.clear(),
         }
@@ -366,7 +366,7 @@ impl Deliveries {
     /// True if there is room for something new.
     fn may_begin(&self) -> bool {
         !self.is_ending
-            && !self.book.is_stuck()
+            && !self.unwritten.is_stuck()
             && self.hub.nodes.may_begin(self.term)
             && self.under_way.len() < UNDER_WAY_MAX
     }
@@ -464,7 +464,7 @@ impl Deliveries {
     /// Tells a subscriber that it gets no more (W3C WebSub, 5.2): once, and not at all where its server has too much to do.
     pub(crate) fn deny(&mut self, id: Id, subscription: Subscription, reason: &'static str) {
         let Some(origin) = self.callbacks.origin(&subscription.callback) else { return };
-        let known = self.commons.known(subscription, &self.hub.lasting.lease_clock);
+        let known = self.common_parts.known(subscription, &self.hub.state.lease_clock);
         let way = self.callbacks.way(origin, known.common.usage.clone());
         if let Some(way) = way.begin() {
             let job = self.job(id, known, way);
@@ -502,7 +502,7 @@ impl Deliveries {
     }
 
     fn write(&mut self) {
-        let Deliveries { hub, members, topics, book, guard, .. } = self;
+        let Deliveries { hub, members, topics, unwritten, guard, .. } = self;
         let row = |group: Group| {
             let index = group.topic as usize;
             let (topic, of_topic) = (hub.topics.get(index)?, topics.get(index)?);
@@ -518,6 +518,6 @@ impl Deliveries {
                 expect: Expect::Anything,
             })
         };
-        book.begin(&*hub.store, guard.as_ref(), row);
+        unwritten.begin(&*hub.store, guard.as_ref(), row);
     }
 }

@@ -36,13 +36,13 @@ pub(crate) struct Feed {
     recent_bytes: Cell<usize>,
     news: Arc<Notify>,
     /// Those who hear of news of many feeds in one place, with what they call this one.
-    listeners: RefCell<Vec<(Weak<Heard>, usize)>>,
+    listeners: RefCell<Vec<(Weak<ReadyFeeds>, usize)>>,
     following: Cell<Option<JoinHandle<()>>>,
 }
 
 /// Which of many feeds have news, for one who waits for them all.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReadyFeeds {
     queue: RefCell<VecDeque<usize>>,
     /// A bit for each feed that is in the queue.
     queued: RefCell<Vec<u64>>,
@@ -121,18 +121,18 @@ impl Feed {
     }
 
     /// From now on, news of this feed are heard under a number.
-    pub(crate) fn listen(&self, heard: &Rc<Heard>, number: usize) {
+    pub(crate) fn listen(&self, ready: &Rc<ReadyFeeds>, number: usize) {
         let mut listeners = self.listeners.borrow_mut();
         // One, mostly, of each of ten thousand feeds.
         listeners.reserve_exact(1);
-        listeners.push((Rc::downgrade(heard), number));
+        listeners.push((Rc::downgrade(ready), number));
     }
 
     fn tell(&self) {
         self.news.notify_waiters();
         self.listeners
             .borrow_mut()
-            .retain(|(heard, number)| heard.upgrade().map(|heard| heard.hear(*number)).is_some());
+            .retain(|(ready, number)| ready.upgrade().map(|ready| ready.hear(*number)).is_some());
     }
 
     /// The first event behind `after`, if it is in memory.
@@ -231,7 +231,7 @@ impl Feed {
     }
 }
 
-impl Heard {
+impl ReadyFeeds {
     fn hear(&self, number: usize) {
         let (word, bit) = (number / 64, 1 << (number % 64));
         let mut queued = self.queued.borrow_mut();

@@ -28,7 +28,7 @@ pub struct Hub {
     /// The place of each topic, by its name: there may be ten thousand.
     places: HashMap<Box<[u8]>, usize>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) lasting: Arc<HubState>,
+    pub(crate) state: Arc<HubState>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) tables: Tables,
     /// The key of publishers, where they have to sign.
@@ -63,7 +63,7 @@ pub struct Parts<'a> {
     /// This process among those that share the store.
     pub nodes: Arc<Nodes>,
     /// What goes on while its settings change.
-    pub lasting: Arc<HubState>,
+    pub state: Arc<HubState>,
     /// For callbacks by https.
     pub tls: tls::Client,
     pub connections: Arc<UpstreamMetrics>,
@@ -79,7 +79,7 @@ pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<Cursor>);
 
 impl Hub {
     pub fn new(settings: HubSettings, parts: Parts<'_>) -> Hub {
-        let Parts { store, nodes, lasting, tls, connections, metrics } = parts;
+        let Parts { store, nodes, state, tls, connections, metrics } = parts;
         let topic = |name: &str| Topic {
             log: format!("hub/{}/topic/{name}", settings.name).into(),
             metrics: metrics(name),
@@ -99,7 +99,7 @@ impl Hub {
             },
             publisher: secret.map(|secret| SigningKey::new(settings.algorithm, secret.as_bytes())),
             store,
-            lasting,
+            state,
             nodes,
             tls,
             connections,
@@ -128,7 +128,7 @@ impl Hub {
 
     /// This worker's feed of a topic.
     pub(crate) fn feed(&self, topic: &Topic) -> Rc<Feed> {
-        Feed::of(&self.store, self.lasting.serial, &topic.log)
+        Feed::of(&self.store, self.state.serial, &topic.log)
     }
 
     /// What connections to callbacks are made with.

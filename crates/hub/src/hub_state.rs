@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::lease_clock::LeaseClock;
 use crate::subscription::{Id, Subscription};
 
-/// The lasting part of a hub. `compile` makes one for each name and keeps it over reloads.
+/// The part of a hub that outlasts reloads. `compile` makes one for each name and keeps it over reloads.
 pub struct HubState {
     mailboxes: Box<[Mailbox]>,
     /// Tells hubs apart on a worker.
@@ -59,15 +59,15 @@ pub(crate) struct Reservation {
 }
 
 struct Mailbox {
-    sender: mpsc::Sender<Note>,
+    sender: mpsc::Sender<SubscriptionUpdate>,
     /// Here while no worker reads it.
-    receiver: Mutex<Option<mpsc::Receiver<Note>>>,
+    receiver: Mutex<Option<mpsc::Receiver<SubscriptionUpdate>>>,
     /// Subscriptions that the worker has.
     held: Mutex<SubscriptionCounts>,
 }
 
 /// News for the worker of a subscription.
-pub(crate) enum Note {
+pub(crate) enum SubscriptionUpdate {
     /// It was written.
     Written {
         id: Id,
@@ -83,10 +83,12 @@ pub(crate) enum Note {
     Denied(Id, Box<Subscription>),
 }
 
-impl Note {
+impl SubscriptionUpdate {
     pub(crate) fn id(&self) -> Id {
         match self {
-            Note::Written { id, .. } | Note::Removed(id, _) | Note::Denied(id, _) => *id,
+            SubscriptionUpdate::Written { id, .. }
+            | SubscriptionUpdate::Removed(id, _)
+            | SubscriptionUpdate::Denied(id, _) => *id,
         }
     }
 }
@@ -230,21 +232,21 @@ impl HubState {
     }
 
     /// Sends a note to the worker of a subscription. False if it has too many.
-    pub(crate) fn tell(&self, id: Id, note: Note) -> bool {
+    pub(crate) fn tell(&self, id: Id, update: SubscriptionUpdate) -> bool {
         let mailbox = self.mailboxes.get(id.worker(self.workers()));
-        mailbox.is_some_and(|mailbox| mailbox.sender.try_send(note).is_ok())
+        mailbox.is_some_and(|mailbox| mailbox.sender.try_send(update).is_ok())
     }
 
-    /// The notes of a worker, for the one that reads them.
-    pub(crate) fn take_notes(&self, worker: usize) -> Option<mpsc::Receiver<Note>> {
+    /// The updates for a worker, for the one that reads them.
+    pub(crate) fn take_updates(&self, worker: usize) -> Option<mpsc::Receiver<SubscriptionUpdate>> {
         let receiver = &self.mailboxes.get(worker)?.receiver;
         receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the notes back, for the next.
-    pub(crate) fn give_notes(&self, worker: usize, notes: mpsc::Receiver<Note>) {
+    /// Gives the updates back, for the next.
+    pub(crate) fn give_updates(&self, worker: usize, updates: mpsc::Receiver<SubscriptionUpdate>) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
-            *mailbox.receiver.lock().unwrap_or_else(PoisonError::into_inner) = Some(notes);
+            *mailbox.receiver.lock().unwrap_or_else(PoisonError::into_inner) = Some(updates);
         }
         self.let_all_go(worker);
     }

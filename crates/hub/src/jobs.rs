@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::feed::{Feed, NextEvent, ReadBounds};
 use crate::hub::{Hub, StoredSubscription};
 use crate::hub_state::Reservation;
-use crate::partitions::Notices;
+use crate::partitions::RemoteUpdates;
 use crate::places::{UnderWay, Way};
 use crate::send::{self, IntentAnswer, SendOutcome};
 use crate::settings::LimitedBy;
@@ -72,7 +72,7 @@ pub(crate) enum JobOutcome {
         partition: usize,
         found: Result<Vec<StoredSubscription>, Error>,
     },
-    Noticed(Result<Notices, Error>),
+    Noticed(Result<RemoteUpdates, Error>),
     /// The row of a subscription that was known in a version.
     Looked {
         id: Id,
@@ -389,7 +389,7 @@ impl Job {
                 if !is_known && reservation.is_none() {
                     denied = Some(Box::new(self.subscription.to_stored()));
                 }
-                confirm(&mut subscription, terms.clone(), &self.hub.lasting.lease_clock);
+                confirm(&mut subscription, terms.clone(), &self.hub.state.lease_clock);
                 denied.is_none()
             }
             Intent::Subscribe(_) => is_known,

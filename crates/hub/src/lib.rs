@@ -8,7 +8,7 @@
 //! ```text
 //! HubEnd::answer -> Hub::publish -> log ── wakes ──> Feed, one for each topic and worker
 //!                -> Reader, over the feed and the log -> long poll, EventStream, EventSocket
-//!                -> Hub::serve_subscriber -> table, and a note to the worker
+//!                -> Hub::serve_subscriber -> table, and an update to the worker
 //! Hub::live -> Deliveries: Member by Member -> jobs -> Callbacks
 //! ```
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The subscriptions of a worker: they come, change and go.
 
 use crate::deliver::{Deliveries, REMOVED};
-use crate::hub_state::Note;
+use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
 use crate::positions::Group;
 use crate::subscription::{Cursor, Id, Subscription};
@@ -22,7 +22,7 @@ impl Deliveries {
         let before = self.members.remove(&id);
         let is_held = before.as_ref().is_some_and(|before| before.subscription.until.is_some());
         if subscription.until.is_some() && !is_held {
-            self.hub.lasting.hold(self.worker(), &subscription.subject);
+            self.hub.state.hold(self.worker(), &subscription.subject);
         }
         let head = subscription.from;
         let (unwritten_ends, cursor, is_asking) = match before {
@@ -30,7 +30,7 @@ impl Deliveries {
             None => (0, cursor.unwrap_or_else(|| Cursor::behind(head)), false),
         };
         let member = Member {
-            subscription: self.commons.known(subscription, &self.hub.lasting.lease_clock),
+            subscription: self.common_parts.known(subscription, &self.hub.state.lease_clock),
             version,
             topic: u32::try_from(topic).unwrap_or(u32::MAX),
             unwritten_ends,
@@ -51,14 +51,14 @@ impl Deliveries {
 
     /// Notes that a subscription was removed.
     pub(crate) fn removed(&mut self, id: Id, version: u64) {
-        self.hub.lasting.answered(id);
+        self.hub.state.answered(id);
         self.forget(id, version);
     }
 
     pub(crate) fn forget(&mut self, id: Id, version: u64) {
         if let Some(group) = self.drop_member(id) {
             // Its place goes.
-            self.book.note(group);
+            self.unwritten.note(group);
         }
         if self.gone.len() >= GONE_MAX {
             self.gone.clear();
@@ -71,7 +71,7 @@ impl Deliveries {
         let member = self.members.remove(&id)?;
         self.failures.forget(id, member.cursor.open.iter().map(|open| open.event));
         if member.subscription.until.is_some() {
-            self.hub.lasting.let_go(self.worker(), &member.subscription.common.subject);
+            self.hub.state.let_go(self.worker(), &member.subscription.common.subject);
         }
         if let Some(members) = self.topics.get_mut(member.topic as usize) {
             members.ids.remove(&id);
@@ -79,10 +79,16 @@ impl Deliveries {
         Some(member.group(id))
     }
 
-    pub(crate) fn noted(&mut self, note: Note) {
-        match note {
+    pub(crate) fn noted(&mut self, update: SubscriptionUpdate) {
+        match update {
             // What it has reserved is given back once it is held.
-            Note::Written { id, version, subscription, is_new, reservation: _reserved } => {
+            SubscriptionUpdate::Written {
+                id,
+                version,
+                subscription,
+                is_new,
+                reservation: _reserved,
+            } => {
                 let known = self.members.get(&id).map(|member| member.version);
                 let latest = known.max(self.gone.get(&id).copied());
                 if latest.is_none_or(|latest| version > latest) {
@@ -93,8 +99,8 @@ impl Deliveries {
                     self.replace(id, version, *subscription);
                 }
             }
-            Note::Removed(id, version) => self.removed(id, version),
-            Note::Denied(id, subscription) => self.deny(id, *subscription, REMOVED),
+            SubscriptionUpdate::Removed(id, version) => self.removed(id, version),
+            SubscriptionUpdate::Denied(id, subscription) => self.deny(id, *subscription, REMOVED),
         }
     }
 
@@ -104,10 +110,10 @@ impl Deliveries {
         match self.members.get_mut(&id) {
             Some(member) => {
                 if subscription.until.is_some() && member.subscription.until.is_none() {
-                    self.hub.lasting.hold(worker, &subscription.subject);
+                    self.hub.state.hold(worker, &subscription.subject);
                 }
                 member.subscription =
-                    self.commons.known(subscription, &self.hub.lasting.lease_clock);
+                    self.common_parts.known(subscription, &self.hub.state.lease_clock);
                 member.version = version;
                 member.is_asking = false;
                 self.queue(id);

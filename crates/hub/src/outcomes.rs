@@ -27,7 +27,7 @@ impl Deliveries {
             }
             JobOutcome::Denied { way } => way.next(&mut self.ready),
             JobOutcome::Loaded { partition, found } => self.loaded(partition, found),
-            JobOutcome::Noticed(found) => self.noticed(found),
+            JobOutcome::Noticed(found) => self.remote_updates_found(found),
             JobOutcome::Looked { id, known, row } => self.looked(id, known, row),
             JobOutcome::Confirmed { id, asked, written, way } => {
                 self.confirmed(id, asked, written);
@@ -50,7 +50,7 @@ impl Deliveries {
         match written {
             // What it has reserved is given back once it is held.
             Some(Confirmation::Kept { version, subscription, reservation: _reserved }) => {
-                self.hub.lasting.answered(id);
+                self.hub.state.answered(id);
                 let is_known = self.members.get(&id).is_some_and(|member| member.version == asked);
                 if is_known {
                     self.replace(id, version, *subscription);
@@ -113,7 +113,7 @@ impl Deliveries {
                 drop(self.failures.take(id, event));
                 // The next one begins once that is written.
                 let end = member.ended(id);
-                return self.book.note_end(group, end);
+                return self.unwritten.note_end(group, end);
             }
             // Nobody got these, so the next one need not wait.
             Outcome::Limited => {
@@ -142,7 +142,7 @@ impl Deliveries {
                 count(delivered);
             }
         }
-        self.book.note(group);
+        self.unwritten.note(group);
         self.queue(id);
     }
 
@@ -205,9 +205,9 @@ impl Deliveries {
                 last: why,
             };
             let change = self.hub.dead_change(&dead_key(id, event), stored(&dead));
-            self.book.note_with(group, change);
+            self.unwritten.note_with(group, change);
         }
-        self.book.note_end(group, end);
+        self.unwritten.note_end(group, end);
         DeliveryOutcome::Dead
     }
 }

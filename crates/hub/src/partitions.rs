@@ -10,17 +10,17 @@ use tokio::sync::{Semaphore, watch};
 use crate::dead::PAUSED;
 use crate::deliver::{AWAY, Deliveries, REMOVED};
 use crate::hub::{Hub, StoredSubscription};
-use crate::hub_state::Note;
+use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, JobOutcome};
 use crate::subscription::{Cursor, Id, PendingEvent, Subscription, read};
-use crate::write_batch::Book;
+use crate::write_batch::UnwrittenChanges;
 
 /// A partition, as one worker has it.
 pub(crate) enum Part {
     /// Another node's.
     Elsewhere,
     /// The node's, and its subscriptions are being read. Notes about them wait.
-    Loading(Tenure, Vec<Note>),
+    Loading(Tenure, Vec<SubscriptionUpdate>),
     Ours(Tenure),
     /// It goes to another node once nothing of it is under way.
     Leaving(Tenure),
@@ -33,7 +33,7 @@ const NOTES_MAX: usize = 4096;
 const NEWS_MAX: usize = 1000;
 
 /// News that another node has left for the owner of a subscription.
-pub(crate) struct Notice {
+pub(crate) struct RemoteUpdate {
     id: Id,
     /// The dead event that is to be sent again; without one its row has changed.
     again: Option<u64>,
@@ -42,9 +42,9 @@ pub(crate) struct Notice {
 }
 
 /// What operators and other nodes have left to see.
-pub(crate) struct Notices {
+pub(crate) struct RemoteUpdates {
     is_paused: bool,
-    of: Vec<Notice>,
+    of: Vec<RemoteUpdate>,
 }
 
 impl Part {
@@ -77,35 +77,35 @@ fn load(
 }
 
 /// Reads what other nodes have left to see.
-fn notices(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> {
+fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if is_late {
             tokio::time::sleep(AWAY).await;
         }
         let rows = hub.rows_of(&hub.tables.news, "").await;
-        let notice = |row: store::Row| {
+        let update = |row: store::Row| {
             let (id, event) = row.key.split_at_checked(32)?;
             let again = event.strip_prefix(b"-").map(std::str::from_utf8);
             // Harmless: without a number the change concerns the subscription itself.
             let again = again.and_then(Result::ok).and_then(|event| event.parse().ok());
             let id = Id::parse(id)?;
-            Some(Notice { id, again, key: row.key.to_vec(), version: row.version })
+            Some(RemoteUpdate { id, again, key: row.key.to_vec(), version: row.version })
         };
-        JobOutcome::Noticed(rows.map(|rows| Notices {
+        JobOutcome::Noticed(rows.map(|rows| RemoteUpdates {
             is_paused: rows.iter().any(|row| *row.key == *PAUSED),
             // Harmless: the other rows do not concern subscriptions.
-            of: rows.into_iter().filter_map(notice).collect(),
+            of: rows.into_iter().filter_map(update).collect(),
         }))
     })
 }
 
 /// Reads the row of a subscription, which was known in a version, and forgets the news of it.
-fn look(hub: Arc<Hub>, notice: Notice, known: u64) -> LocalBoxFuture<'static, JobOutcome> {
+fn look(hub: Arc<Hub>, update: RemoteUpdate, known: u64) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
-        let id = notice.id;
+        let id = update.id;
         let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
         if row.is_ok() {
-            let change = hub.news_change(notice.key, None, Expect::Version(notice.version));
+            let change = hub.news_change(update.key, None, Expect::Version(update.version));
             // Harmless: newer changes stay, and are seen again.
             let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
@@ -163,7 +163,7 @@ impl Deliveries {
     }
 
     fn load(&mut self, partition: usize, is_late: bool) {
-        let of = (self.worker(), self.hub.lasting.workers());
+        let of = (self.worker(), self.hub.state.workers());
         let turns = self.loads.clone();
         self.under_way.push(load(self.hub.clone(), partition, of, turns, is_late));
     }
@@ -171,7 +171,7 @@ impl Deliveries {
     /// Leaves a subscription where it is, since the hub has its topic no longer. It comes back with the topic, unless its lease is over
     /// before.
     pub(crate) fn leave_out(&mut self, id: Id, version: u64, subscription: &Subscription) {
-        if subscription.is_over(self.hub.lasting.lease_clock.now()) {
+        if subscription.is_over(self.hub.state.lease_clock.now()) {
             let (hub, guard) = (self.hub.clone(), self.guard.clone());
             self.under_way.push(jobs::remove(hub, id, version, guard));
         }
@@ -180,22 +180,22 @@ impl Deliveries {
     /// What it had is another node's. Whatever is under way ends here and now.
     fn lose(&mut self) {
         self.under_way.clear();
-        self.book = Book::default();
+        self.unwritten = UnwrittenChanges::default();
         self.members.clear();
         self.ready.clear();
         self.timers.clear();
         self.callbacks.clear_waiting();
-        self.commons.clear_waiting();
+        self.common_parts.clear_waiting();
         self.gone.clear();
         self.failures.clear();
         self.is_paused = true;
         self.again.clear();
-        self.is_noticing = false;
+        self.is_checking = false;
         self.topics.iter_mut().for_each(|topic| topic.ids.clear());
         for part in &mut self.parts {
             *part = Part::Elsewhere;
         }
-        self.hub.lasting.let_all_go(self.worker());
+        self.hub.state.let_all_go(self.worker());
     }
 
     /// Gives partitions back of which nothing is under way or unwritten.
@@ -204,7 +204,7 @@ impl Deliveries {
             let Some(Part::Leaving(_)) = self.parts.get(partition) else { continue };
             let mut ids = self.members.iter().filter(|(id, _)| id.partition() == partition);
             // A row of a group that is written late would take its new node back.
-            if self.book.has(partition) || ids.any(|(_, member)| member.is_busy()) {
+            if self.unwritten.has(partition) || ids.any(|(_, member)| member.is_busy()) {
                 continue;
             }
             let all = self.members.keys().filter(|id| id.partition() == partition);
@@ -223,24 +223,24 @@ impl Deliveries {
         matches!(self.parts.get(id.partition()), Some(part @ Part::Ours(_)) if part.of(id))
     }
 
-    /// True if so many notes wait that no more are taken.
+    /// True if so many updates wait that no more are taken.
     pub(crate) fn has_notes_enough(&self) -> bool {
         let waiting = self.parts.iter().map(|part| match part {
-            Part::Loading(_, notes) => notes.len(),
+            Part::Loading(_, updates) => updates.len(),
             Part::Elsewhere | Part::Ours(_) | Part::Leaving(_) => 0,
         });
         waiting.sum::<usize>() >= NOTES_MAX
     }
 
-    /// Takes a note, or keeps it until the subscriptions of its partition are read.
-    pub(crate) fn hear(&mut self, note: Note) {
-        if let Note::Denied(id, subscription) = note {
+    /// Takes an update, or keeps it until the subscriptions of its partition are read.
+    pub(crate) fn hear(&mut self, update: SubscriptionUpdate) {
+        if let SubscriptionUpdate::Denied(id, subscription) = update {
             // Whichever node has it, this one has removed it.
             return self.deny(id, *subscription, REMOVED);
         }
-        match self.parts.get_mut(note.id().partition()) {
-            Some(Part::Loading(_, notes)) => notes.push(note),
-            Some(Part::Ours(_)) => self.noted(note),
+        match self.parts.get_mut(update.id().partition()) {
+            Some(Part::Loading(_, updates)) => updates.push(update),
+            Some(Part::Ours(_)) => self.noted(update),
             // The node that has it reads of it in the store.
             Some(Part::Elsewhere | Part::Leaving(_)) | None => {}
         }
@@ -264,14 +264,14 @@ impl Deliveries {
         };
         let Some(part) = self.parts.get_mut(partition) else { return };
         match std::mem::replace(part, Part::Elsewhere) {
-            Part::Loading(hold, notes) => {
+            Part::Loading(hold, updates) => {
                 *part = Part::Ours(hold);
                 self.make_room(all.len());
                 for (id, version, subscription, cursor) in all {
                     self.insert(id, version, subscription, cursor);
                 }
-                notes.into_iter().for_each(|note| self.noted(note));
-                self.notice(false);
+                updates.into_iter().for_each(|update| self.noted(update));
+                self.check_remote_updates(false);
             }
             other @ (Part::Elsewhere | Part::Ours(_) | Part::Leaving(_)) => *part = other,
         }
@@ -287,40 +287,42 @@ impl Deliveries {
     }
 
     /// Looks for what other nodes and operators have left to see.
-    pub(crate) fn notice(&mut self, is_late: bool) {
-        match self.is_noticing {
-            true => self.is_noticing_again = true,
+    pub(crate) fn check_remote_updates(&mut self, is_late: bool) {
+        match self.is_checking {
+            true => self.checks_again = true,
             false if self.is_ending => {}
             false => {
-                self.is_noticing = true;
-                self.under_way.push(notices(self.hub.clone(), is_late));
+                self.is_checking = true;
+                self.under_way.push(remote_updates(self.hub.clone(), is_late));
             }
         }
     }
 
-    pub(crate) fn noticed(&mut self, found: Result<Notices, Error>) {
-        self.is_noticing = false;
-        let again = std::mem::take(&mut self.is_noticing_again);
-        let Ok(Notices { is_paused, of: notices }) = found else { return self.notice(true) };
+    pub(crate) fn remote_updates_found(&mut self, found: Result<RemoteUpdates, Error>) {
+        self.is_checking = false;
+        let again = std::mem::take(&mut self.checks_again);
+        let Ok(RemoteUpdates { is_paused, of: updates }) = found else {
+            return self.check_remote_updates(true);
+        };
         self.set_paused(is_paused);
-        let (worker, workers) = (self.worker(), self.hub.lasting.workers());
-        let seen = |key: &String| notices.iter().any(|notice| notice.key == key.as_bytes());
+        let (worker, workers) = (self.worker(), self.hub.state.workers());
+        let seen = |key: &String| updates.iter().any(|update| update.key == key.as_bytes());
         self.again.retain(seen);
         let is_ours = |id: Id| id.worker(workers) == worker && self.is_ours(id);
         // Harmless: what is seen is removed, and then the rest is looked at.
-        let ours = notices.into_iter().filter(|notice| is_ours(notice.id)).take(NEWS_MAX);
-        for notice in ours.collect::<Vec<_>>() {
-            let Notice { id, again, .. } = notice;
+        let ours = updates.into_iter().filter(|update| is_ours(update.id)).take(NEWS_MAX);
+        for update in ours.collect::<Vec<_>>() {
+            let RemoteUpdate { id, again, .. } = update;
             match again {
-                Some(event) => self.open_again(id, event, &notice.key),
+                Some(event) => self.open_again(id, event, &update.key),
                 None => {
                     let known = self.known(id);
-                    self.under_way.push(look(self.hub.clone(), notice, known));
+                    self.under_way.push(look(self.hub.clone(), update, known));
                 }
             }
         }
         if again {
-            self.notice(false);
+            self.check_remote_updates(false);
         }
     }
 
@@ -347,7 +349,7 @@ impl Deliveries {
             if member.open(event).is_none() {
                 member.cursor.open.push(PendingEvent::new(event));
             }
-            self.book.note_with(member.group(id), forget);
+            self.unwritten.note_with(member.group(id), forget);
             self.queue(id);
         }
     }
@@ -370,7 +372,7 @@ impl Deliveries {
         }
         match row {
             // The news are there still.
-            Err(_) => self.notice(true),
+            Err(_) => self.check_remote_updates(true),
             Ok(Some((version, subscription))) if version > self.known(id) => {
                 let is_other =
                     self.members.get(&id).is_some_and(|m| m.subscription.from != subscription.from);

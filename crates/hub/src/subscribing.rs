@@ -12,7 +12,7 @@ use store::{Change, Error, Expect, Row};
 use crate::callback;
 use crate::end::parameter;
 use crate::hub::{Hub, Topic};
-use crate::hub_state::{Full, Note, Reservation};
+use crate::hub_state::{Full, Reservation, SubscriptionUpdate};
 use crate::lease_clock::LeaseClock;
 use crate::own_url;
 use crate::reader::store_fault;
@@ -37,7 +37,7 @@ const PENDING_PART: usize = 100;
 const RETRY_AFTER: &str = "1";
 
 /// A subscriber's request with what was found about it.
-struct Wish<'a> {
+struct SubscriptionAttempt<'a> {
     asked: SubscriptionRequest,
     topic: &'a Topic,
     subject: String,
@@ -78,10 +78,10 @@ impl Hub {
         };
         let status = asked.form.status();
         let asker = asker(ex, &subject);
-        let wish = Wish { asked, topic, subject, asker, plan, id, terms };
-        match wish.asked.mode {
-            Mode::Subscribe => self.subscribe(wish).await?,
-            Mode::Unsubscribe => self.unsubscribe(wish).await?,
+        let attempt = SubscriptionAttempt { asked, topic, subject, asker, plan, id, terms };
+        match attempt.asked.mode {
+            Mode::Subscribe => self.subscribe(attempt).await?,
+            Mode::Unsubscribe => self.unsubscribe(attempt).await?,
         }
         Ok(Reply::new(status, Body::Empty))
     }
@@ -122,16 +122,16 @@ impl Hub {
         rests.any(|rest| self.topic_below(rest).is_some())
     }
 
-    async fn subscribe(&self, wish: Wish<'_>) -> Result<(), Fault> {
+    async fn subscribe(&self, attempt: SubscriptionAttempt<'_>) -> Result<(), Fault> {
         let rule = &self.settings.callbacks;
-        let permitted = callback::is_permitted(&wish.asked.callback, &wish.asker, rule);
+        let permitted = callback::is_permitted(&attempt.asked.callback, &attempt.asker, rule);
         let permitted = tokio::time::timeout(LOOK_UP, permitted).await;
         permitted
             .unwrap_or(Err("The host of `hub.callback` is unknown.".into()))
             .map_err(|why| subscribe::wrong(&why))?;
         for _ in 0..TRIES {
-            let known = self.row(wish.id).await?;
-            let now = self.lasting.lease_clock.now();
+            let known = self.row(attempt.id).await?;
+            let now = self.state.lease_clock.now();
             let (expect, known) = match known {
                 None => (Expect::Nothing, None),
                 Some((row, known)) => {
@@ -140,20 +140,20 @@ impl Hub {
                 }
             };
             let is_new = known.is_none();
-            let reservation = if is_new { self.admit(&wish).await? } else { None };
+            let reservation = if is_new { self.admit(&attempt).await? } else { None };
             let mut subscription = match known {
                 Some(known) => known,
-                None => self.new_subscription(&wish).await?,
+                None => self.new_subscription(&attempt).await?,
             };
             if self.settings.verify {
-                subscription.intent = Some(Intent::Subscribe(wish.terms.clone()).into())
+                subscription.intent = Some(Intent::Subscribe(attempt.terms.clone()).into())
             } else {
-                confirm(&mut subscription, wish.terms.clone(), &self.lasting.lease_clock);
+                confirm(&mut subscription, attempt.terms.clone(), &self.state.lease_clock);
             }
-            subscription.plan.clone_from(&wish.plan);
-            let written = self.write(wish.id, expect, subscription, is_new, reservation).await;
+            subscription.plan.clone_from(&attempt.plan);
+            let written = self.write(attempt.id, expect, subscription, is_new, reservation).await;
             if is_new && !matches!(written, Ok(true)) {
-                self.lasting.answered(wish.id);
+                self.state.answered(attempt.id);
             }
             if written? {
                 return Ok(());
@@ -164,7 +164,7 @@ impl Hub {
 
     /// Lets a new subscription in, if there is a place for it. One whose callback is asked first takes its place once that has confirmed,
     /// and until then counts for its asker alone.
-    async fn admit(&self, wish: &Wish<'_>) -> Result<Option<Reservation>, Fault> {
+    async fn admit(&self, attempt: &SubscriptionAttempt<'_>) -> Result<Option<Reservation>, Fault> {
         let refused = |full| match full {
             Full::Hub => full_fault(format!("{} subscriptions", self.settings.subscriptions_max)),
             Full::Subject => full_fault("as many subscriptions of one subject as its plan has"),
@@ -175,20 +175,23 @@ impl Hub {
                 fault.with_header("Retry-After", RETRY_AFTER)
             }
         };
-        let admitted = match self.try_admit(wish).await? {
+        let admitted = match self.try_admit(attempt).await? {
             Err(_) if !self.nodes.is_alone() => {
-                self.forget_answered(&wish.asker).await?;
-                self.try_admit(wish).await?
+                self.forget_answered(&attempt.asker).await?;
+                self.try_admit(attempt).await?
             }
             admitted => admitted,
         };
         admitted.map_err(refused)
     }
 
-    async fn try_admit(&self, wish: &Wish<'_>) -> Result<Result<Option<Reservation>, Full>, Fault> {
+    async fn try_admit(
+        &self,
+        attempt: &SubscriptionAttempt<'_>,
+    ) -> Result<Result<Option<Reservation>, Full>, Fault> {
         let max = self.settings.subscriptions_max;
-        let pending = self.lasting.pending_of(&wish.asker);
-        let reserved = self.reserved(&wish.subject, wish.plan.as_deref(), pending).await?;
+        let pending = self.state.pending_of(&attempt.asker);
+        let reserved = self.reserved(&attempt.subject, attempt.plan.as_deref(), pending).await?;
         let reservation = match reserved {
             Ok(reservation) => reservation,
             Err(full) => return Ok(Err(full)),
@@ -197,16 +200,16 @@ impl Hub {
             return Ok(Ok(Some(reservation)));
         }
         let most = PENDING_MIN.max(max / PENDING_PART);
-        let asked = self.lasting.ask(wish.id, &wish.asker, most, max.max(most));
+        let asked = self.state.ask(attempt.id, &attempt.asker, most, max.max(most));
         Ok(asked.map(|()| None))
     }
 
     /// Forgets which subscriptions of an asker wait for their callbacks where these have answered another node.
     async fn forget_answered(&self, asker: &str) -> Result<(), Fault> {
-        for id in self.lasting.pending_ids(asker) {
+        for id in self.state.pending_ids(asker) {
             let known = self.row(id).await?.and_then(|(_, known)| known);
             if known.is_none_or(|known| known.until.is_some()) {
-                self.lasting.answered(id);
+                self.state.answered(id);
             }
         }
         Ok(())
@@ -225,30 +228,34 @@ impl Hub {
         let of_subject = of_subject.map(|most| most.saturating_sub(pending));
         let max = self.settings.subscriptions_max.saturating_sub(pending);
         if self.nodes.is_alone() {
-            return Ok(self.lasting.reserve(subject, max, of_subject.unwrap_or(usize::MAX)));
+            return Ok(self.state.reserve(subject, max, of_subject.unwrap_or(usize::MAX)));
         }
         if let Some(most) = of_subject {
             let of_them = self.count_confirmed(most, |known| known.subject == subject).await;
             let count = of_them.map_err(|error| store_fault(&error))?;
-            if count + self.lasting.reserved_of(subject) >= most {
+            if count + self.state.reserved_of(subject) >= most {
                 return Ok(Err(Full::Subject));
             }
         }
-        if let Some(reservation) = self.lasting.reserve_far_below(subject, max) {
+        if let Some(reservation) = self.state.reserve_far_below(subject, max) {
             return Ok(Ok(reservation));
         }
         let count = self.count_confirmed(max, |_| true).await;
         let count = count.map_err(|error| store_fault(&error))?;
-        Ok(self.lasting.reserve_beside(subject, count, max).ok_or(Full::Hub))
+        Ok(self.state.reserve_beside(subject, count, max).ok_or(Full::Hub))
     }
 
-    async fn new_subscription(&self, wish: &Wish<'_>) -> Result<Subscription, Fault> {
-        let span = self.store.span(&wish.topic.log).await.map_err(|error| store_fault(&error))?;
+    async fn new_subscription(
+        &self,
+        attempt: &SubscriptionAttempt<'_>,
+    ) -> Result<Subscription, Fault> {
+        let span =
+            self.store.span(&attempt.topic.log).await.map_err(|error| store_fault(&error))?;
         Ok(Subscription {
-            subject: wish.subject.clone(),
-            plan: wish.plan.clone(),
-            topic: wish.topic.name.clone().into(),
-            callback: wish.asked.callback.written.clone(),
+            subject: attempt.subject.clone(),
+            plan: attempt.plan.clone(),
+            topic: attempt.topic.name.clone().into(),
+            callback: attempt.asked.callback.written.clone(),
             until: None,
             terms: Terms::default(),
             from: span.newest,
@@ -256,17 +263,17 @@ impl Hub {
         })
     }
 
-    async fn unsubscribe(&self, wish: Wish<'_>) -> Result<(), Fault> {
+    async fn unsubscribe(&self, attempt: SubscriptionAttempt<'_>) -> Result<(), Fault> {
         for _ in 0..TRIES {
-            let Some((row, Some(mut subscription))) = self.row(wish.id).await? else {
+            let Some((row, Some(mut subscription))) = self.row(attempt.id).await? else {
                 return Ok(());
             };
             let expect = Expect::Version(row.version);
             let is_done = if self.settings.verify {
-                subscription.intent = Some(Intent::Unsubscribe(wish.terms.asked.clone()).into());
-                self.write(wish.id, expect, subscription, false, None).await?
+                subscription.intent = Some(Intent::Unsubscribe(attempt.terms.asked.clone()).into());
+                self.write(attempt.id, expect, subscription, false, None).await?
             } else {
-                self.remove(wish.id, expect).await?
+                self.remove(attempt.id, expect).await?
             };
             if is_done {
                 return Ok(());
@@ -309,9 +316,9 @@ impl Hub {
         // Where there are other nodes, it is counted in the store from now on.
         let reservation = reservation.filter(|_| self.nodes.is_alone());
         let subscription = Box::new(subscription);
-        let note = Note::Written { id, version, subscription, is_new, reservation };
+        let update = SubscriptionUpdate::Written { id, version, subscription, is_new, reservation };
         // Its node, if it is another one, reads of it in the store.
-        let is_told = self.lasting.tell(id, note) || !self.nodes.is_alone();
+        let is_told = self.state.tell(id, update) || !self.nodes.is_alone();
         is_told.then_some(true).ok_or_else(busy)
     }
 
@@ -319,7 +326,7 @@ impl Hub {
     pub(crate) async fn remove(&self, id: Id, expect: Expect) -> Result<bool, Fault> {
         match self.remove_row(id, expect, None).await {
             Ok(version) => {
-                let is_told = self.lasting.tell(id, Note::Removed(id, version));
+                let is_told = self.state.tell(id, SubscriptionUpdate::Removed(id, version));
                 (is_told || !self.nodes.is_alone()).then_some(true).ok_or_else(busy)
             }
             Err(Error::Conflict { .. }) => Ok(false),

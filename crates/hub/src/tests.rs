@@ -80,7 +80,7 @@ impl Node {
         let parts = Parts {
             store: Arc::new(store.clone()) as Arc<dyn Store>,
             nodes: nodes.clone(),
-            lasting: Arc::new(HubState::new(WORKERS)),
+            state: Arc::new(HubState::new(WORKERS)),
             tls: tls::Client::new(&tls::ClientSpec::default()).unwrap(),
             connections: telemetry.upstream("(callbacks)"),
             metrics: &|topic| telemetry.topic("news", topic),
@@ -240,8 +240,7 @@ async fn what_is_asked_of_one_node_holds_for_both() {
                 let node = if n % 2 == 0 { &b } else { &a };
                 assert_eq!(node.ask("unsubscribe", &format!("http://{address}/{n}")).await, 200);
             }
-            until("both know it", || a.hub.lasting.count() == 0 && b.hub.lasting.count() == 0)
-                .await;
+            until("both know it", || a.hub.state.count() == 0 && b.hub.state.count() == 0).await;
             assert_eq!(a.ask("subscribe", &format!("http://{address}/last")).await, 200);
             b.publish("three").await.unwrap();
             until("the last one has it", || got.borrow().len() >= 49).await;

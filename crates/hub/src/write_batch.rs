@@ -15,7 +15,7 @@ use crate::subscription::Id;
 
 /// The unwritten changes of a worker.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct UnwrittenChanges {
     /// Groups in which a place has changed.
     open: BTreeMap<Group, GroupWrites>,
     writing: Option<WriteBatch>,
@@ -73,7 +73,7 @@ impl GroupWrites {
     }
 }
 
-impl Book {
+impl UnwrittenChanges {
     /// Notes that the places of a group have to be written.
     pub(crate) fn note(&mut self, group: Group) {
         self.open.entry(group).or_default();
@@ -197,21 +197,24 @@ mod tests {
             [(0, 0), (1, 1), (899, 0), (900, 0), (2500, 0), (1000, 2500), (0, 950)]
         {
             let store = Memory::new();
-            let mut book = Book::default();
+            let mut unwritten = UnwrittenChanges::default();
             for topic in 0..3 {
-                book.note_end(group(topic), End { id, from: 7 });
+                unwritten.note_end(group(topic), End { id, from: 7 });
                 let of = |number| format!("{topic}-{number}");
-                (0..dead).for_each(|n| book.note_with(group(topic), change("dead", of(n), true)));
+                (0..dead)
+                    .for_each(|n| unwritten.note_with(group(topic), change("dead", of(n), true)));
                 (0..forgotten)
-                    .for_each(|n| book.note_with(group(topic), change("news", of(n), false)));
+                    .for_each(|n| unwritten.note_with(group(topic), change("news", of(n), false)));
             }
             let mut ends = 0;
             let mut cx = Context::from_waker(Waker::noop());
-            while !book.is_empty() {
-                book.begin(&store, None, |group| {
+            while !unwritten.is_empty() {
+                unwritten.begin(&store, None, |group| {
                     Some(change("cursors", group.topic.to_string(), true))
                 });
-                let Poll::Ready(written) = book.poll(&mut cx) else { panic!("it is in memory") };
+                let Poll::Ready(written) = unwritten.poll(&mut cx) else {
+                    panic!("it is in memory")
+                };
                 ends += written.unwrap().len();
             }
             assert_eq!(ends, 3, "{dead} {forgotten}");

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::Message;
 use crate::batch::{self, Producer};
-use crate::cluster::{Cluster, Lane, Topic};
+use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::logs::{ByteReservation, CALL_MAX};
 use crate::protocol::{Failure, check, name, unread};
 
@@ -178,7 +178,7 @@ impl Cluster {
     }
 
     async fn try_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Failure> {
-        let connection = self.leader(topic, Lane::Appends).await?;
+        let connection = self.leader(topic, ConnectionPurpose::Appends).await?;
         let producer = match topic.appends.producer.get() {
             Some(producer) => producer,
             None => {

@@ -54,7 +54,7 @@ pub(crate) struct Topic {
 
 /// The purpose of a connection. A broker serves the requests of one connection in order, and some take long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Lane {
+pub(crate) enum ConnectionPurpose {
     /// Questions and reads, which are answered at once.
     Reads,
     /// Appends, which wait for the replicas.
@@ -64,7 +64,7 @@ pub(crate) enum Lane {
 }
 
 /// The connections, each with those who wait for it.
-type Slots = HashMap<(Broker, Lane), Rc<Mutex<Slot>>>;
+type Slots = HashMap<(Broker, ConnectionPurpose), Rc<Mutex<Slot>>>;
 
 #[derive(Default)]
 struct Slot {
@@ -135,10 +135,10 @@ impl Cluster {
     pub(crate) async fn leader(
         &self,
         topic: &Topic,
-        lane: Lane,
+        purpose: ConnectionPurpose,
     ) -> Result<Rc<Connection>, Failure> {
         let broker = self.locate(topic).await?;
-        let connected = self.connect(&broker, lane).await;
+        let connected = self.connect(&broker, purpose).await;
         if connected.is_err() {
             topic.leader.set(None);
         }
@@ -278,7 +278,7 @@ impl Cluster {
             if began.elapsed() > ANY_MAX {
                 break;
             }
-            match self.connect(&broker, Lane::Reads).await {
+            match self.connect(&broker, ConnectionPurpose::Reads).await {
                 Ok(connection) => return Ok(connection),
                 Err(Failure::Unreached(error)) => why = error,
                 Err(other) => return Err(other),
@@ -291,9 +291,9 @@ impl Cluster {
     pub(crate) async fn connect(
         &self,
         broker: &Broker,
-        lane: Lane,
+        purpose: ConnectionPurpose,
     ) -> Result<Rc<Connection>, Failure> {
-        let slot = self.slots.borrow_mut().entry((broker.clone(), lane)).or_default().clone();
+        let slot = self.slots.borrow_mut().entry((broker.clone(), purpose)).or_default().clone();
         let mut slot = slot.lock().await;
         if let Some(open) = slot.open.take_if(|open| open.is_open()) {
             slot.open = Some(open.clone());

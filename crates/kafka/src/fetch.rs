@@ -12,7 +12,7 @@ use store::{Error, ReadQuery, Record, Records, Span, limits};
 
 use crate::RecordForm;
 use crate::batch::{self, FetchedRecord};
-use crate::cluster::{Cluster, Lane, Topic};
+use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::connection::Connection;
 use crate::protocol::{Failure, check, name, unread};
 use crate::tail::bounded;
@@ -123,7 +123,7 @@ impl Cluster {
 
     async fn ends(&self, topic: &Topic) -> Result<Ends, Error> {
         let ends = self.again(topic, async || {
-            let connection = self.leader(topic, Lane::Reads).await?;
+            let connection = self.leader(topic, ConnectionPurpose::Reads).await?;
             let oldest = one_end(&connection, topic, TopicEnd::Oldest).await?;
             let next = one_end(&connection, topic, TopicEnd::Next).await?;
             Ok(Ends { oldest, next: next.max(oldest) })
@@ -156,7 +156,7 @@ impl Cluster {
         offset: i64,
         read: ReadQuery,
     ) -> Result<FetchResult, Failure> {
-        let connection = self.leader(topic, Lane::Reads).await?;
+        let connection = self.leader(topic, ConnectionPurpose::Reads).await?;
         let few = read.records_max.saturating_mul(FETCH_BYTES_EACH).max(FETCH_BYTES_MIN);
         let bytes = read.bytes_max.clamp(FETCH_BYTES_MIN, limits::READ_BYTES_MAX).min(few);
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);

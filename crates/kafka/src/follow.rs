@@ -9,7 +9,7 @@ use kafka_protocol::messages::fetch_response::PartitionData;
 use store::Subject;
 use tokio::task::JoinHandle;
 
-use crate::cluster::{Cluster, Lane, Topic};
+use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::fetch::{TopicEnd, one_end, part, position, read_partition, request};
 use crate::protocol::{Failure, check};
 
@@ -92,7 +92,7 @@ impl Cluster {
     async fn round(&self, leader: i32, topics: &[Rc<Topic>]) -> Result<(), Failure> {
         let gone = || Failure::Unreached(format!("broker {leader} is not there any more"));
         let broker = self.broker(leader).ok_or_else(gone)?;
-        let connection = self.connect(&broker, Lane::News).await?;
+        let connection = self.connect(&broker, ConnectionPurpose::News).await?;
         let mut parts = Vec::new();
         for topic in topics {
             let known = topic.tail.borrow().newest();

@@ -104,7 +104,7 @@ fn connection(
 }
 
 /// A connection that speaks HTTP.
-struct Begun {
+struct HttpConnection {
     wire: Wire,
     connection: Connection,
     http2: bool,
@@ -116,14 +116,14 @@ async fn begin(
     mut permit: Permit,
     socket: TcpStream,
     peer: SocketAddr,
-) -> Option<Begun> {
+) -> Option<HttpConnection> {
     let listener_state = permit.listener_state.clone();
     let listener = listener_state.listener();
     let preparing = prepare(&listener, &mut permit, socket, peer, worker.index);
     match tokio::time::timeout(listener.timeout.tls, preparing).await {
         Ok(Ok(AcceptedConnection { wire, caller, http2 })) => {
             let connection = Connection { worker, permit, caller: Rc::new(caller) };
-            return Some(Begun { wire, connection, http2 });
+            return Some(HttpConnection { wire, connection, http2 });
         }
         Ok(Err((refusal, why))) => {
             listener_state.metrics.refused(worker.index, refusal);

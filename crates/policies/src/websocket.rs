@@ -100,7 +100,7 @@ pub fn policy(
                 Step::Call(Box::new(SharedAdmit { admit: Admit(websocket.clone()), shared }))
             }
         }),
-        response: Some(Step::Head(Box::new(Look(websocket)))),
+        response: Some(Step::Head(Box::new(InspectMessages(websocket)))),
     }
 }
 
@@ -146,7 +146,7 @@ struct SharedAdmit {
 }
 
 /// Looks into the one that is open.
-struct Look(Arc<WebSocket>);
+struct InspectMessages(Arc<WebSocket>);
 
 /// When to come again, in seconds, where only the end of a connection makes room.
 const RETRY_AFTER: &str = "1";
@@ -221,9 +221,9 @@ impl WebSocket {
     }
 }
 
-impl OnHead<ReplyHead> for Look {
+impl OnHead<ReplyHead> for InspectMessages {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
-        let Look(websocket) = self;
+        let InspectMessages(websocket) = self;
         // A place is for a connection: it goes with any other reply.
         let Some(admitted) = websocket.slot.remove(ex) else { return Ok(Onward::Next) };
         if head.status != 101 {

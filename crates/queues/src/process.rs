@@ -50,7 +50,7 @@ struct Process {
     cursor: Cursor,
     /// Messages that are being processed.
     running: Vec<u64>,
-    runs: FuturesUnordered<LocalBoxFuture<'static, Ran>>,
+    runs: FuturesUnordered<LocalBoxFuture<'static, RunOutcome>>,
     /// The newest message has been seen.
     is_at_end: bool,
     /// An operator has paused the queue: no run begins.
@@ -63,7 +63,7 @@ struct Process {
 }
 
 /// The outcome of a run.
-struct Ran {
+struct RunOutcome {
     message: u64,
     record: Record,
     failed: Option<RunFailure>,
@@ -87,7 +87,7 @@ enum ProcessEnd {
 
 /// The next action.
 enum Next {
-    Ran(Ran),
+    RunOutcome(RunOutcome),
     News,
     State,
     Standing,
@@ -222,7 +222,7 @@ impl Process {
             }
             self.set_timer(&mut timer);
             match self.next((&mut news, &mut state), &mut timer, is_ending).await {
-                Next::Ran(ran) => self.ran(ran).await,
+                Next::RunOutcome(ran) => self.ran(ran).await,
                 Next::News => self.is_at_end = false,
                 Next::State => self.look_at_state().await,
                 Next::Standing => {
@@ -251,7 +251,7 @@ impl Process {
                 return Poll::Ready(Next::End);
             }
             if let Poll::Ready(Some(ran)) = self.runs.poll_next_unpin(cx) {
-                return Poll::Ready(Next::Ran(ran));
+                return Poll::Ready(Next::RunOutcome(ran));
             }
             if !is_ending && news.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Next::News);
@@ -376,13 +376,13 @@ impl Process {
             let failed = failed.unwrap_or_else(|panic| {
                 Some(RunFailure { why: format!("panic: {panic}"), may_pass: true })
             });
-            Ran { message, record, failed }
+            RunOutcome { message, record, failed }
         }));
     }
 
     /// Writes down what has come of a run.
-    async fn ran(&mut self, ran: Ran) {
-        let Ran { message, record, failed } = ran;
+    async fn ran(&mut self, ran: RunOutcome) {
+        let RunOutcome { message, record, failed } = ran;
         self.running.retain(|running| *running != message);
         let mut changes = Vec::new();
         let open = self.cursor.open.iter_mut().find(|open| open.message == message);

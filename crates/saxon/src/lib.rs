@@ -9,11 +9,11 @@
 //! compiled by `scripts/saxon.sh`; the binary needs it neither to build nor to run without such stylesheets.
 
 mod engine;
+mod engine_thread;
 mod feed;
 mod find;
 mod on_worker;
 mod pool;
-mod seat;
 mod trust;
 mod vm;
 

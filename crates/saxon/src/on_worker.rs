@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use kit::{clock, turns};
 
+use crate::engine_thread::{EngineThread, Until};
 use crate::pool::{JavaStylesheet, Message, PoolState, RunError};
-use crate::seat::{SeatedThread, Until};
 
 /// Larger messages go to the pool: a stylesheet that is fast on small ones need not be so on large ones.
 const BYTES_MAX: usize = 16 << 10;
@@ -21,8 +21,8 @@ const BYTES_MAX: usize = 16 << 10;
 const BUSY_MAX: Duration = Duration::from_millis(25);
 
 thread_local! {
-    /// This worker's seat, taken on first use and kept until a run fails in it.
-    static SEATED: RefCell<Option<SeatedThread>> = const { RefCell::new(None) };
+    /// This worker's thread, attached on first use and kept until a run fails on it.
+    static ATTACHED: RefCell<Option<EngineThread>> = const { RefCell::new(None) };
 }
 
 /// Runs the transformation on this thread, if allowed. None: it has to go to the pool.
@@ -54,12 +54,12 @@ fn here(
     message: &Message,
     output_bytes_max: usize,
 ) -> Option<Result<Vec<u8>, RunError>> {
-    SEATED.with_borrow_mut(|seated| {
-        if seated.is_none() {
-            *seated = Some(shared.seat_worker().ok()?);
+    ATTACHED.with_borrow_mut(|engine| {
+        if engine.is_none() {
+            *engine = Some(shared.attach_worker().ok()?);
         }
         let until = Until::Busy { max: BUSY_MAX, met: None };
-        let ended = seated.as_mut()?.run(sheet.kept()?, message, output_bytes_max, until);
+        let ended = engine.as_mut()?.run(sheet.kept()?, message, output_bytes_max, until);
         let usual = matches!(
             ended.result,
             Ok(_) | Err(RunError::Refused(_) | RunError::BadInput(_) | RunError::TooLarge)
@@ -67,9 +67,9 @@ fn here(
         if usual && !ended.stopped {
             return Some(ended.result);
         }
-        // Dropping the seat detaches the thread, and with it an error thrown into it: for the machine, the next run is on a new
+        // Dropping it detaches the thread, and with it an error thrown into it: for the machine, the next run is on a new
         // thread.
-        *seated = None;
+        *engine = None;
         None
     })
 }

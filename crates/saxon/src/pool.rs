@@ -2,7 +2,7 @@
 //!
 //! A worker puts a job into the queue and waits for the result without blocking its thread. A job has a deadline: after it, a
 //! waiting job is dropped, and a thread that still runs one is stopped by the keeper, ends, and is replaced. Short jobs are run
-//! by the worker itself (`on_worker`), in a seat that the keeper watches as well.
+//! by the worker itself (`on_worker`), on a thread that the keeper watches as well.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,8 +15,8 @@ use bytes::Bytes;
 use kit::clock::{self, Instant};
 use tokio::sync::oneshot;
 
+use crate::engine_thread::{EngineThread, RunOutcome, ThreadState, Until};
 use crate::feed::Feed;
-use crate::seat::{RunOutcome, Seat, SeatedThread, Until};
 use crate::trust::Trust;
 use crate::vm::{self, AttachedThread, CpuClock, GlobalRef, Vm};
 
@@ -111,7 +111,7 @@ pub(crate) struct PoolState {
     /// The machine, once started.
     vm: OnceLock<Vm>,
     /// Seats of workers.
-    workers: Mutex<Vec<Weak<Seat>>>,
+    workers: Mutex<Vec<Weak<ThreadState>>>,
     counts: Counts,
 }
 
@@ -202,14 +202,14 @@ impl PoolState {
         }
     }
 
-    /// Takes a seat for the calling worker thread.
-    pub(crate) fn seat_worker(&self) -> Result<SeatedThread, String> {
+    /// Attaches the calling worker thread.
+    pub(crate) fn attach_worker(&self) -> Result<EngineThread, String> {
         let vm = self.vm.get().ok_or("the machine has not started")?;
-        let seat = Arc::<Seat>::default();
-        let seated =
-            SeatedThread::take(*vm, thread::current().name().unwrap_or("worker"), seat.clone())?;
-        locked(&self.workers).push(Arc::downgrade(&seat));
-        Ok(seated)
+        let state = Arc::<ThreadState>::default();
+        let engine =
+            EngineThread::take(*vm, thread::current().name().unwrap_or("worker"), state.clone())?;
+        locked(&self.workers).push(Arc::downgrade(&state));
+        Ok(engine)
     }
 
     /// Counts a run on a worker.
@@ -218,19 +218,19 @@ impl PoolState {
         add(&self.counts.on_workers, 1);
     }
 
-    /// Stops late runs of workers, and drops the seats of workers that are gone.
+    /// Stops late runs of workers, and forgets workers that are gone.
     fn watch_workers(&self, attached: &AttachedThread) {
-        locked(&self.workers).retain(|seat| match seat.upgrade() {
-            Some(seat) => {
-                self.watch(&seat, attached);
+        locked(&self.workers).retain(|state| match state.upgrade() {
+            Some(state) => {
+                self.watch(&state, attached);
                 true
             }
             None => false,
         });
     }
 
-    fn watch(&self, seat: &Seat, attached: &AttachedThread) {
-        if seat.watch(attached) {
+    fn watch(&self, state: &ThreadState, attached: &AttachedThread) {
+        if state.watch(attached) {
             add(&self.counts.stopped, 1);
         }
     }
@@ -269,18 +269,18 @@ impl Drop for JavaStylesheet {
 
 /// Main loop of the keeper: starts the threads, stops late runs, and replaces threads that ended. Never returns.
 pub(crate) fn keep(attached: &AttachedThread, shared: &Arc<PoolState>, threads: usize) {
-    let mut seats: Vec<Option<(Arc<Seat>, thread::JoinHandle<()>)>> = Vec::new();
-    seats.resize_with(threads, || None);
+    let mut threads_running: Vec<Option<(Arc<ThreadState>, thread::JoinHandle<()>)>> = Vec::new();
+    threads_running.resize_with(threads, || None);
     // Set for the first time here, and read only later.
     // Harmless: it is set once, here.
     let _first = shared.vm.set(attached.vm());
     for tick in 0_u32.. {
-        for (index, seat) in seats.iter_mut().enumerate() {
-            if seat.as_ref().is_none_or(|(_, thread)| thread.is_finished()) {
-                *seat = started(attached.vm(), shared, index);
+        for (index, state) in threads_running.iter_mut().enumerate() {
+            if state.as_ref().is_none_or(|(_, thread)| thread.is_finished()) {
+                *state = started(attached.vm(), shared, index);
             }
-            if let Some((seat, _)) = seat {
-                shared.watch(seat, attached);
+            if let Some((state, _)) = state {
+                shared.watch(state, attached);
             }
         }
         shared.watch_workers(attached);
@@ -301,35 +301,35 @@ fn started(
     vm: Vm,
     shared: &Arc<PoolState>,
     index: usize,
-) -> Option<(Arc<Seat>, thread::JoinHandle<()>)> {
-    let seat = Arc::<Seat>::default();
+) -> Option<(Arc<ThreadState>, thread::JoinHandle<()>)> {
+    let state = Arc::<ThreadState>::default();
     let name = format!("saxon-{index}");
     let thread = {
-        let (seat, shared, title) = (seat.clone(), shared.clone(), name.clone());
+        let (state, shared, title) = (state.clone(), shared.clone(), name.clone());
         let serve = move || {
             add(&shared.counts.threads, 1);
             vm::behind_workers();
             // If there is no memory for a thread, the next tick tries again.
             // Harmless: if memory for a thread is short, the next tick tries again.
-            if let Ok(seated) = SeatedThread::take(vm, &title, seat) {
-                serve(seated, &shared);
+            if let Ok(engine) = EngineThread::take(vm, &title, state) {
+                serve(engine, &shared);
             }
             shared.counts.threads.fetch_sub(1, Relaxed);
         };
         thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(serve)
     };
-    Some((seat, thread.ok()?))
+    Some((state, thread.ok()?))
 }
 
 /// Processes work until a run is stopped.
-fn serve(mut seated: SeatedThread, shared: &Arc<PoolState>) {
+fn serve(mut engine: EngineThread, shared: &Arc<PoolState>) {
     let mut stopped = false;
     while !stopped {
         stopped = match shared.next() {
-            Work::Transform(job) => transform(&mut seated, shared, job),
+            Work::Transform(job) => transform(&mut engine, shared, job),
             Work::Compile(request, done) => {
                 let until = Until::Deadline(clock::now() + shared.compile_max);
-                let made = seated.compile(&request, until);
+                let made = engine.compile(&request, until);
                 // The caller may have gone.
                 let _told =
                     done.send(made.result.map(|kept| JavaStylesheet::new(kept, shared.clone())));
@@ -340,7 +340,7 @@ fn serve(mut seated: SeatedThread, shared: &Arc<PoolState>) {
 }
 
 /// Runs one job; true if it was stopped.
-fn transform(seated: &mut SeatedThread, shared: &PoolState, job: Job) -> bool {
+fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
     let Job { sheet, message, output_bytes_max, deadline, done } = job;
     if done.is_closed() {
         return false;
@@ -355,7 +355,7 @@ fn transform(seated: &mut SeatedThread, shared: &PoolState, job: Job) -> bool {
     }
     let Some(kept) = &sheet.kept else { return false };
     let until = Until::Deadline(deadline);
-    let RunOutcome { result, stopped } = seated.run(kept, &message, output_bytes_max, until);
+    let RunOutcome { result, stopped } = engine.run(kept, &message, output_bytes_max, until);
     let time = began.elapsed();
     let busy = core.used().and_then(|now| Some(now.saturating_sub(had?)));
     sheet.ran(time, busy.unwrap_or(time));

@@ -237,21 +237,21 @@ async fn run(
             Err(error) => return Err(failure(&error, &statement.0)),
         };
         match session.rows(&prepared, arguments, bounds, &statement.0).await {
-            Err(Ran::Forgotten) if may_prepare_again => {
+            Err(StatementError::Forgotten) if may_prepare_again => {
                 session.forget(&statement.0);
                 may_prepare_again = false;
             }
-            Err(Ran::Forgotten) => {
+            Err(StatementError::Forgotten) => {
                 return Err(Failure::Refused("the tables change while it runs".to_owned()));
             }
-            Err(Ran::Failed(failure)) => return Err(failure),
+            Err(StatementError::Failed(failure)) => return Err(failure),
             Ok(answer) => return Ok(answer),
         }
     }
 }
 
 /// The reason why a prepared statement gave nothing.
-enum Ran {
+enum StatementError {
     /// The server does not know it any more, or its columns have changed. Nothing was done.
     Forgotten,
     Failed(Failure),
@@ -401,8 +401,8 @@ impl Session {
         arguments: &[Argument],
         bounds: Bounds,
         text: &str,
-    ) -> Result<Answer, Ran> {
-        let refused = |why: String| Ran::Failed(Failure::Refused(why));
+    ) -> Result<Answer, StatementError> {
+        let refused = |why: String| StatementError::Failed(Failure::Refused(why));
         let kinds = prepared.params();
         if kinds.len() != arguments.len() {
             let (wants, has) = (kinds.len(), arguments.len());
@@ -418,7 +418,7 @@ impl Session {
         let mut rows = pin!(self.client.query_raw(prepared, &encoded).await.map_err(ran)?);
         let columns = prepared.columns();
         let names = columns.iter().map(|column| quoted(column.name())).collect::<Vec<String>>();
-        one_each(&names).map_err(|why| Ran::Failed(Failure::Refused(why)))?;
+        one_each(&names).map_err(|why| StatementError::Failed(Failure::Refused(why)))?;
         let mut out = "[".to_owned();
         let mut count = 0;
         while let Some(row) = rows.next().await {
@@ -433,7 +433,7 @@ impl Session {
                 cell.push(&mut out).map_err(|unfit| refused(said_unfit(&unfit, name, &cell)))?;
             }
             out.push('}');
-            bounds.check(count, out.len()).map_err(Ran::Failed)?;
+            bounds.check(count, out.len()).map_err(StatementError::Failed)?;
         }
         out.push(']');
         Ok(if columns.is_empty() {
@@ -443,15 +443,15 @@ impl Session {
         })
     }
 
-    fn ran(&self, error: &Error, text: &str, bounds: Bounds) -> Ran {
+    fn ran(&self, error: &Error, text: &str, bounds: Bounds) -> StatementError {
         if error.as_db_error().is_some_and(is_forgotten) {
-            return Ran::Forgotten;
+            return StatementError::Forgotten;
         }
         if self.bytes_left.load(Ordering::Relaxed) == 0 {
             let what = format!("the rows have over {} bytes", bounds.bytes_max);
-            return Ran::Failed(Failure::TooMuch(what));
+            return StatementError::Failed(Failure::TooMuch(what));
         }
-        Ran::Failed(failure(error, text))
+        StatementError::Failed(failure(error, text))
     }
 
     /// Cancels the statement that runs, and closes the connection: a request to cancel may come late, and would hit the next.

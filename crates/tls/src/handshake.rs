@@ -31,7 +31,9 @@ pub fn failure(error: &io::Error, peer: Peer<'_>) -> String {
     };
     match peer {
         Peer::Client => format!("client certificate: {said}"),
-        Peer::Server { address, name } => format!("{said}; {}", Look { address, name, why }),
+        Peer::Server { address, name } => {
+            format!("{said}; {}", InspectCommand { address, name, why })
+        }
     }
 }
 
@@ -61,13 +63,13 @@ fn days(from: UnixTime, to: UnixTime) -> u64 {
 }
 
 /// The shell command that shows the wrong part of a server's certificate.
-struct Look<'a> {
+struct InspectCommand<'a> {
     address: &'a str,
     name: &'a str,
     why: &'a CertificateError,
 }
 
-impl fmt::Display for Look<'_> {
+impl fmt::Display for InspectCommand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = match concern(self.why) {
             Some(Concern::Version1) => "-text",
@@ -75,7 +77,7 @@ impl fmt::Display for Look<'_> {
             Some(_) => "-dates",
             None => "-issuer -subject -ext subjectAltName",
         };
-        let Look { address, name, .. } = self;
+        let InspectCommand { address, name, .. } = self;
         write!(
             f,
             "`openssl s_client -connect {address} -servername {name} </dev/null | openssl x509 -noout {part}` shows it"

@@ -18,7 +18,7 @@ use crate::{Upstream, sticky};
 
 /// The request's wishes about its target.
 #[derive(Default)]
-pub(crate) struct Wish {
+pub(crate) struct TargetPreference {
     /// The hash of its key.
     pub(crate) key: Option<u64>,
     /// The target to which its cookie pins it.
@@ -30,7 +30,7 @@ impl Roster {
     pub(crate) fn choose(
         &self,
         balance: &Balance,
-        wish: &Wish,
+        preference: &TargetPreference,
         tried: &[Arc<Target>],
     ) -> Option<Rc<Place>> {
         if let [only] = self.places.as_slice() {
@@ -42,12 +42,12 @@ impl Roster {
         let fresh = |at: &usize| target(*at).is_some_and(|of| !was_tried(of) && of.is_available());
         let reachable =
             |at: &usize| fresh(at) && target(*at).is_some_and(|target| !target.is_unreachable());
-        let pinned = wish.pinned.as_ref().and_then(|pinned| self.find(pinned));
+        let pinned = preference.pinned.as_ref().and_then(|pinned| self.find(pinned));
         let chosen = pinned
             .filter(reachable)
-            .or_else(|| self.choose_among(balance, wish.key, reachable))
-            .or_else(|| self.choose_among(balance, wish.key, fresh))
-            .or_else(|| self.choose_among(balance, wish.key, available))?;
+            .or_else(|| self.choose_among(balance, preference.key, reachable))
+            .or_else(|| self.choose_among(balance, preference.key, fresh))
+            .or_else(|| self.choose_among(balance, preference.key, available))?;
         self.places.get(chosen).inspect(|place| place.target.asked_again()).cloned()
     }
 
@@ -210,9 +210,9 @@ mod tests {
             &self.roster.places[at].target
         }
 
-        fn choose(&self, wish: &Wish, tried: &[usize]) -> Option<usize> {
+        fn choose(&self, preference: &TargetPreference, tried: &[usize]) -> Option<usize> {
             let tried: Vec<_> = tried.iter().map(|at| self.target(*at).clone()).collect();
-            let chosen = self.roster.choose(&self.balance, wish, &tried)?;
+            let chosen = self.roster.choose(&self.balance, preference, &tried)?;
             self.roster.find(&chosen.target)
         }
 
@@ -223,8 +223,8 @@ mod tests {
         }
     }
 
-    fn by(key: Option<u64>) -> Wish {
-        Wish { key, pinned: None }
+    fn by(key: Option<u64>) -> TargetPreference {
+        TargetPreference { key, pinned: None }
     }
 
     #[test]
@@ -266,16 +266,19 @@ mod tests {
     #[test]
     fn unavailable_and_tried_targets_are_avoided() {
         let choice = Choice::new(Balance::RoundRobin, &[1, 1]);
-        assert_eq!(choice.choose(&Wish::default(), &[0]), Some(1));
-        assert!(choice.choose(&Wish::default(), &[0, 1]).is_some(), "a failed one beats none");
+        assert_eq!(choice.choose(&TargetPreference::default(), &[0]), Some(1));
+        assert!(
+            choice.choose(&TargetPreference::default(), &[0, 1]).is_some(),
+            "a failed one beats none"
+        );
         [0, 1].iter().for_each(|at| choice.target(*at).set_healthy(false));
-        assert_eq!(choice.choose(&Wish::default(), &[]), None);
+        assert_eq!(choice.choose(&TargetPreference::default(), &[]), None);
     }
 
     #[test]
     fn failover_takes_the_first_that_is_ready_and_retries_go_down_the_list() {
         let choice = Choice::new(Balance::Failover, &[1, 1, 1]);
-        let choose = |tried: &[usize]| choice.choose(&Wish::default(), tried);
+        let choose = |tried: &[usize]| choice.choose(&TargetPreference::default(), tried);
         assert_eq!([choose(&[]), choose(&[])], [Some(0), Some(0)]);
         assert_eq!(
             [choose(&[0]), choose(&[0, 1]), choose(&[0, 1, 2])],
@@ -318,8 +321,8 @@ mod tests {
     #[test]
     fn a_pin_holds_as_long_as_its_target_is_ready() {
         let choice = Choice::new(Balance::Failover, &[1, 1, 1]);
-        let wish = Wish { key: None, pinned: Some(choice.target(1).clone()) };
-        let choose = |tried: &[usize]| choice.choose(&wish, tried);
+        let preference = TargetPreference { key: None, pinned: Some(choice.target(1).clone()) };
+        let choose = |tried: &[usize]| choice.choose(&preference, tried);
         assert_eq!([choose(&[]), choose(&[0]), choose(&[1])], [Some(1), Some(1), Some(0)]);
         choice.target(1).set_healthy(false);
         assert_eq!(choose(&[]), Some(0));

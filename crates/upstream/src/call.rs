@@ -48,7 +48,7 @@ pub(crate) struct ReplyTimeouts<'a> {
 }
 
 /// A reply that has begun.
-pub(crate) struct Begun {
+pub(crate) struct StartedReply {
     pub(crate) connection: Connection,
     /// The rest of the request, if the reply came before its end.
     pub(crate) upload: Option<Outgoing>,
@@ -171,7 +171,7 @@ impl<'a> Call<'a> {
     pub(crate) fn begin(
         mut self,
         began: Instant,
-    ) -> impl Future<Output = Result<Box<Begun>, Failure>> {
+    ) -> impl Future<Output = Result<Box<StartedReply>, Failure>> {
         async move {
             if self.upload.is_held() {
                 self.wait.set_within(began, LEAVE_WAIT)
@@ -190,7 +190,16 @@ impl<'a> Call<'a> {
             let intact = self.upload_broken.is_none() && !self.upload.is_held();
             let upload = (intact && !self.upload.is_done()).then_some(self.upload);
             let connection = self.connection;
-            Ok(Box::new(Begun { connection, upload, intact, head, parsed, decoder, ahead, behind }))
+            Ok(Box::new(StartedReply {
+                connection,
+                upload,
+                intact,
+                head,
+                parsed,
+                decoder,
+                ahead,
+                behind,
+            }))
         }
     }
 

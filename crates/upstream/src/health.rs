@@ -151,9 +151,9 @@ impl Upstream {
         let client_wait = WaitTime::default();
         let (body, to) = (Body::Empty, (&**target.url(), None, &client_wait));
         let status = if is_http2 {
-            let seat = h2::apart(self, connection, target);
+            let permit = h2::apart(self, connection, target);
             let at = (target.settings().https, authority.as_bytes());
-            match h2::Call::new(seat, &head, at, body, wait, to) {
+            match h2::Call::new(permit, &head, at, body, wait, to) {
                 Ok(call) => call.begin(began).await.map(|begun| begun.head.status),
                 Err(failure) => Err(failure),
             }
@@ -187,12 +187,12 @@ impl Upstream {
         lines.add_known("user-agent", b"tidegate-health");
         let alarm = SharedAlarm::default();
         let wait = ReplyTimeouts { alarm: &alarm, response: timeout, deadline: None };
-        let seat = h2::apart(self, connection, target);
+        let permit = h2::apart(self, connection, target);
         let at = (target.settings().https, target.authority().as_bytes());
         let client_wait = WaitTime::default();
         let body = Body::whole(grpc::health::request(service).into());
         let to = (&**target.url(), None, &client_wait);
-        let call = h2::Call::new(seat, &head, at, body, wait, to);
+        let call = h2::Call::new(permit, &head, at, body, wait, to);
         let begun = match call {
             Ok(call) => call.begin(clock::now()).await,
             Err(failure) => Err(failure),

@@ -83,7 +83,7 @@ impl Pool {
         for place in before.places.iter().filter(|place| place.target.has_left()) {
             let closed = std::mem::take(&mut *place.idle.borrow_mut());
             self.count_idle(-i64::try_from(closed.len()).unwrap_or(i64::MAX));
-            place.lane.borrow_mut().close();
+            place.connections.borrow_mut().close();
         }
         self.roster.replace(roster.clone());
         roster
@@ -138,7 +138,7 @@ impl Pool {
             return self.count_idle(-1);
         }
         // Only the first that has one is asked.
-        roster.places.iter().any(|place| place.lane.borrow_mut().close_one());
+        roster.places.iter().any(|place| place.connections.borrow_mut().close_one());
     }
 
     /// Closes connections that have been idle too long, and those that the target has closed.
@@ -155,11 +155,11 @@ impl Pool {
                     && i.connection.wire.is_quiet()
             });
             self.count_idle(-i64::try_from(before - idle.len()).unwrap_or(i64::MAX));
-            let mut lane = place.lane.borrow_mut();
+            let mut connections = place.connections.borrow_mut();
             if have_lost {
-                lane.leave(|address| place.target.has_lost(address));
+                connections.leave(|address| place.target.has_lost(address));
             }
-            lane.sweep();
+            connections.sweep();
         }
     }
 

@@ -16,7 +16,7 @@ use kit::scratch::{self, SCRATCH_BYTES};
 use message::{Body, CopyError, Fill, Outgoing, Reply, ReplyHead, Source, Trailers, Tunnel};
 
 use crate::Upstream;
-use crate::call::Begun;
+use crate::call::StartedReply;
 use crate::connect::Connection;
 use crate::pool::Pool;
 use crate::roster::Place;
@@ -97,7 +97,7 @@ struct LeasedBody {
 }
 
 /// Turns a begun reply into one that can be passed on.
-pub(crate) fn reply(begun: Box<Begun>, hold: Lease, now: Instant) -> Reply {
+pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
         let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };

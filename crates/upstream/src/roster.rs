@@ -27,7 +27,7 @@ pub(crate) struct Place {
     /// Connections that wait; the most recently used last.
     pub(crate) idle: RefCell<Vec<Idle>>,
     /// Shared connections, of HTTP/2.
-    pub(crate) lane: RefCell<h2::Lane>,
+    pub(crate) connections: RefCell<h2::TargetConnections>,
     /// Smooth weighted round robin: what it has earned.
     pub(crate) credit: Cell<i64>,
     /// The addresses that the target had lost when that was last looked at, as a number that changes.
@@ -58,7 +58,7 @@ impl Place {
         Place {
             target,
             idle: RefCell::default(),
-            lane: RefCell::default(),
+            connections: RefCell::default(),
             credit: Cell::new(0),
             losses: Cell::new(0),
         }

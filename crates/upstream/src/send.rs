@@ -12,9 +12,9 @@ use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, Request};
 use policy::{Interim, Totals, WaitTime};
 
-use crate::balance::Wish;
+use crate::balance::TargetPreference;
 use crate::breaker::ActiveRetry;
-use crate::call::{Begun, Call, Failure, ReplyTimeouts};
+use crate::call::{Call, Failure, ReplyTimeouts, StartedReply};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
 use crate::roster::{Place, Roster};
@@ -40,7 +40,7 @@ pub(crate) struct Attempts<'a> {
     /// The copy of a sent body whose length nobody knew.
     copy: Option<Rc<RefCell<replay_buffer::Copy>>>,
     host: &'a HostSent,
-    wish: Wish,
+    preference: TargetPreference,
     /// The targets when the attempt began.
     roster: Rc<Roster>,
     /// When the attempt began.
@@ -78,8 +78,8 @@ struct CallWait<'a> {
 
 /// A reply that has begun, over one of the protocols.
 enum OpenReply {
-    Http1(Box<Begun>),
-    Http2(Box<h2::Begun>),
+    Http1(Box<StartedReply>),
+    Http2(Box<h2::StartedReply>),
 }
 
 /// A target that is full refuses streams, and one that goes has a successor: both are over soon.
@@ -196,7 +196,7 @@ impl Upstream {
         let pinned = pins.and_then(|pins| pins.read(headers, &roster.set.pins));
         let pinned = pinned.and_then(|at| roster.places.get(at));
         Attempts {
-            wish: Wish { key, pinned: pinned.map(|place| place.target.clone()) },
+            preference: TargetPreference { key, pinned: pinned.map(|place| place.target.clone()) },
             began,
             upstream: self,
             pool,
@@ -284,7 +284,7 @@ impl Upstream {
 
 impl<'a> Attempts<'a> {
     fn choose(&self) -> Option<Rc<Place>> {
-        self.roster.choose(&self.upstream.settings.balance, &self.wish, &self.tried)
+        self.roster.choose(&self.upstream.settings.balance, &self.preference, &self.tried)
     }
 
     /// Chooses a target of those that there are by now.
@@ -295,7 +295,7 @@ impl<'a> Attempts<'a> {
 
     /// Pins the client of a reply to the target that gave it, unless it is already.
     fn pin(&self, target: &Arc<Target>, headers: &mut Headers) {
-        let is_pinned = self.wish.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
+        let is_pinned = self.preference.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
         if let (Some(pins), Some(pin), false) = (&self.upstream.pins, target.pin(), is_pinned) {
             pins.give(headers, pin);
         }
@@ -363,7 +363,7 @@ impl<'a> Attempts<'a> {
         Box::pin(self.try_http1(place)).await.map(OpenReply::Http1)
     }
 
-    async fn try_http1(&mut self, place: &Place) -> Result<Box<Begun>, Failure> {
+    async fn try_http1(&mut self, place: &Place) -> Result<Box<StartedReply>, Failure> {
         let target = &place.target;
         let pooled = if self.was_stale { None } else { self.pool.pop(place) };
         let connection = match pooled {

@@ -54,11 +54,11 @@ const NAMES: [&str; 4] = ["345 B", "10 KB", "100 KB", "100 KB text"];
 
 /// A sink that looks at every event, so that nothing is optimised away.
 #[derive(Default)]
-struct Look {
+struct EventSum {
     seen: usize,
 }
 
-impl Sink for Look {
+impl Sink for EventSum {
     type Error = Error;
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), Error> {
@@ -79,7 +79,7 @@ impl Sink for Look {
 }
 
 /// A sink with the smallest possible state, so that the cache is measured and not the sink.
-impl Recall for Look {
+impl Recall for EventSum {
     type Memory = usize;
     type Whole = usize;
     type Gap = ();
@@ -130,7 +130,7 @@ fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
     let mut turn = messages.iter().cycle();
     let mut parser = Parser::new(Options::default());
     bencher.bench_local(|| {
-        let mut look = Look::default();
+        let mut look = EventSum::default();
         let message = turn.next().map(String::as_bytes).unwrap_or_default();
         parser.parse(black_box(message), &mut look).map(|()| look.seen)
     });
@@ -143,7 +143,7 @@ fn messages_with_precedents(bencher: Bencher<'_, '_>, changing: bool) {
     let mut turn = messages.iter().cycle();
     let (mut precedents, options) = (TemplateCache::default(), Options::default());
     bencher.bench_local(|| {
-        let mut look = Look::default();
+        let mut look = EventSum::default();
         let message = turn.next().map(String::as_bytes).unwrap_or_default();
         precedents.parse(black_box(message), &options, &mut look).map(|()| look.seen)
     });
@@ -154,7 +154,7 @@ fn tokenize(bencher: Bencher<'_, '_>, name: &str) {
     let text = document(name);
     let mut parser = Parser::new(Options::default());
     bencher.counter(BytesCount::of_str(&text)).bench_local(|| {
-        let mut look = Look::default();
+        let mut look = EventSum::default();
         parser.parse(black_box(text.as_bytes()), &mut look).map(|()| look.seen)
     });
 }
@@ -164,7 +164,7 @@ fn tokenize_in_chunks_of_16_kib(bencher: Bencher<'_, '_>, name: &str) {
     let text = document(name);
     let mut parser = Parser::new(Options::default());
     bencher.counter(BytesCount::of_str(&text)).bench_local(|| {
-        let mut look = Look::default();
+        let mut look = EventSum::default();
         parser.reset();
         for chunk in black_box(text.as_bytes()).chunks(16 << 10) {
             parser.feed(chunk, &mut look)?;

@@ -14,7 +14,7 @@ use crate::pace::{BodyProgress, Pace};
 
 /// The parts of a request with which the exchange goes on beside its head.
 #[derive(Default)]
-pub(super) struct Begun {
+pub(super) struct IncomingRequest {
     pub(super) body: Body,
     /// The count of the body's bytes as they are read, if it is still coming.
     pub(super) counted: Option<Rc<Cell<u64>>>,
@@ -23,9 +23,9 @@ pub(super) struct Begun {
 }
 
 /// The body of a stream's request.
-pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Begun {
+pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> IncomingRequest {
     if let Some(whole) = stream.with(|session, number| session.whole_body(number)) {
-        return Begun { body: Body::whole(whole.into()), counted: None, progress: None };
+        return IncomingRequest { body: Body::whole(whole.into()), counted: None, progress: None };
     }
     if head.headers.contains("expect") {
         stream.with(|session, number| session.owe_leave(number));
@@ -38,7 +38,11 @@ pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> Be
         counted: counted.clone(),
         pace: Pace::of(listener, progress.clone()),
     };
-    Begun { body: Body::Stream(Box::new(body)), counted: Some(counted), progress: Some(progress) }
+    IncomingRequest {
+        body: Body::Stream(Box::new(body)),
+        counted: Some(counted),
+        progress: Some(progress),
+    }
 }
 
 /// A body that is still coming.

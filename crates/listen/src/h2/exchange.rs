@@ -68,7 +68,7 @@ async fn run(new: NewExchange) {
                 account.asked_for(&head);
                 let begun = if is_tunnel {
                     // What comes is the tunnel's.
-                    body::Begun::default()
+                    body::IncomingRequest::default()
                 } else {
                     body::of(&stream, &head, &listener)
                 };

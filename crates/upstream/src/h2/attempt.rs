@@ -8,8 +8,8 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use kit::clock;
 
-use super::call::{Begun, Call};
-use super::shared::{Seat, SharedConnection, State};
+use super::call::{Call, StartedReply};
+use super::shared::{SharedConnection, State, StreamPermit};
 use crate::call::{Failure, ReplyTimeouts};
 use crate::connect::PendingConnection;
 use crate::roster::Place;
@@ -22,7 +22,10 @@ const PLACES_TRIED_MAX: usize = 3;
 
 impl Attempts<'_> {
     /// One attempt over HTTP/2; none if it has to be one over HTTP/1.
-    pub(crate) async fn try_http2(&mut self, place: &Rc<Place>) -> Option<Result<Begun, Failure>> {
+    pub(crate) async fn try_http2(
+        &mut self,
+        place: &Rc<Place>,
+    ) -> Option<Result<StartedReply, Failure>> {
         let target = &place.target;
         let is_auto = self.upstream.settings.protocol == Protocol::Auto;
         let upgrades = self.request.head.headers.contains("upgrade");
@@ -36,15 +39,15 @@ impl Attempts<'_> {
             if is_auto && self.keeps_http1(place) {
                 return None;
             }
-            let seat = match self.seat(place).await {
-                Ok(Some(seat)) => seat,
+            let permit = match self.stream_permit(place).await {
+                Ok(Some(permit)) => permit,
                 // It has chosen just now, whoever takes the connection. Of those that are known to speak HTTP/2, only what
                 // stands in for a service does.
-                Ok(None) if place.lane.borrow().is_http1() => return None,
+                Ok(None) if place.connections.borrow().is_http1() => return None,
                 Ok(None) => continue,
                 Err(fault) => return Some(Err(Failure::unsent(fault))),
             };
-            return Some(self.call_http2(target, seat).await);
+            return Some(self.call_http2(target, permit).await);
         }
         let why = format!("{}: its connections end as soon as they are there", target.url());
         Some(Err(Failure::unsent(Fault::new(Kind::UpstreamReset, why))))
@@ -62,30 +65,30 @@ impl Attempts<'_> {
 
     /// True if the target has chosen HTTP/1 and has kept a connection. Before a new one it chooses again: it may have been replaced.
     fn keeps_http1(&self, place: &Place) -> bool {
-        !self.was_stale && place.lane.borrow().is_http1() && self.pool.has_idle(place)
+        !self.was_stale && place.connections.borrow().is_http1() && self.pool.has_idle(place)
     }
 
     /// A place on an open connection; none if another has to be looked for.
-    async fn seat(&mut self, place: &Rc<Place>) -> Result<Option<Seat>, Fault> {
+    async fn stream_permit(&mut self, place: &Rc<Place>) -> Result<Option<StreamPermit>, Fault> {
         if self.upstream.has_enough_open() {
             // Makes room by closing an idle connection, perhaps of another target.
             self.pool.close_one();
         }
-        let shut = place.lane.borrow().shut();
+        let shut = place.connections.borrow().shut();
         if let Some(shut) = shut {
             self.let_in(&shut).await?;
         }
         let (upstream, pool) = (self.upstream, &self.pool);
-        let seat = place.lane.borrow_mut().seat(upstream, pool, place)?;
-        let state = match seat.shared.state() {
+        let permit = place.connections.borrow_mut().stream_permit(upstream, pool, place)?;
+        let state = match permit.shared.state() {
             State::Opening => {
                 let _pending = PendingConnection::begin(upstream, self.worker)?;
-                self.opened(&seat).await?
+                self.opened(&permit).await?
             }
             state @ (State::Open | State::Http1 | State::Over(..)) => state,
         };
         match state {
-            State::Open => Ok(Some(seat)),
+            State::Open => Ok(Some(permit)),
             State::Over(kind, why) => Err(Fault::new(kind, &*why)),
             State::Http1 | State::Opening => Ok(None),
         }
@@ -108,20 +111,24 @@ impl Attempts<'_> {
     }
 
     /// Waits for a connection to be open, until the deadline of the call. Opening has one of its own.
-    async fn opened(&self, seat: &Seat) -> Result<State, Fault> {
+    async fn opened(&self, permit: &StreamPermit) -> Result<State, Fault> {
         self.alarm.borrow_mut().clear();
         if let Some(deadline) = self.deadline {
             self.alarm.borrow_mut().set_by(deadline, Duration::ZERO, None);
         }
         let late = || Fault::new(Kind::ConnectTimeout, "no connection in the time of the call");
-        poll_fn(|cx| match seat.shared.poll_state(cx) {
+        poll_fn(|cx| match permit.shared.poll_state(cx) {
             Poll::Ready(state) => Poll::Ready(Ok(state)),
             Poll::Pending => self.alarm.borrow_mut().poll(cx).map(|()| Err(late())),
         })
         .await
     }
 
-    async fn call_http2(&mut self, target: &Target, seat: Seat) -> Result<Begun, Failure> {
+    async fn call_http2(
+        &mut self,
+        target: &Target,
+        permit: StreamPermit,
+    ) -> Result<StartedReply, Failure> {
         // A body in memory costs nothing to keep, and a refused stream is sent again whatever the method.
         let kept = self.request.body.replay();
         self.spent = kept.is_none();
@@ -138,7 +145,7 @@ impl Attempts<'_> {
         };
         let to = (target.settings().https, authority);
         let call =
-            Call::new(seat, head, to, body, wait, (target.url(), self.interim, self.client_wait));
+            Call::new(permit, head, to, body, wait, (target.url(), self.interim, self.client_wait));
         let mut begun = match call {
             Ok(call) => call.begin(self.began).await,
             Err(failure) => Err(failure),

@@ -8,7 +8,7 @@ use fault::Fault;
 use http2::{BodyPiece, Gone};
 use message::{Body, Fill, Reply, Source, Trailers};
 
-use super::call::{Begun, broken, lost};
+use super::call::{StartedReply, broken, lost};
 use super::shared::Stream;
 use super::upload::Upload;
 use crate::reply::Lease;
@@ -29,7 +29,7 @@ struct LeasedBody {
 }
 
 /// Turns a begun reply into one that can be passed on.
-pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
+pub(crate) fn reply(begun: StartedReply, hold: Lease) -> Reply {
     // A stream has no timeout here: the other side sees to silence in both directions, and notices if its client has gone.
     let timeout = (!crate::reply::is_stream(&begun.head)).then_some(hold.timeout);
     let whole = begun.stream.with(|session, number| session.whole_body(number));
@@ -50,7 +50,7 @@ pub(crate) fn reply(begun: Begun, hold: Lease) -> Reply {
 
 /// All of a small reply's body with its trailers, for a caller that is not an exchange and has a deadline of its own.
 pub(crate) async fn whole(
-    begun: Begun,
+    begun: StartedReply,
     bytes_max: usize,
 ) -> Result<(Vec<u8>, Trailers), &'static str> {
     let (stream, mut out) = (begun.stream, Vec::new());

@@ -9,7 +9,7 @@ use kit::clock::{self, Instant};
 use message::{Body, Headers, Protocol, ReplyHead, RequestHead};
 use policy::{Interim, WaitTime};
 
-use super::shared::{Seat, Stream};
+use super::shared::{Stream, StreamPermit};
 use super::upload::Upload;
 use crate::call::{Failure, LEAVE_WAIT, ReplyTimeouts, Starvation};
 
@@ -25,7 +25,7 @@ pub(crate) struct Call<'a> {
 }
 
 /// A reply that has begun.
-pub(crate) struct Begun {
+pub(crate) struct StartedReply {
     pub(super) stream: Stream,
     pub(super) upload: Upload,
     pub(crate) head: ReplyHead,
@@ -37,7 +37,7 @@ const LINES_MAX: usize = 512;
 impl<'a> Call<'a> {
     /// Opens a stream; a connection that takes no more of them refuses it.
     pub(crate) fn new(
-        seat: Seat,
+        permit: StreamPermit,
         head: &RequestHead,
         (is_https, authority): (bool, &[u8]),
         body: Body,
@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
         let opened = {
             let method = head.method();
             let asking = RequestLine { method, is_https, target: head.target(), authority };
-            open(&seat, &asking, &head.headers, &body)
+            open(&permit, &asking, &head.headers, &body)
         };
         let upload = Upload::new(body, awaits_leave);
         let Some(number) = opened else {
@@ -56,21 +56,21 @@ impl<'a> Call<'a> {
             let unsent = upload.into_body();
             return Err(Failure { unsent, ..Failure::refused(why) });
         };
-        seat.shared.wake_task();
-        let stream = Stream::new(seat, number);
+        permit.shared.wake_task();
+        let stream = Stream::new(permit, number);
         let starvation = Starvation::none(client_wait);
         Ok(Call { stream, upload, starvation, wait, url, interim })
     }
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
-    pub(crate) async fn begin(mut self, began: Instant) -> Result<Begun, Failure> {
+    pub(crate) async fn begin(mut self, began: Instant) -> Result<StartedReply, Failure> {
         if self.upload.is_held() {
             self.wait.set_within(began, LEAVE_WAIT)
         } else {
             self.wait.set(began)
         }
         match poll_fn(|cx| self.poll_reply(cx)).await {
-            Ok(head) => Ok(Begun { stream: self.stream, upload: self.upload, head }),
+            Ok(head) => Ok(StartedReply { stream: self.stream, upload: self.upload, head }),
             Err(failure) => Err(Failure { unsent: self.upload.into_body(), ..failure }),
         }
     }
@@ -197,7 +197,12 @@ pub(super) fn lost(stream: &Stream, url: &str) -> Fault {
     }
 }
 
-fn open(seat: &Seat, asking: &RequestLine<'_>, headers: &Headers, body: &Body) -> Option<u32> {
+fn open(
+    permit: &StreamPermit,
+    asking: &RequestLine<'_>,
+    headers: &Headers,
+    body: &Body,
+) -> Option<u32> {
     let length = body.remaining();
     let said = headers.contains("content-length");
     let length = length.filter(|length| said || *length > 0);
@@ -205,7 +210,7 @@ fn open(seat: &Seat, asking: &RequestLine<'_>, headers: &Headers, body: &Body) -
     let length = length.map(|n| (&b"content-length"[..], digits.format(n).as_bytes()));
     let expect = body.awaits_leave().then_some((&b"expect"[..], &b"100-continue"[..]));
     let lines = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"));
-    let mut session = seat.shared.session();
+    let mut session = permit.shared.session();
     session.open_stream(asking, lines.chain(length).chain(expect), body.is_empty())
 }
 

@@ -14,7 +14,7 @@ use kit::clock;
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use message::Headers;
 
-use super::shared::{Seat, SharedConnection, State};
+use super::shared::{SharedConnection, State, StreamPermit};
 use crate::Upstream;
 use crate::connect::Connection;
 use crate::pool::Pool;
@@ -94,7 +94,7 @@ pub(super) async fn open(
         Err(fault) => return shared.become_(State::Over(fault.kind, fault.cause.into())),
     };
     if !is_http2 {
-        place.lane.borrow_mut().note_http1();
+        place.connections.borrow_mut().note_http1();
         pool.give(&place, connection, clock::now());
         return shared.become_(State::Http1);
     }
@@ -109,13 +109,17 @@ pub(super) async fn open(
 }
 
 /// A place on a connection of its own, for a health check. The connection ends with it.
-pub(crate) fn apart(upstream: &Arc<Upstream>, connection: Connection, target: &Target) -> Seat {
+pub(crate) fn apart(
+    upstream: &Arc<Upstream>,
+    connection: Connection,
+    target: &Target,
+) -> StreamPermit {
     let shared = SharedConnection::new(State::Opening);
-    let seat = Seat::apart(shared.clone(), upstream.clone(), telemetry::BACKGROUND);
+    let permit = StreamPermit::apart(shared.clone(), upstream.clone(), telemetry::BACKGROUND);
     let h2 = H2::new(shared.clone(), connection, target, upstream.settings.timeout.clone());
     drop(kit::spawn(Box::pin(h2.serve())));
     shared.close();
-    seat
+    permit
 }
 
 impl H2 {
@@ -155,14 +159,14 @@ impl H2 {
                 Ok(read) => read,
                 Err(ended) => return Poll::Ready(ended),
             };
-            if self.shared.is_closing() && self.shared.seats() == 0 {
+            if self.shared.is_closing() && self.shared.permits() == 0 {
                 return Poll::Ready(EndReason::Over);
             }
             let written = match self.poll_write(cx) {
                 Ok(written) => written,
                 Err(error) => return Poll::Ready(EndReason::Gone(error)),
             };
-            if written && self.shared.seats() == 0 && self.shared.session().is_leaving() {
+            if written && self.shared.permits() == 0 && self.shared.session().is_leaving() {
                 return Poll::Ready(EndReason::Over);
             }
             // What was left unread because too much was unwritten.
@@ -256,7 +260,7 @@ impl H2 {
     }
 
     fn phase_now(&self) -> Phase {
-        let is_idle = self.shared.seats() == 0;
+        let is_idle = self.shared.permits() == 0;
         match self.phase {
             Phase::Beginning if !self.shared.session().has_begun() => Phase::Beginning,
             Phase::Asked if !self.heard => Phase::Asked,
@@ -321,7 +325,7 @@ impl H2 {
             EndReason::Http1 => (Kind::UpstreamMalformed, format!("{url}: {SPEAKS_HTTP1}")),
             EndReason::Silent => (Kind::UpstreamTimeout, format!("{url}: {}", self.silence())),
         };
-        match self.shared.seats() {
+        match self.shared.permits() {
             0 => tracing::debug!(target = %url, "HTTP/2 connection has ended: {why}"),
             _ => tracing::debug!(target = %url, "HTTP/2 connection broke: {why}"),
         }
@@ -342,9 +346,9 @@ impl H2 {
         let _late = tokio::time::timeout(LAST_WORDS, last).await;
     }
 
-    /// Counts the connection if nobody is on it, as its seats do while it is open.
+    /// Counts the connection if nobody is on it, as its permits do while it is open.
     fn count_idle(&self, n: i64) {
-        if self.shared.seats() == 0 {
+        if self.shared.permits() == 0 {
             self.connection.open.metrics().connections_idle.add(n);
         }
     }

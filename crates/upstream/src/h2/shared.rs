@@ -29,7 +29,7 @@ pub(crate) struct SharedConnection {
     /// Exchanges that wait for the connection to be open, or for its target to allow streams.
     waiting: RefCell<Vec<Waker>>,
     /// Exchanges that have a place on it.
-    seats: Cell<usize>,
+    permits: Cell<usize>,
     /// Nobody takes a place any more: the pool is gone, or needs room.
     is_closing: Cell<bool>,
     /// An exchange waited in vain, and nothing has been heard since.
@@ -48,7 +48,7 @@ pub(super) enum State {
 }
 
 /// A place on a connection, of a bounded number.
-pub(crate) struct Seat {
+pub(crate) struct StreamPermit {
     pub(super) shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
     worker: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Seat {
 
 /// One stream, held by its exchange. It is closed when this is dropped; before its end the target is told to stop.
 pub(crate) struct Stream {
-    seat: Seat,
+    permit: StreamPermit,
     pub(super) number: u32,
 }
 
@@ -71,7 +71,7 @@ impl SharedConnection {
             state: RefCell::new(state),
             task: RefCell::default(),
             waiting: RefCell::default(),
-            seats: Cell::new(0),
+            permits: Cell::new(0),
             is_closing: Cell::new(false),
             is_suspect: Cell::new(false),
         })
@@ -135,8 +135,8 @@ impl SharedConnection {
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
-    pub(super) fn seats(&self) -> usize {
-        self.seats.get()
+    pub(super) fn permits(&self) -> usize {
+        self.permits.get()
     }
 
     /// True if one more exchange may use it.
@@ -145,7 +145,7 @@ impl SharedConnection {
         alive
             && !self.is_closing.get()
             && !self.is_suspect.get()
-            && self.seats.get() < self.session().streams_max()
+            && self.permits.get() < self.session().streams_max()
     }
 
     /// True if it is open and takes nobody, even without anybody on it: its target's settings say so.
@@ -186,22 +186,22 @@ impl SharedConnection {
     }
 }
 
-impl Seat {
+impl StreamPermit {
     /// Takes a place on a connection. The first that does takes one under the breaker's limit of connections in use.
     pub(super) fn take(
         shared: Rc<SharedConnection>,
         upstream: Arc<Upstream>,
         worker: usize,
-    ) -> Result<Seat, Fault> {
-        if shared.seats.get() == 0
+    ) -> Result<StreamPermit, Fault> {
+        if shared.permits.get() == 0
             && let Some(limit) = &upstream.limits.connections
         {
             let refused = &upstream.metrics.pool(worker).breaker_refused;
             limit.enter().inspect_err(|_| refused.add(1))?;
         }
-        let mut seat = Seat::apart(shared, upstream, worker);
-        seat.is_limited = true;
-        Ok(seat)
+        let mut permit = StreamPermit::apart(shared, upstream, worker);
+        permit.is_limited = true;
+        Ok(permit)
     }
 
     /// A place on a connection that the breaker does not count.
@@ -209,13 +209,13 @@ impl Seat {
         shared: Rc<SharedConnection>,
         upstream: Arc<Upstream>,
         worker: usize,
-    ) -> Seat {
-        let seats = shared.seats.get();
-        if seats == 0 {
+    ) -> StreamPermit {
+        let permits = shared.permits.get();
+        if permits == 0 {
             count_idle(upstream.metrics.pool(worker), &shared, -1);
         }
-        shared.seats.set(seats + 1);
-        Seat { shared, upstream, worker, is_limited: false }
+        shared.permits.set(permits + 1);
+        StreamPermit { shared, upstream, worker, is_limited: false }
     }
 }
 
@@ -226,11 +226,11 @@ fn count_idle(metrics: &PoolMetrics, shared: &SharedConnection, n: i64) {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let seats = self.shared.seats.get().saturating_sub(1);
-        self.shared.seats.set(seats);
-        if seats > 0 {
+        let permits = self.shared.permits.get().saturating_sub(1);
+        self.shared.permits.set(permits);
+        if permits > 0 {
             return;
         }
         if let Some(limit) = self.upstream.limits.connections.as_ref().filter(|_| self.is_limited) {
@@ -243,27 +243,27 @@ impl Drop for Seat {
 }
 
 impl Stream {
-    pub(super) fn new(seat: Seat, number: u32) -> Stream {
-        Stream { seat, number }
+    pub(super) fn new(permit: StreamPermit, number: u32) -> Stream {
+        Stream { permit, number }
     }
 
     pub(super) fn shared(&self) -> &SharedConnection {
-        &self.seat.shared
+        &self.permit.shared
     }
 
     /// Works on the session, and has written what that put down.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Session, u32) -> R) -> R {
-        let mut session = self.seat.shared.session();
+        let mut session = self.permit.shared.session();
         let result = work(&mut session, self.number);
         if !session.unsent().is_empty() {
-            self.seat.shared.wake_task();
+            self.permit.shared.wake_task();
         }
         result
     }
 
     /// Why the connection has ended, if it has.
     pub(super) fn lost(&self) -> Option<(Kind, Rc<str>)> {
-        match self.seat.shared.state() {
+        match self.permit.shared.state() {
             State::Over(kind, why) => Some((kind, why)),
             State::Opening | State::Open | State::Http1 => None,
         }

@@ -38,7 +38,7 @@ struct IdrefOwner {
 }
 
 /// IDs and IDREFs of one text.
-pub(super) struct Met {
+pub(super) struct FoundIdentifiers {
     all: Vec<(Identifier, String)>,
     /// There are more, which exceed the memory limit.
     cut: bool,
@@ -65,9 +65,14 @@ impl Identifiers {
 
 impl Run {
     /// Returns the IDs and IDREFs in a valid text, as far as the memory limit allows.
-    pub(super) fn met(&self, simple: &SimpleType, lexical: &str, names: &dyn Names) -> Met {
+    pub(super) fn met(
+        &self,
+        simple: &SimpleType,
+        lexical: &str,
+        names: &dyn Names,
+    ) -> FoundIdentifiers {
         let room = self.bounds.identifier_bytes_max.saturating_sub(self.identifiers.bytes);
-        let mut met = Met { all: Vec::new(), cut: false };
+        let mut met = FoundIdentifiers { all: Vec::new(), cut: false };
         let mut bytes: usize = 0;
         simple.identifiers(lexical, names, &mut |kind, id| {
             if kind == Identifier::IdRef && self.identifiers.ids.contains_key(id) {
@@ -89,7 +94,7 @@ impl Run {
         spot: &dyn LazyPosition,
         name: QName<'_>,
         element: Option<QName<'_>>,
-        met: Met,
+        met: FoundIdentifiers,
     ) -> Result<(), ParseStop> {
         for (kind, id) in met.all {
             match kind {

@@ -9,14 +9,14 @@ use fault::Fault;
 use kit::clock::{self, Instant};
 
 use super::connection;
-use super::shared::{Seat, SharedConnection, State};
+use super::shared::{SharedConnection, State, StreamPermit};
 use crate::Upstream;
 use crate::pool::Pool;
 use crate::roster::Place;
 
 /// Connections to one target, in the order in which they are filled, so that those that are not needed become idle.
 #[derive(Default)]
-pub(crate) struct Lane {
+pub(crate) struct TargetConnections {
     connections: Vec<Rc<SharedConnection>>,
     /// Until when the target is taken for one of HTTP/1.
     http1_until: Option<Instant>,
@@ -25,7 +25,7 @@ pub(crate) struct Lane {
 /// A target that chose HTTP/1 and keeps its connections is offered HTTP/2 again after this time.
 const HTTP1_TIME: Duration = Duration::from_secs(300);
 
-impl Lane {
+impl TargetConnections {
     /// True if the target has chosen HTTP/1 not long ago.
     pub(super) fn is_http1(&self) -> bool {
         self.http1_until.is_some_and(|until| clock::now() < until)
@@ -42,24 +42,24 @@ impl Lane {
     }
 
     /// A place on a connection that has room, or on a new one.
-    pub(super) fn seat(
+    pub(super) fn stream_permit(
         &mut self,
         upstream: &Arc<Upstream>,
         pool: &Rc<Pool>,
         place: &Rc<Place>,
-    ) -> Result<Seat, Fault> {
+    ) -> Result<StreamPermit, Fault> {
         self.sweep();
         let worker = pool.worker();
         let with_room = self.connections.iter().find(|shared| shared.has_room());
         if let Some(shared) = with_room {
-            return Seat::take(shared.clone(), upstream.clone(), worker);
+            return StreamPermit::take(shared.clone(), upstream.clone(), worker);
         }
         let shared = SharedConnection::new(State::Opening);
-        let seat = Seat::take(shared.clone(), upstream.clone(), worker)?;
+        let permit = StreamPermit::take(shared.clone(), upstream.clone(), worker)?;
         self.connections.push(shared.clone());
         let opened = connection::open(shared, upstream.clone(), pool.clone(), place.clone());
         drop(kit::spawn(Box::pin(opened)));
-        Ok(seat)
+        Ok(permit)
     }
 
     /// Forgets connections that have ended.
@@ -80,13 +80,13 @@ impl Lane {
 
     /// Ends one connection that nobody uses, if there is one.
     pub(crate) fn close_one(&mut self) -> bool {
-        let idle = self.connections.iter().rposition(|shared| shared.seats() == 0);
+        let idle = self.connections.iter().rposition(|shared| shared.permits() == 0);
         let closed = idle.map(|at| self.connections.remove(at));
         closed.as_ref().inspect(|shared| shared.close()).is_some()
     }
 }
 
-impl Drop for Lane {
+impl Drop for TargetConnections {
     fn drop(&mut self) {
         self.close();
     }

@@ -14,7 +14,7 @@ const STOP_AGAIN: Duration = Duration::from_secs(1);
 
 /// State of one attached thread, shared with the keeper.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct ThreadState {
     /// Locked by the keeper while it stops the thread, so that it cannot hit a later run.
     running: Mutex<RunningJob>,
 }
@@ -34,13 +34,13 @@ pub(crate) enum Until {
     /// collection, does not count.
     Busy {
         max: Duration,
-        met: Option<Met>,
+        met: Option<FirstSeen>,
     },
 }
 
 /// A run as the keeper first saw it.
 #[derive(Clone, Copy)]
-pub(crate) struct Met {
+pub(crate) struct FirstSeen {
     at: Instant,
     used: Option<Duration>,
 }
@@ -48,21 +48,21 @@ pub(crate) struct Met {
 /// A run that uses no CPU time is late after this time all the same.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
-/// An attached thread with its seat. An error thrown into the thread takes effect during a run, or when the seat is dropped.
-pub(crate) struct SeatedThread {
+/// A thread that is attached to the machine. An error thrown into the thread takes effect during a run, or when this is dropped.
+pub(crate) struct EngineThread {
     attached: AttachedThread,
     slot: Slot,
-    seat: Arc<Seat>,
+    state: Arc<ThreadState>,
 }
 
 /// Result of a watched run.
 pub(crate) struct RunOutcome<T> {
     pub(crate) result: T,
-    /// The run was told to stop, so the thread has to leave its seat.
+    /// The run was told to stop, so the thread has to be detached.
     pub(crate) stopped: bool,
 }
 
-impl Seat {
+impl ThreadState {
     fn begin(&self, until: Until) {
         locked(&self.running).until = Some(until);
     }
@@ -100,7 +100,7 @@ impl Until {
         match self {
             Until::Deadline(deadline) => now >= *deadline,
             Until::Busy { met: met @ None, .. } => {
-                *met = Some(Met { at: now, used: clock.used() });
+                *met = Some(FirstSeen { at: now, used: clock.used() });
                 false
             }
             Until::Busy { max, met: Some(met) } => {
@@ -111,13 +111,17 @@ impl Until {
     }
 }
 
-impl SeatedThread {
-    /// Attaches this thread and gives it the seat.
-    pub(crate) fn take(vm: Vm, name: &str, seat: Arc<Seat>) -> Result<SeatedThread, String> {
+impl EngineThread {
+    /// Attaches this thread, whose state is `state`.
+    pub(crate) fn take(
+        vm: Vm,
+        name: &str,
+        state: Arc<ThreadState>,
+    ) -> Result<EngineThread, String> {
         let attached = vm.attach(name)?;
         let slot = attached.slot()?;
-        locked(&seat.running).thread = Some((attached.this_thread()?, CpuClock::of_this_thread()));
-        Ok(SeatedThread { attached, slot, seat })
+        locked(&state.running).thread = Some((attached.this_thread()?, CpuClock::of_this_thread()));
+        Ok(EngineThread { attached, slot, state })
     }
 
     /// Runs a transformation, which is stopped if it is late.
@@ -132,9 +136,9 @@ impl SeatedThread {
             Message::Xml(feed) => (feed.bytes(), false),
             Message::Json(text) => (&**text, true),
         };
-        self.seat.begin(until);
+        self.state.begin(until);
         let run = self.attached.run(&mut self.slot, sheet, bytes, json, output_bytes_max);
-        let stopped = self.seat.end();
+        let stopped = self.state.end();
         let result = if stopped {
             Err(RunError::Late)
         } else {
@@ -150,9 +154,9 @@ impl SeatedThread {
         until: Until,
     ) -> RunOutcome<Result<GlobalRef, String>> {
         let mut said = Vec::new();
-        self.seat.begin(until);
+        self.state.begin(until);
         let made = self.attached.compile(&mut self.slot, request, &mut said);
-        let stopped = self.seat.end();
+        let stopped = self.state.end();
         let result = match made {
             Ok(Some(kept)) => Ok(kept),
             // Harmless: Java writes UTF-8.
@@ -163,12 +167,12 @@ impl SeatedThread {
     }
 }
 
-impl Drop for SeatedThread {
+impl Drop for EngineThread {
     fn drop(&mut self) {
         // An error thrown at the last moment is caught by this call, not by the machine's detaching of the thread.
         // Harmless: an error that is thrown at the last moment is caught here.
         let _thrown = self.attached.heap();
-        let thread = locked(&self.seat.running).thread.take().map(|(thread, _)| thread);
+        let thread = locked(&self.state.running).thread.take().map(|(thread, _)| thread);
         let kept = self.slot.take_kept().into_iter().chain(thread);
         kept.for_each(|kept| self.attached.forget(kept));
     }
