@@ -69,7 +69,7 @@ impl Budget {
     /// Takes steps off. Now and then the computation pauses here, so that others run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), FailureKind> {
-        if self.steps.take(steps) { Ok(()) } else { Err(self.steps_over()) }
+        if self.steps.spend(steps) { Ok(()) } else { Err(self.steps_over()) }
     }
 
     pub(crate) fn steps_over(&self) -> FailureKind {

@@ -61,21 +61,21 @@ impl Steps {
         self.next + self.later
     }
 
-    /// Takes steps off; false, and none are left, if there are too few. Each ten thousand steps the computation pauses if it has
+    /// Spends steps; false, and none are left, if there are too few. Each ten thousand steps the computation pauses if it has
     /// had its share.
     #[inline]
-    pub fn take(&mut self, steps: u64) -> bool {
+    pub fn spend(&mut self, steps: u64) -> bool {
         match self.next.checked_sub(steps) {
             Some(left) => {
                 self.next = left;
                 true
             }
-            None => self.take_later(steps),
+            None => self.spend_later(steps),
         }
     }
 
     #[cold]
-    fn take_later(&mut self, steps: u64) -> bool {
+    fn spend_later(&mut self, steps: u64) -> bool {
         pause_if_due();
         let left = self.left().checked_sub(steps);
         *self = Steps::new(left.unwrap_or(0));

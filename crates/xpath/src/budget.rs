@@ -63,7 +63,7 @@ impl Budget {
     /// Deducts steps; an error if too few are left. Now and then the computation pauses here, so that others run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), ErrorKind> {
-        if self.steps.take(steps) {
+        if self.steps.spend(steps) {
             Ok(())
         } else {
             Err(ErrorKind::Limit { name: "steps_max", max: self.limits.steps_max })
