@@ -59,10 +59,11 @@ impl Queue {
             }
             found => found?,
         };
-        let mut messages = Vec::new();
+        let (mut messages, mut is_cut) = (Vec::new(), found.records.len() == LOOKED_MAX);
         let mut seen = read.after;
         for record in &found.records {
             if messages.len() == PAGE {
+                is_cut = true;
                 break;
             }
             seen = record.position;
@@ -78,17 +79,18 @@ impl Queue {
             });
             let due = open.map(|open| open.due).filter(|due| *due > 0);
             if let (Some(due), Some(message)) = (due, message.as_object_mut()) {
-                message.insert("due".to_owned(), json!(rfc3339(Duration::from_millis(due))));
+                message.insert("next".to_owned(), json!(rfc3339(Duration::from_millis(due))));
             }
             if let (Some(request), Some(message)) =
                 (stored::request(&record.bytes), message.as_object_mut())
             {
                 message.insert("method".to_owned(), json!(text(request.head.method())));
-                message.insert("target".to_owned(), json!(trace::target(request.head.target())));
+                message.insert("path".to_owned(), json!(trace::target(request.head.target())));
             }
             messages.push(message);
         }
-        let next = (seen < found.newest).then(|| seen.to_string());
+        // The newest may be gone from the log already.
+        let next = (is_cut && seen < found.newest).then(|| seen.to_string());
         Ok(json!({ "messages": messages, "next": next }))
     }
 
@@ -110,34 +112,33 @@ impl Queue {
 
 fn shown(dead: &Dead) -> Value {
     let time = |millis: u64| (millis > 0).then(|| rfc3339(Duration::from_millis(millis)));
-    let failures = dead
-        .failures
-        .iter()
-        .map(|failure| json!({ "time": time(failure.at), "fault": failure.fault }));
+    let failures = dead.failures.iter().map(|failure| {
+        let (fault, cause) = failure.fault.split_once(": ").unwrap_or((&failure.fault, ""));
+        json!({ "time": time(failure.at), "fault": fault, "cause": cause })
+    });
     json!({
         "id": dead.message.to_string(),
-        "attempts": dead.attempts,
         "last": dead.last,
-        "stored": time(dead.stored),
+        "time": time(dead.stored),
         "died": time(dead.died),
-        "faults": failures.collect::<Vec<Value>>(),
+        "attempts": failures.collect::<Vec<Value>>(),
     })
 }
 
 /// The head and the body of a message.
 fn content(request: Request) -> serde_json::Map<String, Value> {
     let head = &request.head;
-    let headers = head.headers.iter().map(|(name, value)| {
+    let mut headers = std::collections::BTreeMap::<String, String>::new();
+    for (name, value) in head.headers.iter() {
         let value = if trace::is_secret(name) { trace::MASK.to_owned() } else { text(value) };
-        json!({ "name": text(name), "value": value })
-    });
-    let headers: Vec<Value> = headers.collect();
+        let line = headers.entry(text(name).to_ascii_lowercase());
+        line.and_modify(|known| *known = format!("{known}, {value}")).or_insert(value);
+    }
     let mut shown = serde_json::Map::new();
-    let target = trace::target(head.target());
-    shown.insert(
-        "head".to_owned(),
-        json!({ "method": text(head.method()), "target": target, "headers": headers }),
-    );
+    shown.insert("method".to_owned(), json!(text(head.method())));
+    shown.insert("path".to_owned(), json!(trace::target(head.target())));
+    shown.insert("content_type".to_owned(), json!(headers.get("content-type")));
+    shown.insert("headers".to_owned(), json!(headers));
     let body = whole(request.body);
     shown.insert("bytes".to_owned(), json!(body.len()));
     let is_cut = body.len() > BODY_BYTES_MAX;
@@ -155,9 +156,7 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
         Some(text) => shown.insert("body".to_owned(), json!(trace::masked(text))),
         None => shown.insert("base64".to_owned(), json!(STANDARD.encode(begin))),
     };
-    if is_cut {
-        shown.insert("truncated".to_owned(), json!(true));
-    }
+    shown.insert("truncated".to_owned(), json!(is_cut));
     shown
 }
 
