@@ -36,6 +36,7 @@ mod configuration;
 mod cors;
 mod coverage;
 mod crowding;
+mod dashboard;
 mod dashboards;
 mod deadlines;
 mod deploy;

@@ -424,3 +424,52 @@ fn each_operation_is_a_command() {
         assert_eq!(ctl(&gateway, command).code, Some(1), "{command:?}");
     }
 }
+
+#[test]
+fn what_passes_is_counted_and_tailed() {
+    let (one, two) = (Origin::saying("one"), Origin::saying("two"));
+    let gateway = Gateway::start(pair(&one, &two, ""));
+    counts(&gateway, 8);
+    gateway.wire().get("/nowhere");
+    let traffic = json(&ask(&gateway, "GET /traffic", ""));
+    let of = |name: &str| {
+        let routes = traffic["routes"].as_array().unwrap();
+        routes.iter().find(|route| route["name"] == name).unwrap_or_else(|| panic!("{traffic}"))
+    };
+    assert_eq!((&of("pair")["requests"], &of("pair")["client_errors"]), (&json!(8), &json!(0)));
+    assert_eq!((&of("(none)")["requests"], &of("(none)")["client_errors"]), (&json!(1), &json!(1)));
+    assert!(of("pair")["p50_ms"].as_f64() <= of("pair")["p99_ms"].as_f64(), "{traffic}");
+    assert_eq!(traffic["total"]["requests"], json!([9]));
+    let route = said(&ctl(&gateway, &["traffic", "pair"]));
+    assert_eq!((&route["route"], &route["total"]["requests"]), (&json!("pair"), &json!([8])));
+    assert_eq!(ask(&gateway, "GET /traffic/none", "").status(), 404);
+    let memory = said(&ctl(&gateway, &["memory"]));
+    assert_eq!(memory["workers"].as_array().unwrap().len(), 1, "{memory}");
+    assert_eq!(memory["workers"][0]["requests"], 9, "{memory}");
+    assert_eq!(said(&ctl(&gateway, &["streams"])), json!({ "streams": [] }));
+    assert_eq!(json(&ask(&gateway, "GET /operator", "")), json!({ "name": null, "role": "write" }));
+
+    // Nothing is kept before somebody looks, and no value of a query.
+    let first = json(&ask(&gateway, "GET /tail", ""));
+    assert_eq!(first["exchanges"], json!([]));
+    gateway.wire().get("/pair?token=geheim");
+    let page = json(&ask(&gateway, &format!("GET /tail?after={}", first["next"]), ""));
+    let [seen] = &page["exchanges"].as_array().unwrap()[..] else { panic!("{page}") };
+    assert_eq!(
+        (&seen["method"], &seen["path"], &seen["route"], &seen["status"]),
+        (&json!("GET"), &json!("/pair?token=***"), &json!("pair"), &json!(200))
+    );
+    assert_eq!(ask(&gateway, "GET /tail?after=x", "").status(), 400);
+    std::thread::scope(|scope| {
+        let tail = scope.spawn(|| ctl(&gateway, &["tail", "--route", "pair", "--for", "2s"]));
+        while !tail.is_finished() {
+            gateway.wire().get("/pair");
+            gateway.wire().get("/nowhere");
+        }
+        let tail = tail.join().unwrap();
+        assert_eq!(tail.code, Some(0), "{tail:?}");
+        let lines: Vec<Value> =
+            tail.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(!lines.is_empty() && lines.iter().all(|line| line["route"] == "pair"), "{lines:?}");
+    });
+}

@@ -20,7 +20,7 @@ use crate::reload::put_ok;
 use crate::telemetry::metric;
 
 /// Where the clients are installed, and where scripts find their modules.
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("clients")
 }
 
@@ -317,7 +317,7 @@ fn pythons_websockets_and_httpx_sse() {
 }
 
 /// The name under which the system has it.
-fn chromium() -> Command {
+pub(crate) fn chromium() -> Command {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| {
         Command::new(name)

@@ -7,8 +7,9 @@ use control::{Admin, NOBODY, Role, tls};
 use serde_json::Value;
 
 use crate::bounded::Peer;
+use crate::dashboard;
 
-/// Paths that need no credential: probes, and the public keys of tokens.
+/// Paths that need no credential: probes, and the public keys of tokens. The files of the dashboard need none either.
 const FOR_ANYBODY: [&str; 3] = ["/healthz", "/readyz", "/.well-known/jwks.json"];
 
 /// Paths of POST requests that change nothing.
@@ -41,7 +42,7 @@ impl Operator {
 pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match reads {
-        true if FOR_ANYBODY.contains(&path) => None,
+        true if FOR_ANYBODY.contains(&path) || dashboard::is_file(path) => None,
         true if asks_secrets(query) => Some(Role::Write),
         true => Some(Role::Read),
         false if *method == Method::POST && QUESTIONS.contains(&path) => Some(Role::Read),
@@ -105,6 +106,10 @@ mod tests {
         for (method, target, role) in [
             (Method::GET, "/healthz", None),
             (Method::HEAD, "/readyz", None),
+            (Method::GET, "/", None),
+            (Method::GET, "/dashboard/app.js", None),
+            (Method::GET, "/dashboard/nosuch", read),
+            (Method::GET, "/traffic", read),
             (Method::POST, "/healthz", write),
             (Method::GET, "/metrics", read),
             (Method::GET, "/nosuch", read),

@@ -2,13 +2,12 @@
 
 use crate::access::{self, Operator};
 use crate::look;
-use crate::page;
 use crate::problem::Problem;
 use crate::scrape;
 use crate::text::{Archive, Text};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use control::{Control, Failure, Outcome, view};
 use serde_json::{Value, json};
@@ -140,7 +139,7 @@ pub(crate) async fn ask_trace(
     let count = match asked.remove("count") {
         None => Some(1),
         // Harmless: the check below refuses any other value.
-        Some(count) => count.as_u64().and_then(|count| usize::try_from(count).ok()),
+        Some(count) => look::whole(&count).and_then(|count| usize::try_from(count).ok()),
     };
     let count = count.filter(|count| (1..=TRACES_MAX).contains(count));
     let count = count.ok_or_else(|| look::unusable(FORM))?;
@@ -178,7 +177,7 @@ pub(crate) async fn revoke(
         None => None,
         Some(until) => {
             let wrong = || look::unusable("`until` is a time in whole seconds.");
-            Some(until.as_u64().ok_or_else(wrong)?)
+            Some(look::whole(until).ok_or_else(wrong)?)
         }
     };
     match control.revoke(id, until) {
@@ -217,11 +216,6 @@ pub(crate) async fn schema() -> Response {
     ([(header::CONTENT_TYPE, "application/schema+json")], SCHEMA.as_str()).into_response()
 }
 
-/// The page for people.
-pub(crate) async fn page(State(control): ControlState) -> Html<String> {
-    Html(page::html(&view::plan(&control.plan()), &view::status(&control.status())))
-}
-
 pub(crate) async fn no_such_path(uri: Uri) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
@@ -257,7 +251,7 @@ pub(crate) fn problem(failure: Failure) -> Problem {
     }
 }
 
-fn internal(why: &dyn std::fmt::Display) -> Problem {
+pub(crate) fn internal(why: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%why, "the admin API failed");
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,

@@ -27,7 +27,7 @@ pub(crate) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let with_secrets = asks_secrets(uri.query());
+    let with_secrets = shows_secrets(&uri)?;
     let tag = etag(&control.status().hash);
     let kind = if control.is_folder() { "folder" } else { "file" };
     let lines = [
@@ -98,8 +98,7 @@ pub(crate) async fn past(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let generation = number(&generation)?;
-    let text =
-        control.history_text(generation, asks_secrets(uri.query())).await.map_err(problem)?;
+    let text = control.history_text(generation, shows_secrets(&uri)?).await.map_err(problem)?;
     let entry = control.history().into_iter().find(|entry| entry.generation == generation);
     let tag = etag(&entry.map_or_else(String::new, |entry| entry.hash));
     let lines =
@@ -165,6 +164,16 @@ fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
         }
     }
     Ok(Some(Condition::OneOf(hashes)))
+}
+
+/// True if a request asks for secrets, which its role allows by now.
+fn shows_secrets(uri: &Uri) -> Result<bool, Problem> {
+    match look::parameter(uri, "secrets") {
+        None | Some("true" | "false") => Ok(asks_secrets(uri.query())),
+        Some(_) => {
+            Err(Problem::new(StatusCode::BAD_REQUEST, "`secrets` must be `true` or `false`."))
+        }
+    }
 }
 
 fn etag(hash: &str) -> HeaderValue {

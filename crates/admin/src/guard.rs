@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The paths that orchestrators and Prometheus read, by any name of this machine.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// No reply of this API is for other pages, caches or content sniffing. The page has its style inside and no script.
+/// No reply of this API is for other pages, caches or content sniffing. The dashboard has scripts and styles of its own files alone.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -30,7 +30,7 @@ const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::REFERRER_POLICY, "no-referrer"),
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! The operators' HTTP API: health, metrics, the configuration with its history, and a page that shows it.
+//! The operators' HTTP API: health, metrics, the configuration with its history, and the dashboard that shows all of it.
 //!
 //! Owns its paths and documents, and decides who may use it. Everything it shows and does goes through `control`; it never
 //! accesses a plan, a worker or a file directly. It runs beside the workers, never on one.
@@ -10,13 +10,15 @@ mod audit;
 mod bounded;
 mod configuration;
 mod cors;
+mod dashboard;
 mod guard;
 mod hubs;
+mod live;
 mod look;
 mod openapi;
+mod openapi_live;
 mod openapi_messages;
 mod openapi_requests;
-mod page;
 mod paths;
 mod places;
 mod problem;

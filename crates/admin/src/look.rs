@@ -43,7 +43,7 @@ pub(crate) async fn set_target(
     let asked = members(&text, &["weight", "drain"], FORM)?;
     let weight = asked.get("weight").map(|weight| {
         // Harmless: any other value is refused.
-        weight.as_u64().and_then(|weight| u16::try_from(weight).ok()).ok_or_else(|| unusable(FORM))
+        whole(weight).and_then(|weight| u16::try_from(weight).ok()).ok_or_else(|| unusable(FORM))
     });
     let drain = asked.get("drain").map(|drain| drain.as_bool().ok_or_else(|| unusable(FORM)));
     let (weight, drain) = (weight.transpose()?, drain.transpose()?);
@@ -134,6 +134,18 @@ pub(crate) fn members(
     }
 }
 
+/// A whole number as JSON has them: 2 and 2.0 are the same.
+pub(crate) fn whole(value: &Value) -> Option<u64> {
+    // Every whole number up to this one is a value of its own.
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    let of_fraction = |number: f64| {
+        let is_whole = number.fract() == 0.0 && (0.0..=MAX).contains(&number);
+        // Harmless: a whole number without a point is digits alone.
+        is_whole.then(|| format!("{number:.0}").parse().ok()).flatten()
+    };
+    value.as_u64().or_else(|| value.as_f64().and_then(of_fraction))
+}
+
 /// The first value of a parameter of the query, as it is written.
 pub(crate) fn parameter<'u>(uri: &'u Uri, name: &str) -> Option<&'u str> {
     let mut pairs = uri.query()?.split('&');
@@ -146,4 +158,26 @@ pub(crate) fn unusable(why: &str) -> Problem {
 
 fn not_there(what: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_have_a_point() {
+        for (text, number) in [
+            ("2", Some(2)),
+            ("2.0", Some(2)),
+            ("2e1", Some(20)),
+            ("2.5", None),
+            ("-1", None),
+            ("-1.0", None),
+            ("1e300", None),
+            ("\"2\"", None),
+            ("18446744073709551615", Some(u64::MAX)),
+        ] {
+            assert_eq!(whole(&serde_json::from_str(text).unwrap()), number, "{text}");
+        }
+    }
 }

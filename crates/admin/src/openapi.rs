@@ -6,6 +6,7 @@ use control::Role;
 use serde_json::{Value, json};
 
 use crate::access;
+use crate::openapi_live::live_paths;
 use crate::openapi_messages::{hub, hub_paths, queue_paths};
 use crate::openapi_requests::{
     ask_trace, get_config, if_match, past, refusals, roll_back, set_log, set_target,
@@ -22,7 +23,6 @@ pub(crate) fn document() -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": {
-            "/": { "get": read("page", "An overview of the configuration in service", "text/html") },
             "/healthz": { "get": read("health", "Liveness", "application/json") },
             "/readyz": { "get": ready() },
             "/metrics": { "get": read("metrics", "All metrics, as OpenMetrics if `Accept` asks for it", "text/plain") },
@@ -58,8 +58,8 @@ pub(crate) fn document() -> Value {
         },
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
-    let more = [configuration_paths(), hub_paths(), queue_paths()];
-    // Harmless: both are maps.
+    let more = [configuration_paths(), live_paths(), hub_paths(), queue_paths()];
+    // Harmless: all are maps.
     let more = more.into_iter().filter_map(|more| more.as_object().cloned()).flatten();
     if let Some(paths) = paths {
         paths.extend(more);
@@ -128,11 +128,16 @@ pub(crate) fn read(id: &str, summary: &str, kind: &str) -> Value {
     })
 }
 
+fn bundle_name() -> Value {
+    let schema = json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" });
+    json!({ "name": "name", "in": "path", "required": true, "schema": schema })
+}
+
 fn put_bundle() -> Value {
     json!({
         "operationId": "putBundle",
         "summary": "Deploy a bundle, or replace the one of that name, atomically",
-        "parameters": [{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "parameters": [bundle_name()],
         "requestBody": {
             "required": true,
             "description": "A ZIP archive of configuration files and what they name, or a Composite Application archive of Synapse",
@@ -153,7 +158,7 @@ fn delete_bundle() -> Value {
     json!({
         "operationId": "deleteBundle",
         "summary": "Remove a bundle",
-        "parameters": [{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "parameters": [bundle_name()],
         "responses": {
             "200": changed(),
             "403": { "$ref": "#/components/responses/Forbidden" },

@@ -47,6 +47,11 @@ pub(crate) fn set_target() -> Value {
     if let Some(operation) = operation.as_object_mut() {
         operation.insert("parameters".to_owned(), json!(parameters));
     }
+    if let Some(Value::Object(schema)) =
+        operation.pointer_mut("/requestBody/content/application~1json/schema")
+    {
+        schema.insert("minProperties".to_owned(), 1.into());
+    }
     add_response(&mut operation, "404", "There is no such upstream or target");
     add_response(&mut operation, "503", "The store is not available or overloaded");
     operation
@@ -73,7 +78,7 @@ pub(crate) fn ask_trace() -> Value {
 pub(crate) fn set_log() -> Value {
     let properties = json!({
         "level": { "enum": ["error", "warn", "info", "debug", "trace", "off", null] },
-        "for": { "type": "string", "description": "Such as `10m`, which it is if absent; at most a day" },
+        "for": { "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$", "description": "Such as `10m`, which it is if absent; at most a day" },
     });
     let mut operation =
         with_object("setLog", "Set the level of the program's log for a while", &properties);
@@ -112,6 +117,7 @@ pub(crate) fn get_config() -> Value {
             "responses".to_owned(),
             json!({
                 "200": success,
+                "400": problem("`secrets` is neither `true` nor `false`"),
                 "403": { "$ref": "#/components/responses/Forbidden" },
             }),
         );
@@ -144,6 +150,7 @@ pub(crate) fn past(id: &str, summary: &str, kind: &str, query: &[&str]) -> Value
         "parameters": parameters.collect::<Vec<_>>(),
         "responses": {
             "200": { "description": summary, "content": { kind: {} } },
+            "400": problem("A parameter has a value that it cannot have"),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "404": problem("The history has no such configuration"),
         },

@@ -1,7 +1,7 @@
 //! The list of paths. A new path has to be described in `openapi.json` too; a test compares the two.
 
 use crate::text::ARCHIVE_BYTES_MAX;
-use crate::{answer, configuration, hubs, look, schedules};
+use crate::{answer, configuration, dashboard, hubs, live, look, schedules};
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use control::Control;
@@ -17,13 +17,15 @@ pub(crate) fn status() -> [(&'static str, MethodRouter<Arc<Control>>); 3] {
 }
 
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, MethodRouter<Arc<Control>>)> {
-    status().into_iter().chain(own()).chain(of_messages())
+    status().into_iter().chain(own()).chain(of_traffic()).chain(of_messages())
 }
 
 /// Those of the gateway itself.
-fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 26] {
+fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 28] {
     [
-        ("/", get(answer::page)),
+        ("/", get(dashboard::page)),
+        ("/dashboard/{file}", get(dashboard::file)),
+        ("/operator", get(dashboard::operator)),
         (
             "/config",
             get(configuration::get)
@@ -65,6 +67,17 @@ fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 26] {
         ("/.well-known/jwks.json", get(answer::own_keys)),
         ("/openapi.json", get(answer::openapi)),
         ("/schema.json", get(answer::schema)),
+    ]
+}
+
+/// Those of what passes through the gateway.
+fn of_traffic() -> [(&'static str, MethodRouter<Arc<Control>>); 5] {
+    [
+        ("/traffic", get(live::traffic)),
+        ("/traffic/{route}", get(live::traffic_of)),
+        ("/tail", get(live::tail)),
+        ("/streams", get(live::streams)),
+        ("/memory", get(live::memory)),
     ]
 }
 

@@ -15,6 +15,7 @@ mod history;
 mod hubs;
 mod log_level;
 mod place;
+mod sampling;
 mod schedules;
 mod status;
 mod targets;

@@ -1,6 +1,10 @@
 //! Plans, reports and states as JSON, for the admin API. It shows the compiled plan, with all defaults, but no secret: values
 //! of headers and fixed replies are left out.
 
+mod live;
+
+pub use live::{memory, streams, tail, traffic, traffic_of};
+
 use crate::{Bundle, Status};
 use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
@@ -331,6 +335,7 @@ pub(crate) fn upstream(upstream: &Upstream) -> Value {
             "healthy": target.health().is_healthy(),
             "ejected": target.is_ejected(),
             "suspended_until_unix_ms": target.suspended_until().map(millis),
+            "reason": target.reason().map(|reason| (*reason).clone()),
             "requests_active": target.active(),
         })
     });

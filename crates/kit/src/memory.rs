@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// wrong by at most this for each worker.
 const BATCH_BYTES: usize = 64 << 10;
 
+/// Workers whose memory is told apart.
+const WORKERS_MAX: usize = 1024;
+
 /// Bytes of all blocks, without those that workers have not added yet.
 static HEAP: AtomicIsize = AtomicIsize::new(0);
 /// The part of them that has its own bound ([`Held`]).
@@ -25,6 +28,8 @@ static HELD: AtomicIsize = AtomicIsize::new(0);
 static BASE: AtomicIsize = AtomicIsize::new(0);
 /// The bound of the rest.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// The part of `HEAP` that each worker's thread added. A block that one thread makes and another frees counts in both.
+static WORKERS: [AtomicIsize; WORKERS_MAX] = [const { AtomicIsize::new(0) }; WORKERS_MAX];
 /// How often there was no room.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
@@ -35,12 +40,19 @@ struct ThreadCounts {
     span: Cell<usize>,
     /// How often there was no room.
     refused: Cell<u64>,
+    /// The worker whose thread this is; past the end of `WORKERS` for any other thread.
+    worker: Cell<usize>,
 }
 
 thread_local! {
     // Without a destructor, so that the allocator may use it as long as the thread runs. A thread that may end adds each block at once.
     static COUNTS: ThreadCounts = const {
-        ThreadCounts { pending: Cell::new(0), span: Cell::new(0), refused: Cell::new(0) }
+        ThreadCounts {
+            pending: Cell::new(0),
+            span: Cell::new(0),
+            refused: Cell::new(0),
+            worker: Cell::new(usize::MAX),
+        }
     };
 }
 
@@ -67,14 +79,19 @@ pub fn count(bytes: isize) {
         } else {
             let middle = (span / 2).cast_signed();
             counts.pending.set(middle);
-            HEAP.fetch_add(pending.wrapping_sub(middle), Relaxed);
+            let moved = pending.wrapping_sub(middle);
+            HEAP.fetch_add(moved, Relaxed);
+            if let Some(worker) = WORKERS.get(counts.worker.get()) {
+                worker.fetch_add(moved, Relaxed);
+            }
         }
     });
 }
 
-/// From now on this thread, which runs as long as the process, counts in batches.
-pub fn count_in_batches() {
+/// From now on this thread, which runs as long as the process, counts in batches, and for this worker.
+pub fn count_in_batches(worker: usize) {
     COUNTS.with(|counts| {
+        counts.worker.set(worker);
         counts.pending.set(BATCH_BYTES.cast_signed());
         counts.span.set(2 * BATCH_BYTES);
     });
@@ -95,6 +112,11 @@ pub fn used() -> usize {
         BASE.fetch_min(held, Relaxed);
     }
     usize::try_from(held.saturating_sub(base)).unwrap_or(0)
+}
+
+/// Bytes that a worker's thread allocated less those that it freed.
+pub fn of_worker(worker: usize) -> isize {
+    WORKERS.get(worker).map_or(0, |bytes| bytes.load(Relaxed))
 }
 
 /// The bound. None if nothing set one.
@@ -261,13 +283,14 @@ mod tests {
         assert_eq!(now(watch(pin!(async { has_room(41) }))), (false, true));
         assert_eq!(now(watch(pin!(async { might_have_room(41) }))), (false, false));
         let worker = std::thread::spawn(|| {
-            count_in_batches();
+            count_in_batches(3);
             count(64);
             let before = used();
             count(BATCH_BYTES as isize);
             (before, used())
         });
         assert_eq!(worker.join().unwrap(), (60, 60 + 64 + BATCH_BYTES));
+        assert_eq!((of_worker(3), of_worker(2)), ((64 + BATCH_BYTES).cast_signed(), 0));
     }
 
     #[test]

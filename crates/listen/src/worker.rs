@@ -67,7 +67,7 @@ const POLLS_MAX: u32 = 256;
 
 /// Runs a worker until it is told to drain, or the gateway is dropped.
 pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
-    kit::memory::count_in_batches();
+    kit::memory::count_in_batches(index);
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_io_events_per_tick(EVENTS_PER_TICK)

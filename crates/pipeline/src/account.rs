@@ -13,7 +13,7 @@ use plan::{AccessField, AccessSource, Errors, Plan, Route};
 use policy::Exchange;
 use telemetry::access::{AccessEntry, AccessLog, ExtraValue};
 use telemetry::trace::{Trace, TraceCandidate};
-use telemetry::{Record, RefusedExchange, SoapFault, StreamEnd, Telemetry};
+use telemetry::{EndedExchange, Record, RefusedExchange, SoapFault, StreamEnd, Telemetry};
 
 use crate::masked::masked;
 use crate::{HeldRoute, problem, traced};
@@ -50,7 +50,7 @@ pub struct Account {
     pub reply_bytes: u64,
     status: u16,
     route: Option<HeldRoute>,
-    /// The request's data for the access log, if there is a log.
+    /// The request's data for the access log, if there is a log, and for an operator who watches.
     asked: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<std::rc::Rc<Cell<u64>>>,
@@ -131,7 +131,7 @@ impl Account {
 
     /// Notes the request's data, as soon as the account is open: before policies change it.
     pub fn asked_for(&mut self, head: &RequestHead) {
-        if self.recorders.access_log.is_some() {
+        if self.recorders.access_log.is_some() || self.recorders.telemetry.tail().is_open() {
             self.asked = Some(Box::new(RequestSummary {
                 time: clock::wall(),
                 method: head.method().to_vec(),
@@ -292,6 +292,38 @@ impl Account {
         self.recorders.telemetry.refusals().keep(self.ex.caller.worker, refused);
     }
 
+    /// Keeps the exchange for an operator who watches.
+    fn keep_for_tail(&self, duration: Duration) {
+        let tail = self.recorders.telemetry.tail();
+        if !tail.is_open() {
+            return;
+        }
+        let Some(asked) = &self.asked else { return };
+        // Harmless: both are only shown.
+        let method = String::from_utf8_lossy(&asked.method);
+        // Harmless: the same.
+        let target = String::from_utf8_lossy(&asked.target);
+        let ended = EndedExchange {
+            time: clock::wall(),
+            request_id: self.ex.id.as_str().into(),
+            client: self.ex.client,
+            method: method.into(),
+            path: telemetry::cause_shown(&target),
+            route: self.route.as_ref().map(|route| route.name.as_str().into()),
+            status: self.status,
+            reply_bytes: self.reply_bytes,
+            duration,
+            upstream_wait: self.ex.totals.upstream_wait.get(),
+            fault: self
+                .ex
+                .fault
+                .as_ref()
+                .map(|fault| (fault.kind.label(), telemetry::cause_shown(&fault.cause))),
+            subject: self.ex.identity.as_ref().map(|identity| (&*identity.subject).into()),
+        };
+        tail.keep(self.ex.caller.worker, ended);
+    }
+
     /// The claims that fields of the access log name, in the order of the fields; empty if there are no fields.
     fn claims(&self) -> Vec<Option<String>> {
         let claims = self.ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
@@ -395,6 +427,7 @@ impl Drop for Account {
         self.record(duration);
         self.log(duration);
         self.keep_refusal();
+        self.keep_for_tail(duration);
         if let Some(fault) = &self.ex.fault {
             let route = self.route.as_ref().map_or("", |route| &route.name);
             tell(fault, self.ex.id.as_str(), route);

@@ -32,8 +32,11 @@ mod shards;
 mod snapshot;
 pub mod store;
 mod streams;
+pub mod tail;
 pub mod trace;
+pub mod traffic;
 pub mod upstream;
+mod workers;
 
 pub use definition::DefinitionMetrics;
 pub use durable::{AskDurable, DurableReading, SharedReading};
@@ -50,8 +53,11 @@ pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{MirrorOutcome, Record, RouteMetrics, StreamEnd};
 pub use schedule::ScheduleMetrics;
 pub use store::StoreMetrics;
-pub use streams::{OpenStream, StreamKind};
+pub use streams::{OpenStream, RouteStreams, StreamKind};
+pub use tail::{EndedExchange, TailPage};
+pub use traffic::{RouteTraffic, TrafficNumbers, TrafficPoint};
 pub use upstream::{PoolMetrics, TargetHealth, TargetMetrics, UpstreamMetrics};
+pub use workers::WorkerReading;
 
 use count::{CachePadded, Counter, SharedCounter};
 use durable::DurableMetrics;
@@ -133,6 +139,8 @@ pub struct Telemetry {
     access_log_dropped: Arc<SharedCounter>,
     tracer: Arc<trace::Tracer>,
     refusals: refusals::Refusals,
+    tail: tail::Tail,
+    traffic: traffic::Traffic,
     started_unix_seconds: u64,
 }
 
@@ -173,6 +181,8 @@ impl Telemetry {
             access_log_dropped: Arc::default(),
             tracer: Arc::default(),
             refusals: refusals::Refusals::new(workers),
+            tail: tail::Tail::new(workers),
+            traffic: traffic::Traffic::new(kit::clock::wall()),
             started_unix_seconds: kit::clock::wall().as_secs(),
         })
     }
@@ -185,6 +195,36 @@ impl Telemetry {
     /// The last refused exchanges.
     pub fn refusals(&self) -> &refusals::Refusals {
         &self.refusals
+    }
+
+    /// The exchanges that end now.
+    pub fn tail(&self) -> &tail::Tail {
+        &self.tail
+    }
+
+    /// Ends a sample of the traffic. No worker's thread may call it, nor the two below.
+    pub fn sample_traffic(&self) {
+        self.traffic.sample(&self.routes, kit::clock::wall());
+    }
+
+    /// The traffic of the last hour: of all routes in each sample, and of each route over all samples.
+    pub fn traffic(&self) -> (Vec<TrafficPoint>, Vec<RouteTraffic>) {
+        self.traffic.all(&self.routes, kit::clock::wall())
+    }
+
+    /// Requests and server errors of the last hour.
+    pub fn traffic_sum(&self) -> (u64, u64) {
+        self.traffic.sum(&self.routes, kit::clock::wall())
+    }
+
+    /// Requests and server errors since the start.
+    pub fn exchanges(&self) -> (u64, u64) {
+        traffic::exchanges(&self.routes)
+    }
+
+    /// The traffic of a route in each sample of the last hour.
+    pub fn traffic_of(&self, route: &str) -> Vec<TrafficPoint> {
+        self.traffic.of(&self.routes, route, kit::clock::wall())
     }
 
     /// Counts one exchange, on the worker that ran it.

@@ -173,7 +173,7 @@ fn sums<T, S>(all: Vec<(Box<str>, Arc<T>)>, sum: impl Fn(Box<str>, &T) -> Option
     all.into_iter().filter_map(|(name, thing)| sum(name, &thing)).collect()
 }
 
-fn open_on(listener: &ListenerMetrics, worker: usize) -> i64 {
+pub(crate) fn open_on(listener: &ListenerMetrics, worker: usize) -> i64 {
     listener.shards.seen(worker).map_or(0, |shard| shard.open.get())
 }
 

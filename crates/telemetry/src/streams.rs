@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::Telemetry;
 use crate::count::Gauge;
 use crate::route::RouteMetrics;
 
@@ -27,6 +28,30 @@ pub struct OpenStream {
     metrics: Arc<RouteMetrics>,
     worker: usize,
     kind: StreamKind,
+}
+
+/// The open streams of a route, in the order of [`StreamKind::ALL`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteStreams {
+    pub route: Box<str>,
+    pub open: [i64; StreamKind::ALL.len()],
+}
+
+impl Telemetry {
+    /// The open streams of each route that has some.
+    pub fn open_streams(&self) -> Vec<RouteStreams> {
+        let of_route = |(route, metrics): (Box<str>, Arc<RouteMetrics>)| {
+            let mut open = [0; StreamKind::ALL.len()];
+            // Harmless: a shard without streams has none open, and both are arrays of one length.
+            for counts in metrics.shards.all().filter_map(|shard| shard.open.get()) {
+                // Harmless: the same.
+                open.iter_mut().zip(counts.iter()).for_each(|(sum, gauge)| *sum += gauge.get());
+            }
+            open.iter().any(|open| *open != 0).then_some(RouteStreams { route, open })
+        };
+        // Harmless: routes without an open stream are left out, as said above.
+        self.routes.all().into_iter().filter_map(of_route).collect()
+    }
 }
 
 impl StreamKind {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ask::{self, AdminRequest, Answer, Gateway, NOT_ASKED};
 use crate::operations::{Access, Ctl, Holder, OnMessages, Pausable};
-use crate::{log, support};
+use crate::{log, support, tail};
 
 /// The longest wait for an answer. A rollback compiles a configuration.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -22,6 +22,10 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
     if let Ctl::Support { out, log } = what {
         let gateway = Gateway::new(url, access, ANSWER_MAX)?;
         return support::support(&gateway, out, log.as_deref());
+    }
+    if let Ctl::Tail { route, r#for } = what {
+        let gateway = Gateway::new(url, access, ANSWER_MAX)?;
+        return tail::tail(&gateway, route.as_deref(), *r#for);
     }
     let Operation { request, body } = operation(what);
     // Harmless: most operations have no body.
@@ -38,7 +42,7 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
     }
 }
 
-fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
+pub(crate) fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
     if !(200..300).contains(&answer.status) {
         log::say_error(&answer.refusal(&|name| name.to_owned()));
         return Ok(if answer.is_forbidden() {
@@ -60,8 +64,12 @@ fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
 
 fn operation(what: &Ctl) -> Operation {
     match what {
-        // `ctl` sends the requests of `support`.
+        // `ctl` sends the requests of these two.
         Ctl::Support { .. } | Ctl::Plan => get("/plan".to_owned()),
+        Ctl::Tail { .. } => get("/tail".to_owned()),
+        Ctl::Traffic { route } => get(below("/traffic", route.as_deref())),
+        Ctl::Streams => get("/streams".to_owned()),
+        Ctl::Memory => get("/memory".to_owned()),
         Ctl::Routes => get("/routes".to_owned()),
         Ctl::Upstreams { name } => get(below("/upstreams", name.as_deref())),
         Ctl::Target { upstream, id, weight, drain } => send(

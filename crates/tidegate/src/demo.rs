@@ -81,7 +81,7 @@ fn summary(gateway: SocketAddr, admin: Option<SocketAddr>, failed: usize) -> Str
     text.push_str(&format!("  curl -i  'http://{gateway}/news/topics/sports?after=0'\n"));
     if let Some(admin) = admin {
         for (path, what) in [
-            ("/", "overview"),
+            ("/", "dashboard"),
             ("/metrics", "metrics"),
             ("/config", "configuration"),
             ("/healthz", "alive?"),

@@ -23,6 +23,7 @@ mod status;
 mod store;
 mod support;
 mod sync;
+mod tail;
 mod token;
 mod written;
 

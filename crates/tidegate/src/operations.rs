@@ -1,8 +1,11 @@
 //! The operations of `tidegate ctl` as they are written, and the operator's credentials.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::written::duration;
 
 /// The operator's credentials.
 #[derive(Args, Clone, Default)]
@@ -42,6 +45,21 @@ pub(crate) enum Ctl {
     Plan,
     /// The routes.
     Routes,
+    /// Requests, errors and times of the last hour: of all routes, or of one.
+    Traffic { route: Option<String> },
+    /// Exchanges as they end, each as a line of JSON, until the program is stopped.
+    Tail {
+        /// Of this route alone.
+        #[arg(long)]
+        route: Option<String>,
+        /// End after this time.
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        r#for: Option<Duration>,
+    },
+    /// The open streams of each route.
+    Streams,
+    /// The memory of the process, and what each worker has.
+    Memory,
     /// The upstreams with their targets, or one.
     Upstreams { name: Option<String> },
     /// Set the weight of a target, or let it get no new requests, until its upstream changes.

@@ -106,6 +106,7 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
         serve_catalog(socket, catalog).map_err(NotStarted::Failed)?;
     }
     kit::spawn(control.clone().watch());
+    kit::spawn(control.clone().sample_traffic());
     Ok(RunningGateway { control, gateway: started, admin })
 }
 

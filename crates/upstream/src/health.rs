@@ -80,6 +80,9 @@ async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
                 // The first result for a target whose health was unknown.
                 target.set_healthy(true);
             }
+            if let (false, Err(why)) = (now, &probed) {
+                target.explain(why.clone());
+            }
             if now != was {
                 target.set_healthy(now);
                 let why = probed.err().unwrap_or_else(|| "probes succeed again".to_owned());

@@ -145,7 +145,8 @@ impl Upstream {
             let in_flight = target.begin();
             match attempts.try_in_time(&place).await {
                 Ok(mut begun) => {
-                    self.record_outcome(target, begun.is_good());
+                    let status = begun.head().status;
+                    self.record_outcome(target, begun.is_good(), || replied(status));
                     self.record_reply(target, begun.head(), attempts.began);
                     let Some(next) = attempts.repeats(target, begun.head()) else {
                         attempts.pin(target, &mut begun.head().headers);
@@ -241,14 +242,19 @@ impl Upstream {
     }
 
     /// Counts an outcome for a target, and ejects the target if it fails too often.
-    fn record_outcome(&self, target: &Target, good: bool) {
+    fn record_outcome(&self, target: &Target, good: bool, why: impl Fn() -> String) {
         if good {
             return target.succeeded();
         }
-        target.is_failing();
+        target.is_failing(&why);
         let Some(outlier) = &self.settings.outlier else { return };
         if target.failed(outlier) && self.may_eject(outlier.max_ejected_percent) {
             target.eject(outlier.eject);
+            target.explain(format!(
+                "{} faults in a row, the last: {}",
+                outlier.consecutive_faults,
+                why()
+            ));
             tracing::warn!(upstream = self.settings.name, target = %target.url(), "target ejected: it keeps failing");
         }
     }
@@ -257,15 +263,22 @@ impl Upstream {
     fn record_reply(&self, target: &Target, head: &ReplyHead, began: Instant) {
         let Some(rule) = &self.settings.suspend else { return };
         if rule.on.have_reply(head) {
-            self.record_failure(target, rule, began);
+            self.record_failure(target, rule, began, || replied(head.status));
         } else if target.resumes(began) {
             tracing::info!(upstream = self.settings.name, target = %target.url(), "target replies again after a suspension");
         }
     }
 
     /// Counts a failure of a kind that suspends targets.
-    fn record_failure(&self, target: &Target, rule: &Suspend, began: Instant) {
+    fn record_failure(
+        &self,
+        target: &Target,
+        rule: &Suspend,
+        began: Instant,
+        why: impl FnOnce() -> String,
+    ) {
         if let Some(length) = target.may_suspend(rule, began) {
+            target.explain(why());
             tracing::warn!(upstream = self.settings.name, target = %target.url(), "target suspended for {length:?}");
         }
     }
@@ -280,6 +293,11 @@ impl Upstream {
         let ejected = set.members().iter().filter(|member| member.target.is_ejected()).count();
         (ejected + 1) * 100 <= set.members().len() * usize::try_from(max_percent).unwrap_or(100)
     }
+}
+
+/// The reason of a state that a reply led to.
+fn replied(status: u16) -> String {
+    format!("it replied {status}")
 }
 
 impl<'a> Attempts<'a> {
@@ -480,12 +498,13 @@ impl<'a> Attempts<'a> {
         }
         let (kind, settings) = (failure.fault.kind, &self.upstream.settings);
         if counts_against(kind) {
-            self.upstream.record_outcome(target, false);
+            self.upstream.record_outcome(target, false, || failure.fault.cause.to_string());
             self.tried.push(target.clone());
         }
         let suspend = settings.suspend.as_ref().filter(|rule| rule.on.have(kind));
         if let Some(rule) = suspend {
-            self.upstream.record_failure(target, rule, self.began);
+            let why = || failure.fault.cause.to_string();
+            self.upstream.record_failure(target, rule, self.began, why);
         }
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);

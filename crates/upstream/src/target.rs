@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use kit::clock::{self, Instant};
 use telemetry::{TargetHealth, TargetMetrics, UpstreamMetrics};
 
@@ -45,6 +46,8 @@ pub struct Target {
     weight_set: AtomicU32,
     /// True while an operator lets it get no new requests.
     drained: AtomicBool,
+    /// What took it out of the healthy state the last time.
+    reason: ArcSwapOption<String>,
     metrics: Arc<TargetMetrics>,
 }
 
@@ -101,6 +104,7 @@ impl Target {
             unreachable_until: AtomicU64::new(0),
             weight_set: AtomicU32::new(NOT_SET),
             drained: AtomicBool::new(false),
+            reason: ArcSwapOption::empty(),
             settings: settings.clone(),
         }
     }
@@ -194,6 +198,18 @@ impl Target {
                 false
             }
         }
+    }
+
+    /// The reason why it is not healthy, ejected or suspended, as far as it is known.
+    pub fn reason(&self) -> Option<Arc<String>> {
+        let is_ill = matches!(self.health(), TargetHealth::Failing | TargetHealth::Unhealthy);
+        let is_out = self.is_ejected() || self.suspended_until().is_some();
+        self.reason.load_full().filter(|_| is_ill || is_out)
+    }
+
+    /// Notes what took it out of the healthy state.
+    pub(crate) fn explain(&self, why: String) {
+        self.reason.store(Some(Arc::new(why)));
     }
 
     /// The end of its suspension, as time since the Unix epoch, while it is suspended.
@@ -291,10 +307,11 @@ impl Target {
         }
     }
 
-    /// Notes that its last exchange failed. If it has health checks, only they count.
-    pub(crate) fn is_failing(&self) {
-        if !self.checked {
-            self.know(TargetHealth::Failing);
+    /// Notes that its last exchange failed, and why if the ones before did not. If it has health checks, only they count.
+    pub(crate) fn is_failing(&self, why: impl FnOnce() -> String) {
+        if !self.checked && self.health() != TargetHealth::Failing {
+            self.explain(why());
+            self.metrics.set_health(TargetHealth::Failing);
         }
     }
 

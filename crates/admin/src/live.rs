@@ -1,0 +1,60 @@
+//! Paths that show what passes through the gateway.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use control::{Control, view};
+use serde_json::Value;
+
+use crate::problem::Problem;
+use crate::{answer, look};
+
+type ControlState = State<Arc<Control>>;
+
+/// The traffic of the last hour.
+pub(crate) async fn traffic(State(control): ControlState) -> Result<Json<Value>, Problem> {
+    beside(move || view::traffic(control.telemetry())).await
+}
+
+/// The traffic of one route: of one in service, or of one that had requests.
+pub(crate) async fn traffic_of(
+    State(control): ControlState,
+    Path(route): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let missing = || {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "There is no such route, and none of that name had requests.",
+        )
+    };
+    let found = move || view::traffic_of(&control.plan(), control.telemetry(), &route);
+    let found = tokio::task::spawn_blocking(found).await;
+    found.map_err(|error| answer::internal(&error))?.map(Json).ok_or_else(missing)
+}
+
+/// The exchanges that have ended since the last look.
+pub(crate) async fn tail(State(control): ControlState, uri: Uri) -> Result<Json<Value>, Problem> {
+    let after = look::parameter(&uri, "after").map(|after| {
+        let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "`after` must be a whole number.");
+        after.parse::<u64>().map_err(wrong)
+    });
+    Ok(Json(view::tail(control.telemetry(), after.transpose()?)))
+}
+
+/// The open streams of each route.
+pub(crate) async fn streams(State(control): ControlState) -> Result<Json<Value>, Problem> {
+    beside(move || view::streams(control.telemetry())).await
+}
+
+/// The memory of the process and its workers.
+pub(crate) async fn memory(State(control): ControlState) -> Result<Json<Value>, Problem> {
+    beside(move || view::memory(control.telemetry())).await
+}
+
+/// Does what takes a while with thousands of routes. `/healthz` must not wait for that.
+async fn beside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Json<Value>, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map(Json).map_err(|error| answer::internal(&error))
+}

@@ -1,0 +1,204 @@
+//! The exchanges that end now, for an operator who watches.
+//!
+//! While nobody watches, an exchange looks at one flag and keeps nothing. A worker writes into a ring of its own, and so many a second
+//! alone: the access log has them all.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::shards::Shards;
+
+/// The time for which exchanges are kept after somebody looked.
+const OPEN_FOR: Duration = Duration::from_secs(10);
+
+/// Exchanges that are kept, of each worker. Whoever watches looks once a second.
+const KEPT_MAX: usize = 400;
+
+/// Exchanges of one worker that are kept in a second: no eye follows more.
+const A_SECOND_MAX: u32 = 100;
+
+/// An exchange that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedExchange {
+    /// Its end, since the Unix epoch.
+    pub time: Duration,
+    pub request_id: Box<str>,
+    pub client: IpAddr,
+    pub method: Box<str>,
+    /// The request's target, without values of queries.
+    pub path: Box<str>,
+    /// None if no route took it.
+    pub route: Option<Box<str>>,
+    pub status: u16,
+    pub reply_bytes: u64,
+    pub duration: Duration,
+    /// The part of it spent waiting for upstreams.
+    pub upstream_wait: Duration,
+    /// The label of the fault, and what happened.
+    pub fault: Option<(&'static str, Box<str>)>,
+    pub subject: Option<Box<str>>,
+}
+
+/// What has ended since somebody looked.
+#[derive(Debug, Default)]
+pub struct TailPage {
+    /// With their numbers, in the order of their ends.
+    pub exchanges: Vec<(u64, EndedExchange)>,
+    /// The number after which the next look begins.
+    pub next: u64,
+    /// Exchanges that were too many, since the watching began.
+    pub left_out: u64,
+}
+
+/// The rings of all workers.
+#[derive(Debug)]
+pub struct Tail {
+    is_open: AtomicBool,
+    /// In milliseconds since the Unix epoch.
+    until: AtomicU64,
+    /// The last number of an exchange.
+    number: AtomicU64,
+    rings: Shards<Ring>,
+}
+
+#[derive(Debug, Default)]
+struct Ring(Mutex<KeptExchanges>);
+
+#[derive(Debug, Default)]
+struct KeptExchanges {
+    exchanges: VecDeque<(u64, EndedExchange)>,
+    second: u64,
+    /// In this second.
+    count: u32,
+    left_out: u64,
+}
+
+impl Tail {
+    pub(crate) fn new(workers: usize) -> Tail {
+        Tail {
+            is_open: AtomicBool::new(false),
+            until: AtomicU64::new(0),
+            number: AtomicU64::new(0),
+            rings: Shards::new(workers),
+        }
+    }
+
+    /// True while somebody watches.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Relaxed)
+    }
+
+    /// Keeps an exchange of a worker, in place of its oldest one if there are many.
+    pub fn keep(&self, worker: usize, exchange: EndedExchange) {
+        if millis(exchange.time) > self.until.load(Relaxed) {
+            self.is_open.store(false, Relaxed);
+            return;
+        }
+        let mut kept = self.rings.of(worker).lock();
+        let second = exchange.time.as_secs();
+        if kept.second != second {
+            (kept.second, kept.count) = (second, 0);
+        }
+        kept.count = kept.count.saturating_add(1);
+        if kept.count > A_SECOND_MAX {
+            kept.left_out = kept.left_out.saturating_add(1);
+            return;
+        }
+        if kept.exchanges.len() >= KEPT_MAX {
+            kept.exchanges.pop_front();
+        }
+        let number = self.number.fetch_add(1, Relaxed) + 1;
+        kept.exchanges.push_back((number, exchange));
+    }
+
+    /// The exchanges behind a number, or none and the number to begin with. From now on they are kept for a while.
+    pub fn look(&self, after: Option<u64>, now: Duration) -> TailPage {
+        self.until.store(millis(now.saturating_add(OPEN_FOR)), Relaxed);
+        if !self.is_open.swap(true, Relaxed) {
+            for ring in self.rings.all() {
+                *ring.lock() = KeptExchanges::default();
+            }
+        }
+        let mut page = TailPage { next: self.number.load(Relaxed), ..TailPage::default() };
+        let Some(after) = after else { return page };
+        for ring in self.rings.all() {
+            let kept = ring.lock();
+            page.left_out = page.left_out.saturating_add(kept.left_out);
+            let newer = kept.exchanges.iter().filter(|(number, _)| *number > after);
+            page.exchanges.extend(newer.cloned());
+        }
+        page.exchanges.sort_unstable_by_key(|(number, _)| *number);
+        page.next = page.exchanges.last().map_or(page.next.min(after), |(number, _)| *number);
+        page
+    }
+}
+
+impl Ring {
+    fn lock(&self) -> MutexGuard<'_, KeptExchanges> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(second: u64, id: &str) -> EndedExchange {
+        EndedExchange {
+            time: Duration::from_secs(second),
+            request_id: id.into(),
+            client: IpAddr::from([127, 0, 0, 1]),
+            method: "GET".into(),
+            path: "/".into(),
+            route: None,
+            status: 200,
+            reply_bytes: 0,
+            duration: Duration::ZERO,
+            upstream_wait: Duration::ZERO,
+            fault: None,
+            subject: None,
+        }
+    }
+
+    fn ids(page: &TailPage) -> Vec<&str> {
+        page.exchanges.iter().map(|(_, exchange)| &*exchange.request_id).collect()
+    }
+
+    #[test]
+    fn exchanges_are_kept_while_somebody_looks() {
+        let tail = Tail::new(2);
+        assert!(!tail.is_open());
+        let first = tail.look(None, Duration::from_secs(1));
+        assert!(first.exchanges.is_empty() && tail.is_open());
+        tail.keep(0, ended(2, "a"));
+        tail.keep(1, ended(2, "b"));
+        let page = tail.look(Some(first.next), Duration::from_secs(2));
+        assert_eq!(ids(&page), ["a", "b"]);
+        tail.keep(0, ended(3, "c"));
+        let page = tail.look(Some(page.next), Duration::from_secs(3));
+        assert_eq!(ids(&page), ["c"]);
+        assert_eq!(tail.look(Some(page.next), Duration::from_secs(3)).next, page.next);
+        tail.keep(0, ended(99, "late"));
+        assert!(!tail.is_open());
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        let tail = Tail::new(1);
+        let first = tail.look(None, Duration::from_secs(1));
+        for _ in 0..A_SECOND_MAX + 7 {
+            tail.keep(0, ended(1, "a"));
+        }
+        let page = tail.look(Some(first.next), Duration::from_secs(1));
+        assert_eq!((page.exchanges.len(), page.left_out), (A_SECOND_MAX as usize, 7));
+        // A number that was never given finds nothing, and the next look begins with what there is.
+        assert_eq!(tail.look(Some(u64::MAX), Duration::from_secs(1)).next, page.next);
+    }
+}

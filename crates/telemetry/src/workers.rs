@@ -1,0 +1,39 @@
+//! The workers and the memory of the process as operators see them.
+
+use kit::memory;
+
+use crate::Telemetry;
+use crate::process::Process;
+use crate::snapshot;
+
+/// One worker now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerReading {
+    pub requests: u64,
+    pub panics: u64,
+    pub connections_open: i64,
+    /// What its thread allocated less what it freed.
+    pub memory_bytes: i64,
+}
+
+impl Telemetry {
+    /// All workers, in the order of their numbers.
+    pub fn worker_readings(&self) -> Vec<WorkerReading> {
+        let listeners = self.listeners.all();
+        let reading = |index| {
+            let open = listeners.iter().map(|(_, listener)| snapshot::open_on(listener, index));
+            WorkerReading {
+                requests: self.worker(index).requests.get(),
+                panics: self.worker(index).panics.get(),
+                connections_open: open.sum(),
+                memory_bytes: i64::try_from(memory::of_worker(index)).unwrap_or(i64::MAX),
+            }
+        };
+        (0..self.workers()).map(reading).collect()
+    }
+
+    /// Resident memory of the process, where the system tells.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        Process::read().resident_bytes
+    }
+}
