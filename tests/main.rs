@@ -115,6 +115,7 @@ mod refusals;
 mod regex_routes;
 mod reload;
 mod reload_soak;
+mod replay;
 mod reports;
 mod retries;
 mod rotation;

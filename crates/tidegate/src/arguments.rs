@@ -139,8 +139,13 @@ Examples:
     ///
     /// Only differences in meaning are printed: names in another order or defaults spelt out are none. Files beside the
     /// configurations are compared by content. A secret that changes is named but not shown.
+    ///
+    /// With --replay, recorded requests are sent through both configurations in memory, and those are listed that end differently:
+    /// another route, reply, fault, or other calls of upstreams. Upstreams answer what was recorded.
     #[command(after_help = "\
 Examples:
+  tidegate diff tidegate.yaml new.yaml --replay access.log
+                                                what would become of yesterday's requests
   tidegate diff tidegate.yaml new.yaml          + is added, - is removed, ~ is changed
   tidegate diff --admin http://127.0.0.1:9901 new.yaml
                                                 what PUT /config would change in a running gateway")]
@@ -151,6 +156,9 @@ Examples:
         /// Compare with the running gateway whose admin API is at this URL. That gateway reads the files that NEW names.
         #[arg(long, value_name = "URL", value_parser = admin_url)]
         admin: Option<String>,
+        /// Compare by the requests in this file: lines of an access log in JSON, or a HAR file.
+        #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+        replay: Option<PathBuf>,
         #[command(flatten)]
         access: Access,
     },

@@ -1,4 +1,4 @@
-//! `tidegate diff`: two configurations, or the one in service and a new one.
+//! `tidegate diff`: two configurations, or the one in service and a new one; by what they say, or by what becomes of recorded requests.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use config::{Difference, Report, ShownValue};
 
 use crate::check::{compiled, say_report};
 use crate::operations::Access;
-use crate::{log, sync};
+use crate::{cases, log, sync};
 
 /// The exit code of an error, as in diff(1): 1 is an answer.
 const CANNOT_BE_TOLD: u8 = 2;
@@ -42,6 +42,28 @@ pub(crate) fn diff(
         return Ok(ExitCode::from(CANNOT_BE_TOLD));
     }
     Ok(ExitCode::FAILURE)
+}
+
+/// The same by what becomes of the requests in a file.
+pub(crate) fn replay(files: &[PathBuf], file: &Path) -> ExitCode {
+    let changed = match files {
+        [old, new] => replayed(old, new, file),
+        _ => Err(anyhow!("name two configurations")),
+    };
+    match changed {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::FAILURE,
+        Err(why) => {
+            log::say_error(format!("{why:#}").trim_end());
+            ExitCode::from(CANNOT_BE_TOLD)
+        }
+    }
+}
+
+fn replayed(old: &Path, new: &Path, file: &Path) -> anyhow::Result<bool> {
+    let (_, old) = compiled(old).map_err(|report| wrong(&report))?;
+    let (_, new) = compiled(new).map_err(|report| wrong(&report))?;
+    cases::replay(&old, &new, file)
 }
 
 /// The old one has to be readable, the new one has to be good.

@@ -82,7 +82,8 @@ fn main() -> ExitCode {
             }
         }
         Command::Explain { file, .. } => check::explain(&file, None),
-        Command::Diff { files, admin, access } => diff::diff(&files, admin.as_deref(), &access),
+        Command::Diff { files, replay: Some(file), .. } => Ok(diff::replay(&files, &file)),
+        Command::Diff { files, admin, access, .. } => diff::diff(&files, admin.as_deref(), &access),
         Command::Dump { admin, access, secrets, path } => {
             Ok(sync::dump(&admin, &access, secrets, &path))
         }

@@ -70,6 +70,11 @@ impl Message {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
+    /// Its lines, in the order written.
+    pub(super) fn lines(&self) -> &[(String, String)] {
+        &self.lines
+    }
+
     /// The target without its query.
     pub(super) fn path(&self) -> &str {
         self.target.split_once('?').map_or(&self.target, |(path, _)| path)

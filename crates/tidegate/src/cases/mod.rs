@@ -1,4 +1,4 @@
-//! `tidegate test` and `tidegate explain --run`: requests through a whole gateway without a network.
+//! `tidegate test`, `tidegate explain --run` and `tidegate diff --replay`: requests through a whole gateway without a network.
 //!
 //! Owns the stand-ins for clients and upstreams ([`rehearsal`], [`services`]), the comparison of messages with those that a case
 //! expects ([`difference`]), and the report. Each case has a gateway of its own, so that none sees another's counts and caches.
@@ -7,7 +7,9 @@ mod difference;
 mod json;
 mod junit;
 mod message;
+mod recorded;
 mod rehearsal;
+mod replay;
 mod run;
 mod services;
 mod xml;
@@ -34,6 +36,7 @@ use message::Message;
 use rehearsal::{Rehearsed, SentRequest, Task};
 use services::Services;
 
+pub(crate) use replay::replay;
 pub(crate) use run::explain_run;
 
 /// The outcome of a case.

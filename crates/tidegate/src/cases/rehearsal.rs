@@ -22,6 +22,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::{Builder, LocalOptions};
 
 use super::message::{Message, MessageKind, WireReader, head};
+use super::recorded::RecordedRequest;
+use super::replay::ReplayOutcome;
 use super::services::{Services, WIRE_BYTES};
 
 /// A request to send.
@@ -88,6 +90,33 @@ pub(super) fn run(
     runtime.context("no runtime for a case")?.block_on(rehearsed)
 }
 
+/// Sends recorded requests one after another through a gateway that serves `compiled`. Takes the thread for itself.
+pub(super) fn replay(
+    compiled: CompiledPlan,
+    telemetry: Arc<Telemetry>,
+    services: &Services,
+    requests: &[RecordedRequest],
+) -> anyhow::Result<Vec<ReplayOutcome>> {
+    services.stand_in();
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let plan = Arc::new(compiled.plan);
+    runtime.context("no runtime for a replay")?.block_on(async {
+        plan.store.iter().for_each(|store| store.open_in_memory());
+        begin(&plan, services).await;
+        let mut outcomes = Vec::new();
+        for RecordedRequest { sent, reply, client, .. } in requests {
+            services.set_reply(reply);
+            services.take_came();
+            telemetry.tracer().ask_policies();
+            let client = client.map_or(CLIENT.into(), |client| SocketAddr::new(client, CLIENT.1));
+            let reply = exchange((plan.clone(), client), telemetry.clone(), services, sent).await;
+            let policies = telemetry.tracer().take_policies();
+            outcomes.push(ReplayOutcome::of(reply, policies, services.take_came()));
+        }
+        Ok(outcomes)
+    })
+}
+
 async fn rehearse(
     plan: Arc<Plan>,
     telemetry: Arc<Telemetry>,
@@ -98,7 +127,9 @@ async fn rehearse(
     plan.store.iter().for_each(|store| store.open_in_memory());
     begin(&plan, services).await;
     let end = match task {
-        Task::Request(sent) => Ok(exchange(plan.clone(), telemetry, services, sent).await?),
+        Task::Request(sent) => {
+            Ok(exchange((plan.clone(), CLIENT.into()), telemetry, services, sent).await?)
+        }
         Task::Message(queue, sent) => processed(&plan, queue, sent).await?,
         Task::Schedule(schedule) => scheduled(&plan, schedule).await?,
     };
@@ -162,7 +193,7 @@ fn nowhere() -> Rc<Caller> {
 }
 
 async fn exchange(
-    plan: Arc<Plan>,
+    (plan, client): (Arc<Plan>, SocketAddr),
     telemetry: Arc<Telemetry>,
     services: &Services,
     sent: &SentRequest,
@@ -171,7 +202,7 @@ async fn exchange(
     let unbound = Rc::new(UnboundListener::new(plan, listener, telemetry));
     let (near, far) = tokio::io::duplex(WIRE_BYTES);
     let (serving, wire) = (unbound.clone(), kit::Wire::Wrapped(Box::new(far)));
-    let served = kit::spawn(async move { serving.serve(wire, CLIENT.into(), LOCAL.into()).await });
+    let served = kit::spawn(async move { serving.serve(wire, client, LOCAL.into()).await });
     let (read, mut write) = tokio::io::split(near);
     let bytes = sent.bytes();
     // The reply may come before all of the request is taken. The half is kept open: closing it would abort the exchange.
@@ -252,6 +283,14 @@ impl SentRequest {
         bytes.extend_from_slice(&self.body);
         bytes
     }
+}
+
+/// True for a request line that a client of a gateway can write.
+pub(super) fn is_sendable(method: &str, target: &str) -> bool {
+    let (host, path) = origin(target);
+    let is_host = host.is_none_or(|host| http1::is_host(host.as_bytes()));
+    let method = method.as_bytes();
+    is_host && http1::is_token(method) && http1::is_target(method, path.as_bytes())
 }
 
 /// The host of a target in absolute form, as clients of a proxy write it (RFC 9112, 3.2.2), and the path and query of any.

@@ -109,8 +109,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     // Harmless: an absent word is refused below.
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     anyhow::ensure!(
-        is_target(method, target)
-            && http1::is_token(method.as_bytes())
+        rehearsal::is_sendable(method, target)
             && words.next().is_none_or(|version| version == "HTTP/1.1" || version == "HTTP/1.0"),
         "its first line is `{}`: write `POST /path HTTP/1.1`",
         start.escape_debug()
@@ -127,13 +126,6 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     }
     let (method, target) = (method.to_owned(), target.to_owned());
     Ok(SentRequest { method, target, lines, body: rest.to_vec() })
-}
-
-/// True for the forms of a target that a client of a gateway writes.
-fn is_target(method: &str, target: &str) -> bool {
-    let (host, path) = rehearsal::origin(target);
-    let is_host = host.is_none_or(|host| http1::is_host(host.as_bytes()));
-    is_host && http1::is_target(method.as_bytes(), path.as_bytes())
 }
 
 fn told(

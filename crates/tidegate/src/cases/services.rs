@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::difference::{Difference, of_request};
 use super::message::{Message, MessageKind, WireReader, head};
+use super::recorded::RecordedReply;
 
 /// The upstreams of one run. Its clones are the same.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ struct Inner {
     came: RefCell<Vec<Came>>,
     /// Each listed call may be made any number of times.
     again: bool,
+    /// The answer to calls that are not listed; none while such calls are wrong.
+    reply: RefCell<Option<RecordedReply>>,
     /// Something came.
     news: Notify,
 }
@@ -54,12 +57,28 @@ impl Services {
         Services::new(calls, true)
     }
 
+    /// Answers every call with the reply that [`Services::set_reply`] names.
+    pub(super) fn recorded() -> Services {
+        Services::new(std::iter::empty(), true)
+    }
+
+    /// From now on every call is answered so.
+    pub(super) fn set_reply(&self, reply: &RecordedReply) {
+        *self.0.reply.borrow_mut() = Some(reply.clone());
+    }
+
+    /// The calls that came since the last time.
+    pub(super) fn take_came(&self) -> Vec<Came> {
+        self.0.came.take()
+    }
+
     fn new(calls: impl Iterator<Item = CaseCall>, again: bool) -> Services {
         let listed = calls.map(|call| ListedCall { call, made: false }).collect();
         Services(Rc::new(Inner {
             listed: RefCell::new(listed),
             came: RefCell::default(),
             again,
+            reply: RefCell::default(),
             news: Notify::new(),
         }))
     }
@@ -116,7 +135,12 @@ impl Services {
             if let Some(answer) = &answer {
                 tokio::time::sleep(answer.delay.value).await;
             }
-            write.write_all(&written(answer.as_ref(), to_head)).await?;
+            let recorded = self.0.reply.borrow().clone();
+            let bytes = match (answer, recorded) {
+                (None, Some(recorded)) => recorded.written(to_head),
+                (answer, _) => written(answer.as_ref(), to_head),
+            };
+            write.write_all(&bytes).await?;
         }
         Ok(())
     }
@@ -157,6 +181,13 @@ impl Came {
     }
 }
 
+impl RecordedReply {
+    fn written(&self, to_head: bool) -> Vec<u8> {
+        let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        bytes(self.status, lines, &self.body, to_head)
+    }
+}
+
 fn status(answer: &CaseAnswer) -> u16 {
     u16::try_from(answer.status.get()).unwrap_or(200)
 }
@@ -167,13 +198,22 @@ fn written(answer: Option<&CaseAnswer>, to_head: bool) -> Vec<u8> {
         return head("HTTP/1.1 501 Not Listed", std::iter::empty(), Some(0)).into_bytes();
     };
     let status = status(answer);
-    let bodiless = matches!(status, 204 | 304);
     let lines =
         answer.headers.iter().map(|(name, value)| (name.value.as_str(), value.value.as_str()));
-    let length = (!bodiless).then_some(answer.body.len());
+    bytes(status, lines, answer.body.as_bytes(), to_head)
+}
+
+fn bytes<'l>(
+    status: u16,
+    lines: impl Iterator<Item = (&'l str, &'l str)>,
+    body: &[u8],
+    to_head: bool,
+) -> Vec<u8> {
+    let bodiless = matches!(status, 204 | 304);
+    let length = (!bodiless).then_some(body.len());
     let mut bytes = head(&format!("HTTP/1.1 {status} "), lines, length).into_bytes();
     if !bodiless && !to_head {
-        bytes.extend_from_slice(answer.body.as_bytes());
+        bytes.extend_from_slice(body);
     }
     bytes
 }

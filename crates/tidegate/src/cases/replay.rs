@@ -1,0 +1,202 @@
+//! `tidegate diff --replay FILE`: recorded requests through two configurations in memory, and the outcomes that differ.
+//!
+//! Each configuration has one gateway for all requests, in their order, so that counts of limits and caches go on from one to the
+//! next. Calls of upstreams are answered with what was recorded.
+
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use config::LoadedConfig;
+use telemetry::Telemetry;
+use telemetry::trace::{MASK, PolicyTrace, is_secret, target};
+
+use super::message::Message;
+use super::recorded::{self, RecordedRequest, Recording};
+use super::rehearsal;
+use super::services::{Came, Services};
+use crate::log;
+
+/// Headers that are another with each request.
+const OF_THE_MOMENT: [&str; 6] =
+    ["date", "x-request-id", "traceparent", "tracestate", "age", "server-timing"];
+
+/// Places that are named of what is left out.
+const LEFT_OUT_SHOWN: usize = 10;
+
+/// What came of one request in one configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReplayOutcome {
+    /// Empty if no route took it.
+    route: String,
+    /// The fault that it ended with, with its cause.
+    fault: Option<String>,
+    /// None if there was no reply, for this reason.
+    reply: Result<Shown, String>,
+    calls: Vec<(String, Shown)>,
+}
+
+/// A message as it is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shown {
+    /// A status, or method and target.
+    start: String,
+    /// In the order of their names.
+    lines: Vec<(String, String)>,
+    body_bytes: usize,
+    body_hash: u64,
+}
+
+/// Prints the outcomes that differ. True if there are some.
+pub(crate) fn replay(old: &LoadedConfig, new: &LoadedConfig, file: &Path) -> anyhow::Result<bool> {
+    let name = file.display();
+    let recording = recorded::read(file).with_context(|| format!("{name}"))?;
+    // Harmless: the number of the others is said below.
+    for why in recording.left_out.iter().take(LEFT_OUT_SHOWN) {
+        log::say_error(&log::printable(&format!("{name}: left out: {why}")));
+    }
+    let hidden = recording.left_out.len().saturating_sub(LEFT_OUT_SHOWN);
+    if hidden > 0 {
+        log::say_error(&format!("{name}: left out: {hidden} more"));
+    }
+    if recording.is_log {
+        log::say_error(
+            "an access log has no other headers than Host and User-Agent and no bodies: what depends on them is judged as if they were absent",
+        );
+    }
+    let Recording { requests, .. } = &recording;
+    // A gateway leaves things to its thread, so each has one of its own.
+    let (before, after) = std::thread::scope(|scope| {
+        let [old, new] = [old, new].map(|config| scope.spawn(move || outcomes(config, requests)));
+        (old.join(), new.join())
+    });
+    let done = |joined: std::thread::Result<anyhow::Result<Vec<ReplayOutcome>>>| {
+        joined.map_err(|_| anyhow!("the replay broke the program: please report it"))?
+    };
+    let (before, after) = (done(before)?, done(after)?);
+    let mut changed = 0;
+    // Harmless: there is an outcome for each request.
+    for ((request, old), new) in requests.iter().zip(&before).zip(&after) {
+        if old != new {
+            changed += 1;
+            log::write_out(&told(request, old, new))?;
+        }
+    }
+    log::write_out(&format!("{changed} of {} requests have another outcome", requests.len()))?;
+    Ok(changed > 0)
+}
+
+fn outcomes(
+    config: &LoadedConfig,
+    requests: &[RecordedRequest],
+) -> anyhow::Result<Vec<ReplayOutcome>> {
+    let telemetry = Telemetry::new(1);
+    let compiled = compile::compile(config, None, &telemetry);
+    let compiled = compiled.map_err(|report| anyhow!("{report:#}"))?;
+    rehearsal::replay(compiled, telemetry, &Services::recorded(), requests)
+}
+
+impl ReplayOutcome {
+    pub(super) fn of(
+        reply: anyhow::Result<Message>,
+        policies: Option<PolicyTrace>,
+        calls: Vec<Came>,
+    ) -> ReplayOutcome {
+        // Harmless: an exchange without a trace went through no route.
+        let policies = policies.unwrap_or_default();
+        let mut calls: Vec<(String, Shown)> = calls
+            .iter()
+            .map(|Came { upstream, request, .. }| {
+                let start = format!("{} {}", request.method, target(request.target.as_bytes()));
+                (upstream.clone(), Shown::of(start, request))
+            })
+            .collect();
+        // Calls of a `scatter` and those of mirrors come in any order.
+        calls.sort_by(|a, b| (&a.0, &a.1.start).cmp(&(&b.0, &b.1.start)));
+        ReplayOutcome {
+            route: policies.route.into(),
+            fault: policies.fault.map(Into::into),
+            reply: reply
+                .map(|reply| Shown::of(reply.status.to_string(), &reply))
+                .map_err(|why| format!("{why:#}")),
+            calls,
+        }
+    }
+}
+
+impl Shown {
+    fn of(start: String, message: &Message) -> Shown {
+        let is_lasting = |(name, _): &&(String, String)| !OF_THE_MOMENT.contains(&name.as_str());
+        let mut lines: Vec<(String, String)> =
+            message.lines().iter().filter(is_lasting).cloned().collect();
+        lines.sort();
+        let mut hasher = DefaultHasher::new();
+        message.body.hash(&mut hasher);
+        Shown { start, lines, body_bytes: message.body.len(), body_hash: hasher.finish() }
+    }
+
+    fn differences(&self, what: &str, new: &Shown, text: &mut String) {
+        changed(text, what, &self.start, &new.start);
+        let gone = self.lines.iter().filter(|line| !new.lines.contains(line));
+        gone.for_each(|line| add(text, '-', &format!("{what}: {}", header(line))));
+        let come = new.lines.iter().filter(|line| !self.lines.contains(line));
+        come.for_each(|line| add(text, '+', &format!("{what}: {}", header(line))));
+        if (self.body_bytes, self.body_hash) != (new.body_bytes, new.body_hash) {
+            let (old, new) = (self.body_bytes, new.body_bytes);
+            add(text, '~', &format!("{what}: body of {old} bytes -> another of {new}"));
+        }
+    }
+}
+
+fn told(request: &RecordedRequest, old: &ReplayOutcome, new: &ReplayOutcome) -> String {
+    let RecordedRequest { place, sent, .. } = request;
+    let shown = target(sent.target.as_bytes());
+    let mut text = log::printable(&format!("{} {shown} ({place})", sent.method)).to_string();
+    let named = |route: &str| if route.is_empty() { "(none)".to_owned() } else { route.to_owned() };
+    changed(&mut text, "route", &named(&old.route), &named(&new.route));
+    match (&old.reply, &new.reply) {
+        (Ok(old), Ok(new)) => old.differences("reply", new, &mut text),
+        (old, new) => {
+            let shown = |reply: &Result<Shown, String>| match reply {
+                Ok(reply) => reply.start.clone(),
+                Err(why) => why.clone(),
+            };
+            changed(&mut text, "reply", &shown(old), &shown(new));
+        }
+    }
+    let fault =
+        |outcome: &ReplayOutcome| outcome.fault.clone().unwrap_or_else(|| "none".to_owned());
+    changed(&mut text, "fault", &fault(old), &fault(new));
+    for at in 0..old.calls.len().max(new.calls.len()) {
+        match (old.calls.get(at), new.calls.get(at)) {
+            (Some((upstream, old)), Some((other, new))) if upstream == other => {
+                old.differences(&format!("call of {upstream}"), new, &mut text);
+            }
+            (before, after) => {
+                let call = |(upstream, shown): &(String, Shown)| {
+                    format!("call of {upstream}: {}", shown.start)
+                };
+                before.iter().for_each(|one| add(&mut text, '-', &call(one)));
+                after.iter().for_each(|one| add(&mut text, '+', &call(one)));
+            }
+        }
+    }
+    text
+}
+
+fn changed(text: &mut String, what: &str, old: &str, new: &str) {
+    if old != new {
+        add(text, '~', &format!("{what}: {old} -> {new}"));
+    }
+}
+
+fn add(text: &mut String, sign: char, line: &str) {
+    // Writing into a text never fails.
+    let _infallible = write!(text, "\n  {sign} {}", log::printable(line));
+}
+
+fn header((name, value): &(String, String)) -> String {
+    let value = if is_secret(name.as_bytes()) { MASK } else { value };
+    format!("{name}: {value}")
+}
