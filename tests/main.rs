@@ -124,6 +124,7 @@ mod saxon;
 mod scale;
 mod schedules;
 mod secrets;
+mod shared_configuration;
 mod shared_limits;
 mod shutdown;
 mod soap;

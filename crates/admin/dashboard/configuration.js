@@ -15,12 +15,24 @@ export function configuration({ content, may, refresh }) {
     replace(told, facts([
       ['Generation', String(plan.generation)], ['Hash', state.hash], ['Since', time(state.since_unix_ms)],
     ]), state.last_failed && h('div', { class: 'notice bad' }, h('p', {}, `Refused at ${time(state.last_failed.at_unix_ms)}; the configuration above stays in service.`), h('pre', {}, state.last_failed.why)),
-    complaints(state.warnings, 'Warnings'));
+    shared(state.shared), complaints(state.warnings, 'Warnings'));
     const text = await response.text();
     if (is_made) return;
     is_made = true;
     replace(work, may ? editor(text, response.headers.get('ETag'), refresh) : section('Text', h('pre', { tabindex: 0, class: 'code' }, text)));
   };
+}
+
+// One configuration for several gateways: what all serve, and what is on trial where.
+function shared(state) {
+  if (!state) return null;
+  const { stable, trial, withdrawn } = state;
+  return section('All gateways', facts([
+    ['Configuration of all', String(stable)],
+    ['On trial', trial && `${trial.number} at ${trial.canaries.join(', ')}`],
+    ['Until', trial && time(trial.until_unix_ms)],
+    ['By', trial && trial.by],
+  ]), withdrawn && h('p', { class: 'notice bad' }, `The last trial was withdrawn: ${withdrawn}`));
 }
 
 function complaints(list, title) {

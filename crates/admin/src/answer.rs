@@ -102,7 +102,11 @@ pub(crate) async fn delete_bundle(
 pub(crate) async fn plan(State(control): ControlState) -> Json<Value> {
     let mut plan = view::plan(&control.plan());
     if let Some(plan) = plan.as_object_mut() {
-        plan.insert("configuration".to_owned(), view::status(&control.status()));
+        let mut status = view::status(&control.status());
+        if let Some(status) = status.as_object_mut() {
+            status.insert("shared".to_owned(), control.shared_view());
+        }
+        plan.insert("configuration".to_owned(), status);
     }
     Json(plan)
 }

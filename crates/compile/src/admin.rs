@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use config::{AdminRole, AdminTls, AdminUser, At, Config, FilePath, LogTo, Report, Spanned};
-use plan::{Admin, AdminProof, AuditSink, Plan, Role, ShownCertificate, StatusListener};
+use plan::{Admin, AdminProof, AuditSink, Follow, Plan, Role, ShownCertificate, StatusListener};
 use policies::credentials::unhex;
 use tls::{Server, ServerSpec, Subject, Version};
 
@@ -14,6 +14,7 @@ pub(crate) struct ForOperators {
     pub(crate) admin: Option<Admin>,
     pub(crate) status: Option<StatusListener>,
     pub(crate) audit_log: AuditSink,
+    pub(crate) follow: Option<Follow>,
     pub(crate) certificates: Vec<ShownCertificate>,
 }
 
@@ -27,6 +28,7 @@ pub(crate) fn compile(
         admin: running(config, previous, report),
         status: status(config, report),
         audit_log: audit_log(config, report),
+        follow: follow(config, report),
         certificates: certificates::shown(config, report),
     }
 }
@@ -244,6 +246,25 @@ fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
         None => None,
     };
     Some(StatusListener { address: written.address.value.0, tls })
+}
+
+/// How the gateways of the store share one configuration.
+fn follow(config: &Config, report: &mut Report) -> Option<Follow> {
+    let written = config.control.as_ref()?;
+    let store = config.store.as_ref();
+    if store.is_none_or(|store| store.value.postgres.is_none()) {
+        let what = "`follow: store` needs a store that several gateways share";
+        report.error(
+            written.follow.at,
+            what,
+            "write `store: { postgres: URL }`, or leave `control` out",
+        );
+    }
+    Some(Follow {
+        canary: listeners::count(written.canary.get()),
+        hold: written.hold,
+        error_rate: f64::from(written.error_rate.of_million()) / 1e6,
+    })
 }
 
 /// The destination of the audit log.

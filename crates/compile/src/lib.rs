@@ -79,7 +79,6 @@ pub fn compile(
     let config = catalog::with_issuers(sets::expand(config, &mut report), &mut report);
     let apis::ExpandedApis { config, open } = apis::expand(&config, &mut report);
     let config = &*config;
-
     let in_service = files::InService::of(previous);
     let listeners = listeners::compile(config, loaded.lacks("listen"), in_service, &mut report);
     let mut upstreams = upstreams::compile(config, in_service, &mut report);
@@ -134,6 +133,7 @@ pub fn compile(
         admin: operators.admin,
         status: operators.status,
         audit_log: operators.audit_log,
+        follow: operators.follow,
         access_log,
         alive: telemetry.reload().plan_alive(),
     };

@@ -73,9 +73,9 @@ pub use sections::{
     Outlier, PathParameters, PlanBurst, PlanWindow, Pool, ProcessLimits, Queue, QueueOrder,
     QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror, RoutePath,
     RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule, ScheduleMessage,
-    Shutdown, Status, StatusTls, Sticky, Store, StreamsOnReload, SubscriptionState, Suspend,
-    Target, Telemetry, Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
-    Validate, ready_plans,
+    SharedControl, Shutdown, Status, StatusTls, Sticky, Store, StreamsOnReload, SubscriptionState,
+    Suspend, Target, Telemetry, Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout,
+    UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{open, read_text, reason};
 pub use values::{

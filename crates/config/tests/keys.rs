@@ -783,6 +783,12 @@ fn every_key() {
               "plans": {},
               "applications": {},
               "stores": {},
+              "control": {
+                "follow": "store",
+                "canary": 2,
+                "hold": "5m",
+                "error_rate": 2.5
+              },
               "policy_sets": {},
               "defaults": {
                 "policies": []

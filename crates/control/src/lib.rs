@@ -11,6 +11,7 @@ mod bundles;
 mod changes;
 mod compiler;
 mod file;
+mod follow;
 mod history;
 mod hubs;
 mod log_level;
@@ -86,6 +87,8 @@ pub struct Control {
     log_level: LogLevel,
     /// The number of differences that the last change made.
     changes: AtomicUsize,
+    /// What the gateways of the store share, as it was seen last.
+    shared: Mutex<Option<follow::Shared>>,
 }
 
 /// The plan in service and its sources.
@@ -179,6 +182,7 @@ impl Control {
             history,
             log_level: LogLevel::default(),
             changes: AtomicUsize::new(0),
+            shared: Mutex::default(),
         }))
     }
 

@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -29,6 +30,17 @@ pub struct Admin {
 pub struct StatusListener {
     pub address: SocketAddr,
     pub tls: Option<tls::Server>,
+}
+
+/// How gateways share one configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Follow {
+    /// Gateways that try a change before the others take it.
+    pub canary: usize,
+    /// How long they try it.
+    pub hold: Duration,
+    /// The rise of the share of server errors that ends a trial.
+    pub error_rate: f64,
 }
 
 /// TLS of the admin API, and the files it was made from.

@@ -22,6 +22,7 @@ mod respond;
 mod route;
 mod schedule;
 pub mod set_targets;
+pub mod shared_configuration;
 mod streams;
 mod table;
 mod upstream_handle;
@@ -31,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use admin::{Admin, AdminProof, AdminTls, AdminUser, AuditSink, Role, StatusListener};
+pub use admin::{Admin, AdminProof, AdminTls, AdminUser, AuditSink, Follow, Role, StatusListener};
 pub use carried_state::CarriedState;
 pub use catalog::{
     API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogAlgorithm, CatalogRole, CatalogSettings,
@@ -131,6 +132,8 @@ pub struct Plan {
     /// The socket for probes and scrapers, if there is one.
     pub status: Option<StatusListener>,
     pub audit_log: AuditSink,
+    /// How the gateways of a store share one configuration, if they do.
+    pub follow: Option<Follow>,
     pub access_log: Option<AccessLogSettings>,
     /// Counts the plans in memory.
     pub alive: telemetry::PlanAlive,

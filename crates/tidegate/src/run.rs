@@ -107,6 +107,7 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     }
     kit::spawn(control.clone().watch());
     kit::spawn(control.clone().sample_traffic());
+    kit::spawn(control.clone().follow());
     Ok(RunningGateway { control, gateway: started, admin })
 }
 

@@ -6,6 +6,7 @@ mod apis;
 mod applications;
 mod cases;
 mod catalog;
+mod control;
 mod databases;
 mod endpoints;
 mod hubs;
@@ -32,6 +33,7 @@ pub use catalog::{
     Catalog, CatalogAlgorithm, CatalogCallbacks, CatalogEndpoints, CatalogListen, CatalogRole,
     CatalogToken, CatalogUser,
 };
+pub use control::SharedControl;
 pub use databases::Database;
 pub use endpoints::{EndpointAllow, EndpointTimeout, Endpoints};
 pub use hubs::{
@@ -111,6 +113,8 @@ keys! {
         stores: Map<LimitStore> = Map::default(),
         /// The store of what must not be lost: events of hubs, messages of queues. A folder `var/tidegate` if absent.
         store: Option<Spanned<Store>>,
+        /// One configuration for several gateways.
+        control: Option<SharedControl>,
         /// Lists of policies by name, for `- use: NAME` in a list of policies.
         policy_sets: Map<Vec<Spanned<Policy>>> = Map::default(),
         /// What applies to every route and API without `defaults: false`.

@@ -1,0 +1,376 @@
+//! `control: { follow: store }`: a change that one gateway makes goes to all that share its store, in stages.
+//!
+//! Owns the state in the store (`plan::shared_configuration`): the number of the configuration that all serve, and of the one on trial,
+//! with the gateways that serve it meanwhile. A gateway looks every second. It offers a change of its own, takes what it has to serve,
+//! and on trial watches its errors: if they rise it ends the trial, and if they hold until the end the gateway that made the change
+//! gives it to all. There is no leader: whoever writes the state first decides, and the others follow. A gateway whose store is away
+//! serves on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan::shared_configuration::{self as shared, SharedChange};
+use plan::{Follow, LazyStore};
+use serde_json::{Value, json};
+
+use crate::changes::{Demand, Sent};
+use crate::{Control, lock};
+
+/// The time between two looks at the store.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Requests before errors on trial say anything.
+const REQUESTS_MIN: u64 = 20;
+
+/// The time after the end of a trial for which others wait for the gateway that began it.
+const LATE_MAX: Duration = Duration::from_secs(60);
+
+/// What the gateways of a store share.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Shared {
+    /// The last number that was given.
+    last: u64,
+    /// The configuration of all.
+    stable: u64,
+    trial: Option<Trial>,
+    /// Why the last trial ended early, if it did.
+    withdrawn: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Trial {
+    number: u64,
+    /// The gateways that serve it.
+    canaries: Vec<String>,
+    /// The one that made the change, and its operator.
+    origin: String,
+    by: String,
+    /// In milliseconds since the Unix epoch.
+    until: u64,
+}
+
+/// One gateway among them.
+#[derive(Default)]
+struct Follower {
+    /// The number of what it serves; none before the first look.
+    number: Option<u64>,
+    /// The hash of that in service here. Another one in service is a change that was made here.
+    hash: String,
+    /// Requests and server errors when a trial began, and their share before.
+    began: (u64, u64),
+    share_before: f64,
+}
+
+impl Control {
+    /// Follows the store for as long as the program runs.
+    pub async fn follow(self: Arc<Self>) {
+        let mut follower = Follower::default();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let plan = self.plan();
+            let (Some(settings), Some(store)) = (plan.follow, plan.store.clone()) else {
+                follower = Follower::default();
+                *lock(&self.shared) = None;
+                continue;
+            };
+            if let Err(why) = self.follow_once(settings, &store, &mut follower).await {
+                tracing::warn!("the shared configuration: {why}");
+            }
+        }
+    }
+
+    /// What the gateways of the store share, for operators.
+    pub fn shared_view(&self) -> Value {
+        lock(&self.shared).as_ref().map_or(Value::Null, Shared::to_json)
+    }
+
+    async fn follow_once(
+        self: &Arc<Self>,
+        settings: Follow,
+        store: &LazyStore,
+        follower: &mut Follower,
+    ) -> Result<(), String> {
+        let seen = store.nodes().seen();
+        // Harmless: before it knows its own name the gateway has not joined, and looks again.
+        let Some(me) = seen.iter().find(|node| node.is_this).map(|node| node.name.clone()) else {
+            return Ok(());
+        };
+        let found = shared::state(store).await.map_err(|error| error.to_string())?;
+        let version = found.as_ref().map(|found| found.version);
+        let state = match &found {
+            None => None,
+            Some(found) => Some(Shared::read(&found.bytes).ok_or("its state cannot be read")?),
+        };
+        lock(&self.shared).clone_from(&state);
+        let others = seen.iter().filter(|node| !node.is_this).map(|node| node.name.clone());
+        let turn = Turn { me, others: others.collect(), settings, store, version };
+        let Some(state) = state else {
+            return self.offer(&turn, Shared::default(), follower).await;
+        };
+        let wanted = state.wanted(&turn.me);
+        if follower.number.is_some() && self.status().hash != follower.hash {
+            return self.offer(&turn, state, follower).await;
+        }
+        if follower.number != Some(wanted) {
+            return self.take(&turn, &state, wanted, follower).await;
+        }
+        self.judge(&turn, state, follower).await
+    }
+
+    /// Offers what serves here to all: on trial first, if there are others.
+    async fn offer(
+        self: &Arc<Self>,
+        turn: &Turn<'_>,
+        state: Shared,
+        follower: &mut Follower,
+    ) -> Result<(), String> {
+        let hash = self.status().hash;
+        let archive = self.shown_archive(true).await.map_err(|failure| failure.to_string())?;
+        let by = self.history().first().map_or_else(String::new, |entry| entry.by.clone());
+        let number = state.last + 1;
+        let gone = state.trial.as_ref().map(|trial| trial.number);
+        let canaries = turn.canaries();
+        let next = if canaries.is_empty() || state.stable == 0 {
+            let gone = [state.stable].into_iter().filter(|stable| *stable > 0).chain(gone);
+            (Shared { last: number, stable: number, ..Shared::default() }, gone.collect())
+        } else {
+            let until = millis(kit::clock::wall().saturating_add(turn.settings.hold));
+            let trial = Trial { number, canaries, origin: turn.me.clone(), by, until };
+            let state = Shared { last: number, trial: Some(trial), withdrawn: None, ..state };
+            (state, gone.into_iter().collect())
+        };
+        let (next, gone) = next;
+        if turn.write(&next, Some((number, archive)), gone).await? {
+            tracing::info!(
+                number,
+                on_trial = next.trial.is_some(),
+                "the configuration is offered to all gateways of the store"
+            );
+            self.begin(number, hash, follower);
+        } else {
+            tracing::warn!(
+                "another gateway has changed the shared configuration first: the change made here is undone"
+            );
+            // It takes what is shared with the next look.
+            *follower = Follower { number: Some(0), hash, ..Follower::default() };
+        }
+        Ok(())
+    }
+
+    /// Takes a configuration of the store into service.
+    async fn take(
+        self: &Arc<Self>,
+        turn: &Turn<'_>,
+        state: &Shared,
+        number: u64,
+        follower: &mut Follower,
+    ) -> Result<(), String> {
+        let files = shared::files(turn.store, number).await.map_err(|error| error.to_string())?;
+        // Harmless: it was replaced a moment ago, and the next look finds the one that replaced it.
+        let Some(files) = files else { return Ok(()) };
+        let by = state.by(number).map_or("store".to_owned(), |by| format!("store: {by}"));
+        let demand = Demand { by: Some(by), condition: None };
+        let taken = self.put(Sent::Archive(files.into()), demand).await;
+        self.begin(number, self.status().hash, follower);
+        let Err(failure) = taken else { return Ok(()) };
+        // Its complaints are in the log and in the state of the configuration.
+        if state.trial.as_ref().is_some_and(|trial| trial.number == number) {
+            let why = format!("{} refused it: {failure}", turn.me);
+            return turn.withdraw(state.clone(), why).await;
+        }
+        Err(format!("configuration {number} is refused here, and the old one stays in service"))
+    }
+
+    fn begin(&self, number: u64, hash: String, follower: &mut Follower) {
+        let (requests, errors) = self.telemetry.exchanges();
+        let share_before = share(self.telemetry.traffic_sum());
+        *follower =
+            Follower { number: Some(number), hash, began: (requests, errors), share_before };
+    }
+
+    /// Ends a trial: well if it is over, and early if errors have risen here.
+    async fn judge(
+        &self,
+        turn: &Turn<'_>,
+        state: Shared,
+        follower: &Follower,
+    ) -> Result<(), String> {
+        let Some(trial) = state.trial.clone() else { return Ok(()) };
+        let now = millis(kit::clock::wall());
+        if trial.canaries.contains(&turn.me) {
+            let (requests, errors) = self.telemetry.exchanges();
+            let since = (
+                requests.saturating_sub(follower.began.0),
+                errors.saturating_sub(follower.began.1),
+            );
+            let (before, now) = (follower.share_before, share(since));
+            if since.0 >= REQUESTS_MIN && now > before + turn.settings.error_rate {
+                let why = format!(
+                    "{}: {:.2} % of {} requests failed, {:.2} % before",
+                    turn.me,
+                    100.0 * now,
+                    since.0,
+                    100.0 * before
+                );
+                return turn.withdraw(state, why).await;
+            }
+        }
+        if trial.origin == turn.me && now >= trial.until {
+            let gone = vec![state.stable];
+            let next = Shared { stable: trial.number, trial: None, ..state };
+            if turn.write(&next, None, gone).await? {
+                tracing::info!(
+                    number = trial.number,
+                    "the trial went well: all gateways take the configuration"
+                );
+            }
+            return Ok(());
+        }
+        if now > trial.until.saturating_add(millis(LATE_MAX)) {
+            let why = format!("{}, which began the trial, has not ended it", trial.origin);
+            return turn.withdraw(state, why).await;
+        }
+        Ok(())
+    }
+}
+
+/// One look at the store.
+struct Turn<'s> {
+    me: String,
+    others: Vec<String>,
+    settings: Follow,
+    store: &'s LazyStore,
+    /// Of the state that was read.
+    version: Option<u64>,
+}
+
+impl Turn<'_> {
+    /// The gateways that try a change first, this one among them; none if all take it at once.
+    fn canaries(&self) -> Vec<String> {
+        if self.others.is_empty() || self.settings.canary == 0 {
+            return Vec::new();
+        }
+        let first = std::iter::once(&self.me).chain(&self.others);
+        // Harmless: the rest is for later.
+        first.take(self.settings.canary).cloned().collect()
+    }
+
+    async fn write(
+        &self,
+        state: &Shared,
+        files: Option<(u64, Vec<u8>)>,
+        gone: Vec<u64>,
+    ) -> Result<bool, String> {
+        let state = state.to_json().to_string().into_bytes();
+        let change = SharedChange { state, version: self.version, files, gone };
+        shared::write(self.store, change).await.map_err(|error| error.to_string())
+    }
+
+    async fn withdraw(&self, state: Shared, why: String) -> Result<(), String> {
+        let gone = state.trial.iter().map(|trial| trial.number).collect();
+        let number = state.trial.as_ref().map(|trial| trial.number);
+        let next = Shared { trial: None, withdrawn: Some(why.clone()), ..state };
+        if self.write(&next, None, gone).await? {
+            tracing::error!(number, "the configuration on trial is withdrawn: {why}");
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// The number of what a gateway has to serve.
+    fn wanted(&self, me: &str) -> u64 {
+        let trial = self.trial.as_ref();
+        let trial = trial.filter(|trial| trial.canaries.iter().any(|canary| canary == me));
+        trial.map_or(self.stable, |trial| trial.number)
+    }
+
+    /// Who made a change, if it is on trial.
+    fn by(&self, number: u64) -> Option<&str> {
+        let trial = self.trial.as_ref().filter(|trial| trial.number == number)?;
+        Some(&trial.by)
+    }
+
+    fn to_json(&self) -> Value {
+        let trial = self.trial.as_ref().map(|trial| {
+            json!({
+                "number": trial.number,
+                "canaries": trial.canaries,
+                "origin": trial.origin,
+                "by": trial.by,
+                "until_unix_ms": trial.until,
+            })
+        });
+        json!({
+            "last": self.last,
+            "stable": self.stable,
+            "trial": trial,
+            "withdrawn": self.withdrawn,
+        })
+    }
+
+    fn read(bytes: &[u8]) -> Option<Shared> {
+        // Harmless: a state that cannot be read is told to the operator.
+        let told: Value = serde_json::from_slice(bytes).ok()?;
+        let trial = told.get("trial")?;
+        let trial = if trial.is_null() { None } else { Some(Trial::read(trial)?) };
+        Some(Shared {
+            last: told.get("last")?.as_u64()?,
+            stable: told.get("stable")?.as_u64()?,
+            trial,
+            withdrawn: text(&told, "withdrawn"),
+        })
+    }
+}
+
+impl Trial {
+    fn read(told: &Value) -> Option<Trial> {
+        let canaries = told.get("canaries")?.as_array()?.iter();
+        let canaries = canaries.map(|name| name.as_str().map(str::to_owned));
+        Some(Trial {
+            number: told.get("number")?.as_u64()?,
+            canaries: canaries.collect::<Option<_>>()?,
+            origin: text(told, "origin")?,
+            by: text(told, "by")?,
+            until: told.get("until_unix_ms")?.as_u64()?,
+        })
+    }
+}
+
+fn text(told: &Value, name: &str) -> Option<String> {
+    told.get(name)?.as_str().map(str::to_owned)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits of precision")]
+fn share((requests, errors): (u64, u64)) -> f64 {
+    if requests == 0 { 0.0 } else { errors as f64 / requests as f64 }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_serves_what_is_on_trial_where_it_is_a_canary() {
+        let trial = Trial {
+            number: 3,
+            canaries: vec!["a".to_owned()],
+            origin: "a".to_owned(),
+            by: "ann".to_owned(),
+            until: 7,
+        };
+        let state = Shared { last: 3, stable: 2, trial: Some(trial), withdrawn: None };
+        assert_eq!((state.wanted("a"), state.wanted("b")), (3, 2));
+        assert_eq!(Shared::read(state.to_json().to_string().as_bytes()), Some(state.clone()));
+        let state = Shared { trial: None, withdrawn: Some("why".to_owned()), ..state };
+        assert_eq!(state.wanted("a"), 2);
+        assert_eq!(Shared::read(state.to_json().to_string().as_bytes()), Some(state));
+        for wrong in ["", "{}", "[]", r#"{"last":1,"stable":"1","trial":null}"#] {
+            assert_eq!(Shared::read(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The configuration that gateways of one store share, in the store: a state, and the files of each configuration that it names.
+//!
+//! Each write of the state depends on the version that was read, so of two gateways that write at once one succeeds.
+
+use bytes::Bytes;
+use store::{Change, Error, Expect, LazyStore, Tables as _};
+
+const TABLE: &str = "configuration";
+const STATE: &[u8] = b"state";
+
+/// The state, as its writer encoded it, and its version.
+pub struct SharedState {
+    pub bytes: Bytes,
+    pub version: u64,
+}
+
+/// A new state, and the files that come and go with it.
+#[derive(Default)]
+pub struct SharedChange {
+    pub state: Vec<u8>,
+    /// Of the state that was read; none if there was none.
+    pub version: Option<u64>,
+    /// A configuration by its number, as an archive.
+    pub files: Option<(u64, Vec<u8>)>,
+    /// Numbers of configurations that nobody needs any more.
+    pub gone: Vec<u64>,
+}
+
+/// The state; none if no gateway has written one.
+pub async fn state(store: &LazyStore) -> Result<Option<SharedState>, Error> {
+    let row = store.get(TABLE, STATE).await?;
+    Ok(row.map(|row| SharedState { bytes: row.value, version: row.version }))
+}
+
+/// The files of a configuration, as an archive.
+pub async fn files(store: &LazyStore, number: u64) -> Result<Option<Bytes>, Error> {
+    Ok(store.get(TABLE, &key(number)).await?.map(|row| row.value))
+}
+
+/// Writes a state. False if another gateway was quicker.
+pub async fn write(store: &LazyStore, change: SharedChange) -> Result<bool, Error> {
+    let SharedChange { state, version, files, gone } = change;
+    let row = |key: Vec<u8>, value: Option<Vec<u8>>, expect| {
+        let value = value.map(Bytes::from);
+        Change { table: TABLE.into(), key, value, expect }
+    };
+    let expect = version.map_or(Expect::Nothing, Expect::Version);
+    let mut changes = vec![row(STATE.to_vec(), Some(state), expect)];
+    changes.extend(files.map(|(number, bytes)| row(key(number), Some(bytes), Expect::Anything)));
+    changes.extend(gone.into_iter().map(|number| row(key(number), None, Expect::Anything)));
+    match store.change(changes, None).await {
+        Ok(_) => Ok(true),
+        Err(Error::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("files/{number:020}").into_bytes()
+}
