@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec fuzz soak schema deny
+.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -91,6 +91,12 @@ bench-xml: setup ## the XML engine: times beside libxml2 and libxslt, and instru
 
 h2spec: setup ## HTTP/2 conformance beside nginx
 	@bench/h2spec.sh $(ARGS)
+
+chart: ## lint and render the Helm chart by Helm's own code; ARGS=write writes the plain manifests anew
+	@scripts/chart.sh $(ARGS)
+
+api: setup ## the admin API against its OpenAPI document, by schemathesis; EXAMPLES=200 for more
+	@scripts/api.sh $(ARGS)
 
 fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
 	@scripts/fuzz.sh $(ARGS)

@@ -49,6 +49,8 @@ if [ "${1:-}" = tests ]; then
   command -v npm >/dev/null 2>&1 || missing+=(npm)
   command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
     command -v google-chrome >/dev/null 2>&1 || missing+=(chromium)
+  # Tests alert and recording rules.
+  command -v promtool >/dev/null 2>&1 || missing+=(prometheus)
   # One of the servers behind the gateway that speak HTTP/2.
   command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 fi

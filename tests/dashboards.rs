@@ -8,7 +8,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::{Backend, Gateway, Origin, Wire};
+use crate::harness::{Backend, Gateway, Origin, Wire, until};
+use crate::websocket::{Client, service};
 
 #[path = "dashboards/promql.rs"]
 mod promql;
@@ -182,9 +183,63 @@ routes:
     // One more than may be is turned away.
     drop(Wire::connect(gateway.address("public")));
     let told = || gateway.admin_get("/metrics").text();
-    crate::harness::until("a connection was refused", || {
+    until("a connection was refused", || {
         told().contains("tidegate_connections_refused_total{listener=\"public\"")
     });
+    samples(&told())
+}
+
+/// The metrics of a gateway that has open streams, flows, a queue with a dead message, a schedule, and a hub.
+fn of_messages_and_streams() -> Samples {
+    let ticks = Backend::start("sse", &[]);
+    let chat = service(vec![]);
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
+store: {{ path: var }}
+upstreams:
+  ticks: {{ targets: ["{}"] }}
+  chat: {{ targets: ["{}"] }}
+  away: {{ targets: ["http://127.0.0.1:1"] }}
+flows:
+  keep: [{{ store: {{ queue: work }} }}]
+  send: [{{ call: away }}]
+  tick: [{{ set: {{ a: b }} }}, {{ respond: {{}} }}]
+queues: {{ work: {{ flow: send, retry: {{ attempts: 1 }} }} }}
+schedules: {{ tick: {{ every: 1s, flow: tick }} }}
+hubs: {{ news: {{ topics: [sports], verify: false, callbacks: {{ allow: ["127.0.0.0/8"] }}, delivery: {{ retries: 0 }} }} }}
+routes:
+  kept: {{ match: {{ path: /kept }}, flow: keep }}
+  news: {{ match: {{ path: "/news/**" }}, hub: news }}
+  ticks: {{ match: {{ path: "/sse/**" }}, policies: [sse: {{ events: 2, per: 1h }}], upstream: ticks }}
+  chat: {{ match: {{ path: /chat }}, policies: [websocket: {{ messages: 9, per: 1h }}], upstream: chat }}
+"#,
+        ticks.url,
+        chat.url()
+    ));
+    let mut client = Client::open(&gateway, "/chat", "");
+    client.send(0x81, b"a message");
+    for request in [
+        "POST /kept",
+        "GET /sse/ticks?interval=20ms",
+        "POST /news?hub.mode=subscribe&hub.topic=sports&hub.callback=http://127.0.0.1:1/c",
+        "POST /news/publish?topic=sports",
+    ] {
+        let length = if request.starts_with("POST") { "Content-Length: 0\r\n" } else { "" };
+        let reply = gateway.wire().ask(format!("{request} HTTP/1.1\r\nHost: a\r\n{length}\r\n"));
+        assert!((200..300).contains(&reply.status()), "{request}: {reply:?}");
+    }
+    let told = || gateway.admin_get("/metrics").text();
+    for sample in [
+        "tidegate_stream_ends_total{",
+        "tidegate_websocket_messages_total{",
+        "tidegate_queue_dead_messages{queue=\"work\"} 1",
+        "tidegate_schedule_last_run_timestamp_seconds{",
+        "tidegate_hub_deliveries_total{",
+    ] {
+        until(sample, || told().contains(sample));
+    }
     samples(&told())
 }
 
@@ -194,9 +249,15 @@ fn kept(name: &str) -> Samples {
 
 #[test]
 fn what_the_dashboards_ask_for_is_told() {
-    for (name, samples, questions) in
-        [("gateway", of_a_running_gateway(), 40), ("k6", kept("k6"), 15), ("pods", kept("pods"), 8)]
-    {
+    let messages = of_messages_and_streams();
+    for (name, samples, questions) in [
+        ("gateway", of_a_running_gateway(), 40),
+        ("streams", messages.clone(), 13),
+        ("flows", messages.clone(), 16),
+        ("hubs", messages, 10),
+        ("k6", kept("k6"), 15),
+        ("pods", kept("pods"), 8),
+    ] {
         let dashboard = dashboard(name);
         assert_eq!(faults(&dashboard, &samples), [""; 0], "{name}");
         assert!(dashboard.asked.len() >= questions, "{name}: {}", dashboard.asked.len());
@@ -278,5 +339,5 @@ fn sources_and_dashboards_are_provisioned_as_files() {
         }
         found += 1;
     }
-    assert_eq!(found, 3, "the gateway, k6 and pods");
+    assert_eq!(found, 6, "the gateway, streams, flows, hubs, k6 and pods");
 }

@@ -106,6 +106,7 @@ mod packaging;
 mod parses;
 mod paths;
 mod prefix_routes;
+mod production;
 mod program;
 mod proxied;
 mod queues;
