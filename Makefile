@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
+.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -52,6 +52,9 @@ conformance: setup ## the packs of foreign tests, whole; PACKS=FOLDER says where
 
 differential: setup-tests ## the XML engine beside libxml2, libxslt, Xerces-J and Saxon 6.5; ARGS="--rounds N --seed N"
 	@scripts/differential.sh $(ARGS)
+
+differential-synapse: setup-tests ## imported flows beside Apache Synapse: the load tests, and samples written again
+	@scripts/differential-synapse.sh $(ARGS)
 
 bench: setup ## micro benches
 	cargo bench --workspace --bench '*' $(ARGS)

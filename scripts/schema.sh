@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the program says of itself, as files: the JSON Schema of the configuration for editors, the guide's page of every key and its
-# tables of faults and metrics. `write` makes them anew, `check` fails where one is stale.
+# tables of faults, metrics and parts of artifacts. `write` makes them anew, `check` fails where one is stale.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-} in
@@ -29,11 +29,12 @@ table() {
     index($0, "<!-- " name ": ") == 1 { inside = 1; while ((getline line < table) > 0) print line }
   ' "$2" >"$made/${2##*/}"
 }
-errors=docs/guide/errors.md observe=docs/guide/observe.md
+errors=docs/guide/errors.md observe=docs/guide/observe.md synapse=docs/guide/synapse.md
 table faults "$errors"
 table metrics "$observe"
+table synapse "$synapse"
 
-for file in docs/tidegate.schema.json docs/guide/reference.md "$errors" "$observe"; do
+for file in docs/tidegate.schema.json docs/guide/reference.md "$errors" "$observe" "$synapse"; do
   new=$made/${file##*/}
   case $1 in
     write) cp "$new" "$file" ;;

@@ -100,6 +100,7 @@ fi
 if [ "${1:-}" = tests ]; then
   scripts/saxon.sh
   scripts/kafka.sh
+  scripts/synapse.sh
 fi
 
 if [ "${1:-}" = tests ]; then

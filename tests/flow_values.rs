@@ -248,3 +248,99 @@ fn bytes_that_nobody_reads_pass() {
         assert_eq!((reply.status(), &reply.body[..]), (200, &b"\x89\xff\0"[..]), "{content_type}");
     }
 }
+
+/// Plain XML, JSON and text stand in an envelope, and paths find the same in all of them.
+#[test]
+fn every_message_is_seen_as_an_envelope() {
+    const SOAP: &[u8] = b"<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'><s:Header><h/></s:Header><s:Body><order><id>7</id></order></s:Body></s:Envelope>";
+    const PLAIN: &[u8] = b"<?xml version='1.0'?><order><id>7</id></order>";
+    let id = "[{ respond: { text: '{{ $infoset_body/order/id }} {{ count($infoset/soap:Envelope/soap:Body/*) }} {{ count($infoset//h) }}' } }]";
+    let json = "[{ respond: { text: '{{ $infoset//jsonObject/a }} {{ count($infoset//l) }} {{ $infoset_payload.a }}' } }]";
+    let list = "[{ respond: { text: '{{ count($infoset_body/jsonArray/jsonElement) }}' } }]";
+    let text = "[{ respond: { text: '{{ $infoset_body/* }}' } }]";
+    let enrich = "[{ enrich: { source: { text: '8' }, target: '$infoset_body/order/id', action: replace } }, { respond: {} }]";
+    let changed = "[{ enrich: { source: { xml: '<a>8</a>' }, target: '$infoset//a', action: replace } }, { respond: {} }]";
+    say(&[
+        ("text/xml", SOAP, id, "7 1 1"),
+        (XML, PLAIN, id, "7 1 0"),
+        (JSON, br#"{"a": 1, "l": [1, 2]}"#, json, "1 2 1"),
+        (JSON, b"[1, 2, 3]", list, "3"),
+        (JSON, b"[]", list, "0"),
+        ("text/plain", b"a < b", text, "a < b"),
+        ("text/plain", b"", text, ""),
+        (XML, b"<order><id>7</id></order>", enrich, "<order>8</order>"),
+        (JSON, br#"{"a": "x", "l": [1]}"#, changed, r#"{"a":8,"l":[1]}"#),
+    ]);
+}
+
+/// A message goes into an envelope of a version, from one version into another, and out of it.
+#[test]
+fn messages_go_into_envelopes_and_out_of_them() {
+    let envelope = |uri: &str, header: &str, inside: &str| {
+        let header = if header.is_empty() {
+            String::new()
+        } else {
+            format!("<soapenv:Header>{header}</soapenv:Header>")
+        };
+        format!(
+            "<soapenv:Envelope xmlns:soapenv=\"{uri}\">{header}<soapenv:Body>{inside}</soapenv:Body></soapenv:Envelope>"
+        )
+    };
+    let (first, second) =
+        ("http://schemas.xmlsoap.org/soap/envelope/", "http://www.w3.org/2003/05/soap-envelope");
+    let soap = envelope(first, "<h/>", "<a/>");
+    let to = |form: &str| format!("[{{ convert: {{ to: {form} }} }}, {{ respond: {{}} }}]");
+    let origin = Origin::saying("unused");
+    for (content_type, body, form, kind, expected) in [
+        (XML, "<a/>".to_owned(), "soap11", "text/xml; charset=utf-8", envelope(first, "", "<a/>")),
+        (
+            XML,
+            "<a/>".to_owned(),
+            "soap12",
+            "application/soap+xml; charset=utf-8",
+            envelope(second, "", "<a/>"),
+        ),
+        (
+            "text/xml",
+            soap.clone(),
+            "soap12",
+            "application/soap+xml; charset=utf-8",
+            envelope(second, "<h/>", "<a/>"),
+        ),
+        ("text/xml", soap.clone(), "soap11", "text/xml", soap.clone()),
+        ("text/xml", soap.clone(), "pox", XML, "<a/>".to_owned()),
+        (XML, "<a/>".to_owned(), "pox", XML, "<a/>".to_owned()),
+        (
+            JSON,
+            r#"{"n":1}"#.to_owned(),
+            "soap11",
+            "text/xml; charset=utf-8",
+            envelope(first, "", "<jsonObject><n>1</n></jsonObject>"),
+        ),
+        (JSON, r#"{"n":1}"#.to_owned(), "pox", JSON, r#"{"n":1}"#.to_owned()),
+    ] {
+        let gateway = Gateway::start(yaml(&origin, &to(form)));
+        let reply = post(&gateway, content_type, body.as_bytes());
+        let got = (reply.status(), reply.get("content-type").unwrap_or(""), reply.text());
+        assert_eq!(got, (200, kind, expected), "{form} of {body}");
+    }
+    let gateway = Gateway::start(yaml(&origin, &to("soap11")));
+    for body in [&b"\xff\xfe\x00"[..], b"{\"a\": \"\\u0000\"}", b"{"] {
+        let kind = if body[0] == b'{' { JSON } else { "application/octet-stream" };
+        let reply = post(&gateway, kind, body);
+        assert_eq!(reply.status(), 400, "{}", reply.text());
+    }
+}
+
+/// A status that is computed and empty is that of the message.
+#[test]
+fn an_empty_status_is_the_messages_own() {
+    let flow = "[{ respond: { status: '{{ $query.s }}', text: '{{ $request.path }}' } }]";
+    let origin = Origin::saying("unused");
+    let gateway = Gateway::start(yaml(&origin, flow));
+    for (target, status) in [("/a/b?s=418", 418), ("/a/b", 200), ("/a/b?s=", 200)] {
+        let reply = gateway.wire().get(target);
+        assert_eq!(reply.status(), status, "{target}: {}", reply.text());
+        assert_eq!(reply.text(), target);
+    }
+}

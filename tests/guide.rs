@@ -366,7 +366,12 @@ fn the_first_gateway_of_the_guide_answers_what_is_asked_there() {
 fn what_the_program_says_of_itself_is_what_the_guide_says() {
     let written = "run `make schema`";
     assert_eq!(tidegate(&["manual", "keys"]).stdout, read("docs/guide/reference.md"), "{written}");
-    for (what, page) in [("faults", "docs/guide/errors.md"), ("metrics", "docs/guide/observe.md")] {
+    let pages = [
+        ("faults", "docs/guide/errors.md"),
+        ("metrics", "docs/guide/observe.md"),
+        ("synapse", "docs/guide/synapse.md"),
+    ];
+    for (what, page) in pages {
         let page = read(page);
         let (_, rest) = page.split_once(&format!("<!-- {what}: ")).unwrap();
         let (_, rest) = rest.split_once("-->\n").unwrap();

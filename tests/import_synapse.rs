@@ -119,7 +119,7 @@ fn targets_and_sources_are_converted() {
     assert!(run.stdout.contains("kept: \"$kept_reply.body\""), "{}", run.stdout);
     let (run, _) = imported(r#"<xslt key="gold.xsl" source="$body//part"/>"#, &[]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(run.stdout.contains("of: \"$body//part\""), "{}", run.stdout);
+    assert!(run.stdout.contains("of: \"$infoset_body//part\""), "{}", run.stdout);
 }
 
 /// Without `clone` Synapse moves nodes; the reason of a fault is the text of what is found.
@@ -127,13 +127,17 @@ fn targets_and_sources_are_converted() {
 fn nodes_move_and_reasons_are_texts() {
     let enrich = r#"<enrich><source type="custom" xpath="//a"/><target type="custom" action="child" xpath="//b"/></enrich>"#;
     let (run, _) = imported(enrich, &[]);
-    let moved = "- set:\n        moved: //a\n    - enrich:\n        target: //a\n        action: remove\n    - enrich:\n        source: \"$moved\"\n";
+    let moved = "- set:\n        moved: \"$infoset//a\"\n    - enrich:\n        target: \"$infoset//a\"\n        action: remove\n    - enrich:\n        source: \"$moved\"\n";
     assert!(run.stdout.contains(moved), "{}", run.stdout);
     let (run, _) = imported(&enrich.replace("//a\"", "//a\" clone=\"true\""), &[]);
     assert!(!run.stdout.contains("moved"), "{}", run.stdout);
     let fault = r#"<makefault version="soap11" response="true"><reason expression="//a"/></makefault><property name="x" value="1"/>"#;
     let (run, _) = imported(fault, &[]);
-    assert!(run.stdout.contains("<faultstring>{{ string(//a) }}</faultstring>"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("<faultstring>{{ string($infoset//a) }}</faultstring>"),
+        "{}",
+        run.stdout
+    );
 }
 
 /// JSON that is written in an `enrich` is JSON in the message, and not its text.
@@ -401,4 +405,112 @@ fn links_in_a_folder_are_refused_and_told() {
         let row = run.stderr.lines().find(|line| line.contains(name)).unwrap_or_default();
         assert!(row.starts_with("refused"), "{name}: {}", run.stderr);
     }
+}
+
+/// A part that no row of the table names is refused with its place: what it does would be lost.
+#[test]
+fn what_the_table_does_not_name_is_refused() {
+    for (mediator, why) in [
+        (
+            r#"<log level="custom" colour="red"/>"#,
+            "`@colour` is not known, so that its effect would be lost",
+        ),
+        (
+            r#"<filter xpath="//a"><then/><otherwise/></filter><nobody/>"#,
+            "`nobody` has no counterpart",
+        ),
+        (
+            r#"<property name="SOMETHING" value="1" scope="axis2"/>"#,
+            "the property `SOMETHING` of axis2: ",
+        ),
+        (r#"<property name="a" value="1" scope="registry"/>"#, "the property `a` of registry: "),
+        (
+            r#"<clone sequential="perhaps"><target endpoint="E" to="x"/></clone>"#,
+            "an address of one target has no counterpart",
+        ),
+        (
+            r#"<property name="n" expression="get-property('FOREACH_COUNTER')"/>"#,
+            "a loop has no counter",
+        ),
+        (
+            r#"<call><endpoint><address uri="http://a.test/x"><enableSec policy="p"/></address></endpoint></call>"#,
+            "WS-Security for a service",
+        ),
+        (
+            r#"<call><endpoint><address uri="http://a.test/x" format="get"/></endpoint></call>"#,
+            "as the query of GET",
+        ),
+    ] {
+        let (run, _) = imported(mediator, &[]);
+        assert_eq!(run.code, Some(3), "{mediator}: {}", run.stderr);
+        assert!(run.stderr.contains(why), "{mediator}: {why}\n{}", run.stderr);
+        assert!(run.stderr.contains("refused       quotes.xml:5:"), "{mediator}: {}", run.stderr);
+    }
+}
+
+/// A proxy that checks security there would be open here, so that it is not served at all.
+#[test]
+fn a_proxy_whose_guard_is_refused_is_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secure.xml");
+    let text = PROXY.replace("MEDIATOR", "").replace("</target>\n", "</target><enableSec/>\n");
+    let text = text.replace("</target></proxy>", "</target><enableSec/></proxy>");
+    std::fs::write(&file, text).unwrap();
+    let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("refused       secure.xml:3:3"), "{}", run.stderr);
+    assert!(!run.stdout.contains("/services/Quotes"), "{}", run.stdout);
+}
+
+/// A property takes effect where it runs: in a branch of a fault sequence, and in a sequence that is called.
+#[test]
+fn properties_take_effect_where_they_run() {
+    let artifact = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+      <sequence name="says"><filter source="$trp:X-Tier" regex="gold"><then><property name="HTTP_SC" value="402" scope="axis2"/></then></filter></sequence>
+      <proxy name="P"><target>
+        <inSequence><sequence key="says"/><call><endpoint name="e"><address uri="http://e.test/x"/></endpoint></call><respond/></inSequence>
+        <faultSequence><switch source="get-property('ERROR_CODE')"><case regex="101503"><property name="HTTP_SC" value="503" scope="axis2"/></case></switch><respond/></faultSequence>
+      </target></proxy>
+      <proxy name="Q"><target><inSequence><sequence key="says"/><respond/></inSequence></target></proxy>
+    </definitions>"#;
+    let cases = r#"  plain: { request: { path: /services/Q }, reply: { status: 200 } }
+  gold: { request: { path: /services/Q, headers: { x-tier: gold } }, reply: { status: 402 } }
+  called: { request: { path: /services/P, headers: { x-tier: gold } }, calls: [{ upstream: e, reply: { body: ok } }], reply: { status: 200, body: ok } }
+"#;
+    tested(artifact, 0, cases);
+}
+
+/// Plain XML and JSON stand in a Body for expressions, and endpoints get the form that they ask for.
+#[test]
+fn plain_xml_and_json_are_seen_in_a_body() {
+    let artifact = r#"<proxy xmlns="http://ws.apache.org/ns/synapse" name="P"><target><inSequence>
+        <filter xpath="$body/order/id = 7"><then><header name="X-Case" scope="transport" value="seven"/></then></filter>
+        <filter xpath="$body/jsonObject/id = 8"><then><header name="X-Case" scope="transport" value="eight"/></then></filter>
+        <call><endpoint name="e"><address uri="http://e.test/x" format="soap11"/></endpoint></call><respond/>
+      </inSequence></target></proxy>"#;
+    let envelope = |inside: &str| {
+        format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{inside}</s:Body></s:Envelope>"
+        )
+    };
+    let case = |name: &str, kind: &str, body: &str, inside: &str, seen: &str| {
+        let envelope = envelope(inside);
+        format!(
+            "  {name}:\n    request: {{ method: PUT, path: /services/P/x, headers: {{ content-type: {kind} }}, body: '{body}' }}\n    calls: [{{ upstream: e, expect: {{ method: POST, path: /x, headers: {{ x-case: {seen} }}, xml: '{envelope}' }}, reply: {{ body: ok }} }}]\n    reply: {{ status: 200, body: ok }}\n"
+        )
+    };
+    let cases = case(
+        "xml",
+        "application/xml",
+        "<order><id>7</id></order>",
+        "<order><id>7</id></order>",
+        "seven",
+    ) + &case(
+        "json",
+        "application/json",
+        r#"{"id":8}"#,
+        "<jsonObject><id>8</id></jsonObject>",
+        "eight",
+    );
+    tested(artifact, 0, &cases);
 }

@@ -150,6 +150,7 @@ mod streams;
 mod streams_hostile;
 mod stylesheet_rules;
 mod subscriptions;
+mod synapse_peer;
 mod telemetry;
 mod tokens;
 mod transform;

@@ -193,6 +193,8 @@ fn steps() -> Vec<Attack> {
         ),
         attack("convert", "[convert: { to: json }, respond: {}]", XML, wide()),
         attack("convert", "[convert: { to: xml, root: r }, respond: {}]", JSON, numbers(200_000)),
+        attack("convert", "[convert: { to: soap11 }, respond: {}]", XML, wide()),
+        attack("convert", "[convert: { to: soap12 }, respond: {}]", JSON, numbers(100_000)),
         attack(
             "script",
             "[script: { jq: 'map(. + 1) | length' }, respond: {}]",

@@ -14,6 +14,7 @@ use policy::{Totals, WaitTime};
 use telemetry::parses;
 use xml::Document;
 
+use crate::infoset::Infoset;
 use crate::soap::Envelope;
 use mediation::attachments::Root;
 
@@ -44,6 +45,8 @@ pub(crate) struct Content {
     fields: OnceCell<Result<Arc<JsonText>, Box<str>>>,
     /// The JSON in a text, once a path was followed into it; none: it is not JSON.
     json: OnceCell<Result<Option<Arc<JsonText>>, Box<str>>>,
+    /// The message as an envelope, once somebody asked.
+    infoset: OnceCell<Result<Infoset, Box<str>>>,
 }
 
 /// The sender of a message, whose fault it is if it is malformed.
@@ -137,6 +140,7 @@ impl Content {
             root: OnceCell::new(),
             fields: OnceCell::new(),
             json: OnceCell::new(),
+            infoset: OnceCell::new(),
         }
     }
 
@@ -312,6 +316,25 @@ impl Content {
             }
             View::Empty | View::Json(_) | View::Text(_) | View::Bytes => self.body(),
         }
+    }
+
+    /// The message as an envelope.
+    pub(crate) fn infoset(&self) -> Result<&Infoset, FailureKind> {
+        // As for the view.
+        let infoset = match self.infoset.get() {
+            Some(infoset) => infoset,
+            None => {
+                let made = Infoset::of(self);
+                self.infoset.get_or_init(|| made)
+            }
+        };
+        infoset.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
+    }
+
+    /// The envelope that was made around it, if an expression asked for one.
+    pub(crate) fn made_infoset(&self) -> Option<&Infoset> {
+        // Harmless: a message without such a form has no places that were found in it.
+        self.infoset.get()?.as_ref().ok().filter(|infoset| infoset.is_made)
     }
 
     /// True if it is neither XML nor JSON nor text.

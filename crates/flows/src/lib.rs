@@ -13,6 +13,7 @@
 mod content;
 mod edit;
 mod end;
+mod infoset;
 mod message;
 mod names;
 mod needs;
@@ -24,6 +25,7 @@ mod trace;
 mod values;
 
 pub use end::{Flow, FlowEnd};
+pub use mediation::soap::Version as SoapVersion;
 pub use tracing::Level;
 
 pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};

@@ -15,6 +15,12 @@ pub(crate) enum SlotMeaning {
     Body,
     /// `$header`, the SOAP Header.
     SoapHeader,
+    /// `$infoset`, the message as an envelope.
+    Infoset,
+    /// `$infoset_body`, its Body.
+    InfosetBody,
+    /// `$infoset_payload`, the content of its Body.
+    InfosetPayload,
     /// `$method`, of the request.
     Method,
     /// `$status`, of the last call.
@@ -28,6 +34,8 @@ pub(crate) enum SlotMeaning {
     /// Several names that only CEL may take together.
     Request,
     RequestBody,
+    /// The path and query, as the route forwards them.
+    RequestPath,
     RequestHeaders,
     RequestHeader(Box<str>),
     Error,
@@ -63,9 +71,21 @@ pub(crate) const ERROR_PARTS: [(&str, ErrorPart); 4] = [
 ];
 
 /// Names that no variable may have.
-pub const RESERVED: [&str; 11] = [
-    "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
-    "error", "gather",
+pub const RESERVED: [&str; 14] = [
+    "body",
+    "envelope",
+    "header",
+    "headers",
+    "path",
+    "query",
+    "method",
+    "status",
+    "request",
+    "error",
+    "gather",
+    "infoset",
+    "infoset_body",
+    "infoset_payload",
 ];
 
 /// The slots that flows of one configuration use, and their variables. It grows while flows are compiled.
@@ -182,6 +202,9 @@ impl NameTable {
             ["body"] => Value(SlotMeaning::Body),
             ["envelope"] => Value(SlotMeaning::Document),
             ["header"] => Value(SlotMeaning::SoapHeader),
+            ["infoset"] => Value(SlotMeaning::Infoset),
+            ["infoset_body"] => Value(SlotMeaning::InfosetBody),
+            ["infoset_payload"] => Value(SlotMeaning::InfosetPayload),
             ["method"] => Value(SlotMeaning::Method),
             ["status"] => Value(SlotMeaning::Status),
             ["headers"] => Group(SlotMeaning::Headers),
@@ -196,6 +219,7 @@ impl NameTable {
             }
             ["request", "body"] => Value(SlotMeaning::RequestBody),
             ["request", "method"] => Value(SlotMeaning::Method),
+            ["request", "path"] => Value(SlotMeaning::RequestPath),
             ["request", "headers"] => Group(SlotMeaning::RequestHeaders),
             ["request", "headers", name] => Value(SlotMeaning::RequestHeader((*name).into())),
             ["error"] => Group(SlotMeaning::Error),
@@ -262,7 +286,8 @@ impl Names for FlowNames<'_> {
         };
         Ok(match path {
             ["method"] | ["headers" | "query" | "path", _] => Some(TEXT),
-            ["request", "headers", _] | ["error", "kind" | "message" | "detail"] => Some(TEXT),
+            ["request", "path"] | ["request", "headers", _] => Some(TEXT),
+            ["error", "kind" | "message" | "detail"] => Some(TEXT),
             ["status"] | ["error", "code"] => Some(WHOLE_NUMBER),
             ["vars", name, "status"] if holds_reply(name) => Some(WHOLE_NUMBER),
             ["vars", name, "headers", _] if holds_reply(name) => Some(TEXT),
@@ -293,7 +318,15 @@ impl SlotMeaning {
 
     /// True if its value is inside the message.
     pub(crate) fn looks_inside(&self) -> bool {
-        matches!(self, SlotMeaning::Document | SlotMeaning::Body | SlotMeaning::SoapHeader)
+        matches!(
+            self,
+            SlotMeaning::Document
+                | SlotMeaning::Body
+                | SlotMeaning::SoapHeader
+                | SlotMeaning::Infoset
+                | SlotMeaning::InfosetBody
+                | SlotMeaning::InfosetPayload
+        )
     }
 }
 

@@ -11,6 +11,7 @@ use message::Headers;
 use serde_json::Value as Json;
 
 use crate::content::{Content, Maker, read_json};
+use crate::infoset;
 use crate::message::Message;
 use crate::names::{ERROR_PARTS, ErrorPart, SlotMeaning};
 use crate::state::{Run, State, Variable, code};
@@ -52,9 +53,12 @@ impl Values<'_> {
     fn maker_of(&self, named: &SlotMeaning) -> Option<Maker> {
         let message = &self.state.message;
         match named {
-            SlotMeaning::Document | SlotMeaning::Body | SlotMeaning::SoapHeader => {
-                message.content().map(|content| content.maker)
-            }
+            SlotMeaning::Document
+            | SlotMeaning::Body
+            | SlotMeaning::SoapHeader
+            | SlotMeaning::Infoset
+            | SlotMeaning::InfosetBody
+            | SlotMeaning::InfosetPayload => message.content().map(|content| content.maker),
             SlotMeaning::Headers | SlotMeaning::Header(_) => Some(match message.status {
                 None => Maker::Client,
                 Some(_) => Maker::Upstream,
@@ -66,6 +70,7 @@ impl Values<'_> {
             | SlotMeaning::Query(_)
             | SlotMeaning::Request
             | SlotMeaning::RequestBody
+            | SlotMeaning::RequestPath
             | SlotMeaning::RequestHeaders
             | SlotMeaning::RequestHeader(_) => Some(Maker::Client),
             SlotMeaning::Status
@@ -244,6 +249,10 @@ impl Scope for Values<'_> {
             SlotMeaning::Document => self.content()?.document()?,
             SlotMeaning::Body => self.content()?.body()?,
             SlotMeaning::SoapHeader => self.content()?.soap_header()?,
+            SlotMeaning::Infoset => self.content()?.infoset()?.root(),
+            SlotMeaning::InfosetBody => self.content()?.infoset()?.body(),
+            SlotMeaning::InfosetPayload => infoset::payload(self.content()?)?,
+            SlotMeaning::RequestPath => Value::text_of(line(self.run.head.target())),
             SlotMeaning::Method => Value::text_of(line(self.run.head.method())),
             SlotMeaning::Status => self.state.status.map_or(Value::Nothing, number),
             SlotMeaning::Header(name) => self.header(name),
@@ -336,6 +345,10 @@ impl Scope for Values<'_> {
             SlotMeaning::Document
             | SlotMeaning::Body
             | SlotMeaning::SoapHeader
+            | SlotMeaning::Infoset
+            | SlotMeaning::InfosetBody
+            | SlotMeaning::InfosetPayload
+            | SlotMeaning::RequestPath
             | SlotMeaning::Method
             | SlotMeaning::Status
             | SlotMeaning::Header(_)

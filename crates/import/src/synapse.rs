@@ -13,15 +13,18 @@ mod element;
 mod endpoint_templates;
 mod endpoints;
 mod expressions;
+mod known;
 mod mediators;
 mod output;
+mod pending;
 mod recheck;
 mod scheduled;
+mod sending;
 mod services;
 mod times;
 mod xpath_text;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use artifacts::{Artifacts, Files};
@@ -30,6 +33,8 @@ use element::Element;
 use output::Output;
 use recheck::Origin;
 use serde_json::Value as Json;
+
+pub use known::rows;
 
 pub use crate::table::{ArtifactPosition, Mistake, Outcome, Row, Table};
 
@@ -64,9 +69,7 @@ pub fn import(path: &Path) -> Result<ImportResult, String> {
         return Err(format!("there is no artifact of Synapse in `{}`{refused}", path.display()));
     }
     let artifacts = Artifacts::of(&files, &mut table);
-    let mut converter = Converter::new(&artifacts, table);
-    converter.all();
-    let Converter { out, mut table, .. } = converter;
+    let Converter { out, mut table, .. } = converted(&artifacts, &table);
     table.unite();
     let whole = out.configuration();
     let (configuration, part) = (String::new(), String::new());
@@ -74,6 +77,22 @@ pub fn import(path: &Path) -> Result<ImportResult, String> {
     let mut made = ImportResult { configuration, part, files, table, stand_ins, whole, owners };
     made.write();
     Ok(made)
+}
+
+/// Converts all artifacts. Properties that are set in one place and take effect in another are found on the way: then everything is
+/// converted again, with variables for them.
+fn converted<'a>(artifacts: &'a Artifacts<'a>, table: &Table) -> Converter<'a> {
+    let mut kept = HashSet::new();
+    loop {
+        let mut converter = Converter::new(artifacts, table.clone(), kept.clone());
+        converter.all();
+        let known = kept.len();
+        kept.extend(converter.wanted.iter().cloned());
+        // There are as many rounds as properties of artifacts, at most.
+        if kept.len() == known {
+            return converter;
+        }
+    }
 }
 
 impl<'a> Converter<'a> {
@@ -97,6 +116,7 @@ impl<'a> Converter<'a> {
     /// Converts artifacts of one kind. What is made meanwhile is theirs.
     fn each(&mut self, artifacts: &[Element<'a>], convert: fn(&mut Self, &Element<'a>)) {
         for artifact in artifacts {
+            self.owner = format!("{} {}", mediators::told(artifact), artifact.place());
             convert(self, artifact);
             self.out.own(&mediators::told(artifact), &artifact.place());
         }
@@ -164,7 +184,11 @@ impl<'a> Converter<'a> {
         let items = sequence.children();
         let catch =
             sequence.attribute("onError").and_then(|key| self.fault_sequence(Some(key), None));
-        self.flow_of(flow, |this| this.steps(&items).0, catch);
+        let make = |this: &mut Self| {
+            let begun: Vec<Json> = this.begin_kept().into_iter().collect();
+            begun.into_iter().chain(this.steps(&items).0).collect()
+        };
+        self.flow_of(flow, make, catch);
     }
 
     /// Reports an artifact that has no counterpart as a whole.
@@ -172,9 +196,8 @@ impl<'a> Converter<'a> {
         let protocol = other.attribute("protocol").unwrap_or("its own class");
         let why = match other.name() {
             "inboundEndpoint" => match protocol {
-                "http" | "https" => {
-                    "a listener of its own is `listen.NAME`, and a route with `match: { listener }` and the flow of its sequence".to_owned()
-                }
+                "http" => return self.inbound(other),
+                "https" => "its certificate is in a keystore of Java; write `listen.NAME` with `tls` and a route with `match: { listener }`".to_owned(),
                 "ws" | "wss" => "WebSockets pass through a route with an upstream; no flow looks into them".to_owned(),
                 _ => format!("nothing takes messages from `{protocol}`; a service of yours can post them"),
             },

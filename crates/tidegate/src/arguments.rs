@@ -293,6 +293,8 @@ pub(crate) enum Manual {
     Faults,
     /// The metrics, as the table in docs/guide/observe.md.
     Metrics,
+    /// What becomes of each part of an artifact of Synapse, as the tables in docs/guide/synapse.md.
+    Synapse,
 }
 
 /// The format of complaints.

@@ -31,6 +31,7 @@ pub(crate) fn manual(what: &Manual) -> anyhow::Result<ExitCode> {
         Manual::Keys => log::write_out(config::reference().trim_end())?,
         Manual::Faults => log::write_out(faults().trim_end())?,
         Manual::Metrics => log::write_out(metrics().trim_end())?,
+        Manual::Synapse => log::write_out(::import::synapse::rows().trim_end())?,
     }
     Ok(ExitCode::SUCCESS)
 }

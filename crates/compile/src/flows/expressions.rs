@@ -163,8 +163,20 @@ fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
 fn unknown_name(name: &str, compiler: &Compiler<'_, '_>) -> String {
     let name = name.trim_start_matches('$');
     let known = [
-        "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
-        "error", "gather",
+        "body",
+        "envelope",
+        "header",
+        "headers",
+        "path",
+        "query",
+        "method",
+        "status",
+        "request",
+        "error",
+        "gather",
+        "infoset",
+        "infoset_body",
+        "infoset_payload",
     ];
     let variables = compiler.table.names(compiler.variables());
     match compiler.report.suggest(name, variables.chain(known)) {

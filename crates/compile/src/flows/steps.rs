@@ -77,6 +77,9 @@ impl<'a> Compiler<'a, '_> {
                     marks_empty: keys.empty_arrays == EmptyArrays::Mark,
                 },
                 ConvertTo::Text => Convert::Text,
+                ConvertTo::Soap11 => Convert::Soap(flows::SoapVersion::V11),
+                ConvertTo::Soap12 => Convert::Soap(flows::SoapVersion::V12),
+                ConvertTo::Pox => Convert::Pox,
             }),
             Step::Filter(keys) => self.filter(keys, namespaces, depth)?,
             Step::Switch(keys) => self.switch(keys, step, namespaces, depth)?,
@@ -479,7 +482,9 @@ impl<'a> Compiler<'a, '_> {
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let name = rest.split(|c| !is_name(c)).next().unwrap_or_default();
         let is_whole = name.len() == rest.len();
-        if name.is_empty() || matches!(name, "body" | "envelope" | "header") {
+        if name.is_empty()
+            || matches!(name, "body" | "envelope" | "header" | "infoset" | "infoset_body")
+        {
             return Some((None, is_whole && name != "header"));
         }
         let number = self.table.variable(name);

@@ -21,7 +21,7 @@ keys! {
         /// The URL, a template, in place of `upstream`: an address that is known only when the call is made. `endpoints` says which
         /// addresses may be called.
         url: Option<Spanned<String>>,
-        /// The method, perhaps a template; the request's if absent.
+        /// The method, perhaps a template; the request's if absent or empty.
         method: Option<Spanned<String>>,
         /// The path, a template; as the route forwards it if absent. Of one placeholder alone the value is the whole path with its
         /// query.
@@ -77,7 +77,7 @@ pub struct StatusClass {
 keys! {
     /// Ends the flow with a reply: the message, or what is made here.
     pub struct RespondStep {
-        /// The status, perhaps a template; the message's own if absent, and 200 where that is a request.
+        /// The status, perhaps a template; the message's own if absent or empty, and 200 where that is a request.
         status: Option<StatusTemplate>,
         /// Headers to replace, or add where missing; the values are templates.
         headers: Map<Spanned<String>> = Map::default(),
@@ -314,6 +314,12 @@ words! {
         Xml = "xml",
         /// Plain text.
         Text = "text",
+        /// A SOAP 1.1 envelope: other messages stand in its Body, JSON as `<jsonObject>`.
+        Soap11 = "soap11",
+        /// A SOAP 1.2 envelope.
+        Soap12 = "soap12",
+        /// Plain XML: of a SOAP message the element in its Body.
+        Pox = "pox",
     }
 }
 

@@ -260,14 +260,17 @@ impl Call {
 }
 
 impl Method {
-    fn get<'m>(&'m self, run: &Run<'_>, state: &State) -> Result<Cow<'m, str>, Fault> {
+    fn get<'m>(&'m self, run: &Run<'m>, state: &State) -> Result<Cow<'m, str>, Fault> {
         let template = match self {
             Method::Fixed(method) => return Ok(Cow::Borrowed(method)),
             Method::Made(template) => template,
         };
         let method = run.fill(state, template)?;
-        let is_token = !method.is_empty()
-            && method.len() <= METHOD_BYTES_MAX
+        if method.is_empty() {
+            // Harmless: a method is ASCII.
+            return Ok(String::from_utf8_lossy(run.head.method()));
+        }
+        let is_token = method.len() <= METHOD_BYTES_MAX
             && method.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
         if is_token && method != "CONNECT" {
             Ok(Cow::Owned(method))

@@ -6,9 +6,12 @@ use expression::{JsonNode, JsonText, Value};
 use fault::{Fault, Kind, Side};
 use json::push_string;
 use kit::turns;
+use mediation::soap::Version;
 use xml::{Document, NodeId};
 
 use crate::content::{Content, Maker, View};
+use crate::infoset;
+use crate::soap;
 use crate::state::{Run, State};
 use crate::steps::{element_names, payload};
 
@@ -27,10 +30,28 @@ pub enum Convert {
         marks_empty: bool,
     },
     Text,
+    /// A SOAP envelope of this version.
+    Soap(Version),
+    /// The content of the envelope of a SOAP message.
+    Pox,
 }
 
 /// The instruction for elements that are a list even if there is only one of them or none. Other converters write it too.
 const LIST: &str = "xml-multiple";
+
+/// The arrays of JSON that get such an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marks {
+    None,
+    Empty,
+    All,
+}
+
+impl Marks {
+    fn of(marks_empty: bool) -> Marks {
+        if marks_empty { Marks::Empty } else { Marks::None }
+    }
+}
 
 /// Elements inside one another: as deep as the parser reads.
 const DEPTH_MAX: usize = 512;
@@ -47,10 +68,10 @@ pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Resul
     let (text, content_type) = match (made, form) {
         (Convert::Json { .. }, Some(form)) => (form.raw(JsonText::ROOT).to_owned(), payload::JSON),
         (Convert::Xml { root, marks_empty }, Some(form)) => {
-            (to_xml(form, root, *marks_empty, &content)?, payload::XML)
+            (to_xml(form, root, Marks::of(*marks_empty), &content)?, payload::XML)
         }
-        (Convert::Text, Some(_)) => return Ok(()),
-        (_, None) => match converted(made, &content, view, run)? {
+        (Convert::Text | Convert::Pox, Some(_)) => return Ok(()),
+        (Convert::Soap(_), Some(_)) | (_, None) => match converted(made, &content, view, run)? {
             Some(converted) => converted,
             None => return Ok(()),
         },
@@ -81,7 +102,7 @@ fn converted(
             (writer.write(top)?, payload::JSON)
         }
         (Convert::Xml { root, marks_empty }, View::Json(text)) => {
-            (to_xml(text, root, *marks_empty, content)?, payload::XML)
+            (to_xml(text, root, Marks::of(*marks_empty), content)?, payload::XML)
         }
         (Convert::Json { .. }, View::Json(_)) | (Convert::Xml { .. }, View::Xml { .. }) => {
             return Ok(None);
@@ -105,6 +126,23 @@ fn converted(
             (text.string(JsonText::ROOT).into_owned(), payload::TEXT)
         }
         (Convert::Text, View::Text(_)) => return Ok(None),
+        (Convert::Soap(version), View::Json(text)) => {
+            // A service may refuse the instructions that mark lists.
+            let inside = json_as_xml(text, content, Marks::None)?;
+            (infoset::enveloped(*version, "", &inside), soap::content_type(*version))
+        }
+        (Convert::Soap(version), _) => {
+            let infoset = content.infoset();
+            let infoset = infoset.map_err(|kind| content.malformed(&kind.to_string()))?;
+            if !infoset.is_made && infoset.envelope.version == *version {
+                return Ok(None);
+            }
+            (infoset.in_version(*version), soap::content_type(*version))
+        }
+        (Convert::Pox, View::Xml { document, envelope: Some(envelope) }) => {
+            (infoset::unwrapped(document, envelope), payload::XML)
+        }
+        (Convert::Pox, _) => return Ok(None),
         (_, View::Empty) => return Ok(None),
         (_, View::Bytes) => return Err(content.malformed("bytes that are not text")),
     }))
@@ -286,20 +324,56 @@ impl ToJson<'_> {
     }
 }
 
-/// JSON as XML: members are elements, arrays repeat theirs.
-fn to_xml(
+/// JSON as the XML that Synapse makes of it.
+pub(crate) fn json_as_xml(
     text: &JsonText,
-    root: &str,
-    marks_empty: bool,
+    content: &Content,
+    marks: Marks,
+) -> Result<String, Fault> {
+    if text.kind(JsonText::ROOT) != json::Kind::Array {
+        return to_xml(text, "jsonObject", marks, content);
+    }
+    let mut out = "<jsonArray>".to_owned();
+    for (_, item) in text.members(JsonText::ROOT) {
+        push_element((text, content, marks), item, "jsonElement", 0, &mut out)?;
+    }
+    Ok(out + "</jsonArray>")
+}
+
+/// The JSON of such XML, which stands in an element: texts that are numbers and truths become such.
+pub(crate) fn xml_as_json(
+    document: &Document,
+    around: NodeId,
     content: &Content,
 ) -> Result<String, Fault> {
+    let mut elements = document.children(around);
+    let top = elements.find(|id| document.kind(*id) == xml::Kind::Element);
+    let name = top.map_or("", |top| document.name(top).local);
+    let arrays: &[Box<str>] = if name == "jsonArray" { &["jsonElement".into()] } else { &[] };
+    let writer = ToJson { document, root: name, arrays, types: true, last_counts: true, content };
     let mut out = String::new();
-    push_element((text, content, marks_empty), JsonText::ROOT, root, 0, &mut out)?;
+    match (top, name) {
+        (Some(top), "jsonObject") => writer.element(top, "", 0, &mut out)?,
+        (Some(top), "jsonArray") => {
+            writer.element(top, "", 0, &mut out)?;
+            let inside =
+                out.strip_prefix("{\"jsonElement\":").and_then(|out| out.strip_suffix('}'));
+            return Ok(inside.unwrap_or("[]").to_owned());
+        }
+        (top, _) => return writer.write(top),
+    }
+    Ok(out)
+}
+
+/// JSON as XML: members are elements, arrays repeat theirs.
+fn to_xml(text: &JsonText, root: &str, marks: Marks, content: &Content) -> Result<String, Fault> {
+    let mut out = String::new();
+    push_element((text, content, marks), JsonText::ROOT, root, 0, &mut out)?;
     Ok(out)
 }
 
 fn push_element(
-    (text, content, marks_empty): (&JsonText, &Content, bool),
+    (text, content, marks): (&JsonText, &Content, Marks),
     node: JsonNode,
     name: &str,
     depth: usize,
@@ -348,15 +422,16 @@ fn push_element(
             }
             (true, key, _) if key.starts_with('@') && is_scalar(*value) => {}
             (true, key, json::Kind::Array) => {
-                if marks_empty && text.members(*value).next().is_none() {
+                let is_empty = text.members(*value).next().is_none();
+                if marks == Marks::All || (marks == Marks::Empty && is_empty) {
                     out.push_str(&format!("<?{LIST} {}?>", element_names::encoded(key)));
                 }
                 for (_, item) in text.members(*value) {
-                    push_element((text, content, marks_empty), item, key, depth + 1, out)?;
+                    push_element((text, content, marks), item, key, depth + 1, out)?;
                 }
             }
             (_, key, _) => {
-                push_element((text, content, marks_empty), *value, key, depth + 1, out)?;
+                push_element((text, content, marks), *value, key, depth + 1, out)?;
             }
         }
     }

@@ -11,6 +11,7 @@ use xml::Document;
 
 use crate::content::{Format, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
+use crate::infoset;
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State, Variable};
 use crate::steps::payload;
@@ -76,7 +77,16 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
     if let Some(number) = enrich.variable {
         return in_variable(enrich, &source, number, run, state);
     }
-    let text = match (run.value(state, &enrich.target)?, content.known()?) {
+    let target = run.value(state, &enrich.target)?;
+    if let (Value::Nodes(nodes), Some(made)) = (&target, content.made_infoset())
+        && nodes.iter().any(|(of, _)| Arc::ptr_eq(of, &made.document))
+    {
+        let around = (&made.document, Some(&made.envelope));
+        let text = in_xml(enrich.action, &source, nodes, around, run)?;
+        let text = text.ok_or_else(elsewhere)?;
+        return infoset::put_back(&text, &content, run, state);
+    }
+    let text = match (target, content.known()?) {
         // Nothing is found, so nothing changes.
         (Value::Nothing, _) => return Ok(()),
         (Value::Text(_) | Value::Bytes(_), _) if enrich.is_whole => match enrich.action {
@@ -92,11 +102,13 @@ pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Resul
         }
         _ => None,
     };
-    let Some(text) = text else {
-        return Err(Fault::new(Kind::FlowFailed, "enrich: the target is not part of the message"));
-    };
+    let text = text.ok_or_else(elsewhere)?;
     run.bound(text.len())?;
     state.message.rewrite(text)
+}
+
+fn elsewhere() -> Fault {
+    Fault::new(Kind::FlowFailed, "enrich: the target is not part of the message")
 }
 
 /// Changes a variable. What it holds becomes a document of its own first, since others may share it.

@@ -77,16 +77,20 @@ impl Status {
         }
     }
 
-    fn get(&self, run: &Run<'_>, state: &State) -> Result<u16, Fault> {
+    /// None: the template gives no text, so that it is the message's own.
+    fn get(&self, run: &Run<'_>, state: &State) -> Result<Option<u16>, Fault> {
         let template = match self {
-            Status::Fixed(status) => return Ok(*status),
+            Status::Fixed(status) => return Ok(Some(*status)),
             Status::Made(template) => template,
         };
         let text = run.fill(state, template)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
         let is_plain = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
         // Harmless: an invalid status is refused below.
         let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
-        status.ok_or_else(|| {
+        status.map(Some).ok_or_else(|| {
             // Harmless: it is only shown.
             let shown: String = text.chars().take(40).collect();
             let what = format!(
@@ -316,7 +320,10 @@ pub(crate) fn markup_of(
 /// Makes the message the answer.
 pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     // Before there is a body of the answer: it is a value of the message as it was.
-    let status = respond.status.as_ref().map(|status| status.get(run, state)).transpose()?;
+    let status = match &respond.status {
+        Some(status) => status.get(run, state)?,
+        None => None,
+    };
     if let Some(made) = &respond.made {
         let PayloadContent { body, content_type, is_xml } = made.fill(run, state, false)?;
         let own = soap_in(body.as_bytes(), is_xml);

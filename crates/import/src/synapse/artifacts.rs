@@ -59,6 +59,10 @@ pub(super) struct Artifacts<'a> {
     pub(super) named: Vec<Element<'a>>,
     /// Names of all properties and variables that something sets.
     pub(super) set: HashSet<String>,
+    /// Something gathers messages.
+    pub(super) gathers: bool,
+    /// Something sets a property that is about a later call or reply.
+    pub(super) sets_axis2: bool,
     /// Templates that endpoints are made of.
     used_templates: HashSet<&'a str>,
     /// Properties whose value is markup.
@@ -137,6 +141,8 @@ impl<'a> Artifacts<'a> {
             }
             for element in root.descendants() {
                 artifacts.set.extend(sets(&element));
+                artifacts.sets_axis2 |= is_about_call(&element);
+                artifacts.gathers |= element.name() == "aggregate";
                 if element.name() == "endpoint" {
                     artifacts.used_templates.extend(element.attribute("template"));
                 }
@@ -290,6 +296,14 @@ pub(super) fn set_by(item: &Element<'_>) -> Vec<String> {
     let all = is_property.then_some(*item).into_iter().chain(within);
     // Harmless: other elements set nothing.
     all.filter_map(|element| sets(&element)).collect()
+}
+
+/// True for a property that is about a later call or reply.
+fn is_about_call(element: &Element<'_>) -> bool {
+    let names = ["HTTP_SC", "HTTP_METHOD", "REST_URL_POSTFIX", "messageType", "ContentType"];
+    element.name() == "property"
+        && element.is("scope", "axis2")
+        && element.attribute("name").is_some_and(|name| names.contains(&name))
 }
 
 /// The name that an element gives a value to.

@@ -9,9 +9,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::artifacts::{self, Artifacts};
 use super::element::Element;
+use super::known::{self, Fate};
 use super::mediators;
-use super::mediators::rewrite::Rewritten;
 use super::output::Output;
+use super::pending::{KeptProperty, PendingProperties};
 use super::recheck;
 use crate::table::{ArtifactPosition, Outcome, Table};
 use crate::yaml::comment;
@@ -25,6 +26,10 @@ const EXPANDED_MAX: usize = 32;
 /// The maximum depth of nested mediators, expanded sequences included. Mediators that people write stay below 20.
 const DEPTH_MAX: usize = 100;
 
+/// What is said of a mediator whose settings do not reach what they are about.
+const LOST: &str =
+    "a property in a branch that is about a call or a reply outside of it has no effect there";
+
 /// On which way the message is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Side {
@@ -35,25 +40,6 @@ pub(super) enum Side {
     Reply,
     /// In a fault sequence.
     Fault,
-}
-
-/// Settings of properties for the next call or reply.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct PendingProperties {
-    pub(super) status: Option<String>,
-    pub(super) method: Option<String>,
-    /// The path that is appended to an address; none for the one the route forwards.
-    pub(super) postfix: Option<String>,
-    /// The next `send` answers the client.
-    pub(super) is_reply: bool,
-    /// The next `send` expects no reply.
-    pub(super) one_way: bool,
-    /// A SOAP fault of the service is a fault.
-    pub(super) fault_on_fault: bool,
-    /// The URL for a `send` without an endpoint.
-    pub(super) to: Option<String>,
-    /// The same, as rules have made it.
-    pub(super) rewritten: Option<Rewritten>,
 }
 
 /// The flow that is being made.
@@ -75,12 +61,26 @@ pub(super) struct Flow<'a> {
     pub(super) query_names: Vec<(String, String)>,
     /// The part that the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
     pub(super) resource: Option<Resource>,
+    /// A call adds the rest of the request's path by itself, without the front of the route.
+    pub(super) strips: bool,
     /// The base path of the first address that a call went to.
     pub(super) base: Option<String>,
     pub(super) pending: PendingProperties,
     pub(super) has_catch: bool,
+    /// The message may be a reply: a `send` of it stands in both branches of a condition.
+    pub(super) has_split: bool,
     /// The message was made a form, as the property behind it wants.
     pub(super) is_form: bool,
+    /// The context and the version of the API.
+    pub(super) api: Option<(String, String)>,
+    /// The name of the proxy.
+    pub(super) proxy: Option<String>,
+    /// Its requests have the path that clients wrote.
+    pub(super) is_whole: bool,
+    /// A message that is not SOAP takes the path of its request to an address.
+    pub(super) adds_path: bool,
+    /// The mediators run since a message is not valid.
+    pub(super) in_on_fail: bool,
     /// Properties that the converter itself sets.
     pub(super) made: HashSet<String>,
     pub(super) expanding: Vec<&'a str>,
@@ -134,12 +134,24 @@ pub(super) struct Converter<'a> {
     pub(super) used: Vec<String>,
     /// Failures of an artifact in places without an element of their own.
     pub(super) failures: Vec<String>,
+    /// The artifact that is being converted.
+    pub(super) owner: String,
+    /// Properties that variables keep, by artifacts.
+    pub(super) kept: HashSet<(String, KeptProperty)>,
+    /// Properties that were set in a branch and take effect behind it.
+    pub(super) wanted: HashSet<(String, KeptProperty)>,
+    /// Settings of the mediator that is being made, which do not reach what they are about.
+    pub(super) losses: bool,
     mediators: usize,
     depth: usize,
 }
 
 impl<'a> Converter<'a> {
-    pub(super) fn new(artifacts: &'a Artifacts<'a>, table: Table) -> Converter<'a> {
+    pub(super) fn new(
+        artifacts: &'a Artifacts<'a>,
+        table: Table,
+        kept: HashSet<(String, KeptProperty)>,
+    ) -> Converter<'a> {
         Converter {
             artifacts,
             out: Output::default(),
@@ -155,6 +167,10 @@ impl<'a> Converter<'a> {
             proxy_flows: Vec::new(),
             used: Vec::new(),
             failures: Vec::new(),
+            owner: String::new(),
+            kept,
+            wanted: HashSet::new(),
+            losses: false,
             mediators: 0,
             depth: 0,
         }
@@ -191,6 +207,7 @@ impl<'a> Converter<'a> {
 
     /// The steps of a list of mediators, and true if the flow ends in them.
     pub(super) fn steps(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
+        let items = &self.with_clones(items);
         let mut steps = Vec::new();
         let mut at = 0;
         while let Some(item) = items.get(at) {
@@ -209,6 +226,32 @@ impl<'a> Converter<'a> {
             }
         }
         (steps, false)
+    }
+
+    /// The mediators, with the content of sequences in place of them where these hold a clone whose aggregate stands behind.
+    fn with_clones(&mut self, items: &[Element<'a>]) -> Vec<Element<'a>> {
+        let gathers =
+            |item: &Element<'a>| item.descendants().iter().any(|it| it.name() == "aggregate");
+        let last = if self.artifacts.gathers { items.iter().rposition(gathers) } else { None };
+        let Some(last) = last else { return items.to_vec() };
+        let mut out = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            let key = item.attribute("key").filter(|_| item.name() == "sequence" && at < last);
+            let found = key.and_then(|key| self.artifacts.sequences.get_key_value(key));
+            let splits = |it: &Element<'a>| matches!(it.name(), "clone" | "iterate");
+            match found {
+                Some((key, sequence))
+                    if sequence.children().iter().any(splits)
+                        && !gathers(sequence)
+                        && sequence.attribute("onError").is_none() =>
+                {
+                    self.used.push((*key).to_owned());
+                    out.extend(sequence.children());
+                }
+                _ => out.push(*item),
+            }
+        }
+        out
     }
 
     /// Notes mediators behind the end of a flow.
@@ -240,7 +283,7 @@ impl<'a> Converter<'a> {
         let result = match (self.mediators > MEDIATORS_MAX, self.depth > DEPTH_MAX) {
             (true, _) => Err(format!("there are more than {MEDIATORS_MAX} mediators")),
             (_, true) => Err(format!("it is more than {DEPTH_MAX} mediators deep")),
-            (false, false) => mediators::convert(self, item, rest, &mut made),
+            (false, false) => self.judged(item, rest, &mut made),
         };
         self.depth -= 1;
         let notes = std::mem::replace(&mut self.notes, notes);
@@ -248,6 +291,10 @@ impl<'a> Converter<'a> {
         match result {
             Ok(next) => {
                 let note = notes.join("; ");
+                if std::mem::take(&mut self.losses) {
+                    self.table.set(row, Outcome::Refused, LOST);
+                    steps.push(comment(&format!("refused: {what}, {}: {LOST}", item.place())));
+                }
                 if !note.is_empty() {
                     self.table.set(row, Outcome::Approximated, &note);
                     steps.push(comment(&format!("approximated: {what}, {}: {note}", item.place())));
@@ -271,16 +318,25 @@ impl<'a> Converter<'a> {
         }
     }
 
+    /// Converts a mediator of which the table knows all parts.
+    fn judged(
+        &mut self,
+        item: &Element<'a>,
+        rest: &[Element<'a>],
+        steps: &mut Vec<Json>,
+    ) -> Result<Next, String> {
+        for note in known::judge(item.name(), item).result()? {
+            self.note(note);
+        }
+        mediators::convert(self, item, rest, steps)
+    }
+
     /// The steps of a branch. Settings of its properties for later calls end with it.
     pub(super) fn branch(&mut self, items: &[Element<'a>]) -> (Vec<Json>, bool) {
         let pending = self.flow.pending.clone();
         let side = self.flow.side;
         let (steps, ended) = self.steps(items);
-        let left = std::mem::replace(&mut self.flow.pending, pending);
-        self.flow.side = side;
-        if !ended && left != self.flow.pending {
-            self.note("a property in a branch that is about a call or a reply outside of it has no effect there");
-        }
+        self.leave(pending, side, ended);
         (steps, ended)
     }
 
@@ -407,6 +463,10 @@ impl<'a> Converter<'a> {
             let scope = item.attribute("scope").unwrap_or("");
             match item.name() {
                 "send" | "loopback" | "in" | "out" | "aggregate" | "makefault" | "cache" => true,
+                // An aggregate may belong to it.
+                "clone" | "iterate" => true,
+                // It answers with what was set before.
+                "respond" | "call" => self.artifacts.sets_axis2,
                 "property" => scope == "axis2" || item.is("name", "RESPONSE"),
                 "header" => item.attribute("name").is_some_and(|name| name == "To"),
                 "rewrite" => true,
@@ -423,6 +483,30 @@ impl<'a> Converter<'a> {
                 _ => false,
             }
         })
+    }
+
+    /// Asks the table about an artifact. What differs is noted.
+    pub(super) fn judge_artifact(
+        &mut self,
+        of: &str,
+        artifact: &Element<'a>,
+    ) -> Result<(), String> {
+        for note in known::judge(of, artifact).result()? {
+            self.note(note);
+        }
+        Ok(())
+    }
+
+    /// Asks the table about a parameter with a name. One that is refused has a row of its own.
+    pub(super) fn judge_parameter(&mut self, of: &str, parameter: &Element<'a>) {
+        let name = parameter.attribute("name").unwrap_or("");
+        match known::named(of, name, &parameter.text()) {
+            Fate::Refused(why) => {
+                self.refuse("routes", &mediators::told(parameter), parameter.place(), why);
+            }
+            Fate::Differs(how) => self.note(how),
+            Fate::Same | Fate::MayDiffer(_) => {}
+        }
     }
 
     /// Adds a row for an artifact.

@@ -54,6 +54,22 @@ impl<'d> Element<'d> {
         self.file.document.attribute(self.node, "", name)
     }
 
+    /// The attributes and their values. One with a namespace has it before its name; those for validators say nothing here.
+    pub(super) fn attributes(&self) -> Vec<(String, &'d str)> {
+        const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
+        let document = &self.file.document;
+        let attributes = document.attributes(self.node).map(|attribute| {
+            let name = document.name(attribute);
+            let full = match name.namespace.uri {
+                "" => name.local.to_owned(),
+                uri => format!("{{{uri}}}{}", name.local),
+            };
+            (name.namespace.uri, full, document.value(attribute))
+        });
+        let known = attributes.filter(|(uri, ..)| *uri != INSTANCE);
+        known.map(|(_, name, value)| (name, value)).collect()
+    }
+
     pub(super) fn is(&self, attribute: &str, value: &str) -> bool {
         self.attribute(attribute).is_some_and(|written| written.eq_ignore_ascii_case(value))
     }

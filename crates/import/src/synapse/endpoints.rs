@@ -6,12 +6,17 @@ use xml::{Document, Kind, NodeId, Options};
 use super::converter::Converter;
 use super::element::Element;
 use super::expressions::escaped;
+use super::known;
 use super::mediators::rewrite::Rewritten;
+use super::pending::KeptProperty;
+use super::sending::Format;
 use crate::yaml::variable;
 
 /// The target of one call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Target {
+    /// The whole URL as a template, in place of an upstream.
+    pub(super) url: Option<String>,
     pub(super) upstream: String,
     /// The path of the URL as a template; empty if it has none.
     pub(super) path: String,
@@ -21,6 +26,7 @@ pub(super) struct Target {
     pub(super) is_exact: bool,
     /// The path is the request's own, as the route forwards it.
     pub(super) is_own: bool,
+    pub(super) format: Option<Format>,
 }
 
 /// A URL, taken apart.
@@ -34,6 +40,9 @@ struct Url {
 
 /// The maximum depth of groups of endpoints.
 const DEPTH_MAX: usize = 8;
+
+/// What suspends an endpoint that does not say.
+const ALL_FAILURES: [&str; 3] = ["timeout", "connect_failure", "reset"];
 
 /// The error codes of Synapse that `suspend` has words for.
 const CODES: [(&str, &str); 8] = [
@@ -51,6 +60,7 @@ impl<'a> Converter<'a> {
     /// The targets of an endpoint: several for a recipient list.
     pub(super) fn endpoint(&mut self, endpoint: &Element<'a>) -> Result<Vec<Target>, String> {
         let endpoint = self.resolved(endpoint)?;
+        self.judge(&endpoint)?;
         match endpoint.child("recipientlist") {
             None => self.single(&endpoint).map(|target| vec![target]),
             Some(list) => {
@@ -92,12 +102,21 @@ impl<'a> Converter<'a> {
         }
     }
 
+    /// Asks the table about an element.
+    fn judge(&mut self, element: &Element<'a>) -> Result<(), String> {
+        for note in known::judge(element.name(), element).result()? {
+            self.note(note);
+        }
+        Ok(())
+    }
+
     fn single(&mut self, endpoint: &Element<'a>) -> Result<Target, String> {
         let name = endpoint.attribute("name");
         let kind = endpoint.children().into_iter().find(|child| {
             !matches!(child.name(), "description" | "property" | "session" | "parameter")
         });
         let Some(kind) = kind else { return Err("an endpoint without an address".to_owned()) };
+        self.judge(&kind)?;
         match kind.name() {
             "address" | "http" | "wsdl" | "default" => self.plain(name, &kind),
             "loadbalance" | "failover" => self.group(name, endpoint, &kind),
@@ -116,9 +135,10 @@ impl<'a> Converter<'a> {
         self.options(kind, &mut upstream);
         let method = kind.attribute("method").map(str::to_ascii_uppercase);
         let upstream = self.upstream(name, upstream, &url.target);
-        let is_exact = kind.name() != "address";
+        let format = Format::of(kind);
+        let is_exact = kind.name() != "address" || format.is_some_and(|it| it != Format::Pox);
         let (path, query) = (url.path, url.query);
-        Ok(Target { upstream, path, query, method, is_exact, is_own: false })
+        Ok(Target { url: None, upstream, path, query, method, is_exact, is_own: false, format })
     }
 
     /// A group: one upstream with several targets.
@@ -158,7 +178,9 @@ impl<'a> Converter<'a> {
         if let Some(session) = endpoint.child("session").or(group.child("session")) {
             upstream.insert("sticky".to_owned(), json!({ "cookie": "JSESSIONID" }));
             let kind = session.attribute("type").unwrap_or("http");
-            self.note(&format!("sessions of the type `{kind}` stick by the cookie JSESSIONID"));
+            if kind != "http" {
+                self.note(&format!("a session of the type `{kind}` has no other mark here"));
+            }
         }
         self.options(&kind, &mut upstream);
         if members.len() > 1 {
@@ -166,9 +188,19 @@ impl<'a> Converter<'a> {
         }
         let target = first.target;
         let upstream = self.upstream(name.or(group.attribute("name")), upstream, &target);
-        let is_exact = kind.name() != "address";
+        let format = Format::of(&kind);
+        let is_exact = kind.name() != "address" || format.is_some_and(|it| it != Format::Pox);
         let (path, query) = (first.path, first.query);
-        Ok(Target { upstream, path, query, method: None, is_exact, is_own: false })
+        Ok(Target {
+            url: None,
+            upstream,
+            path,
+            query,
+            method: None,
+            is_exact,
+            is_own: false,
+            format,
+        })
     }
 
     /// The endpoints of a group, those of groups in it included.
@@ -188,16 +220,21 @@ impl<'a> Converter<'a> {
         }
         for endpoint in group.all("endpoint") {
             let endpoint = self.resolved(&endpoint)?;
+            self.judge(&endpoint)?;
             let kinds = endpoint.children();
             let found = kinds.iter().find(|kind| {
                 matches!(kind.name(), "address" | "http" | "wsdl" | "loadbalance" | "failover")
             });
             match found {
                 Some(kind) if matches!(kind.name(), "loadbalance" | "failover") => {
+                    self.judge(kind)?;
                     self.note("a group within the group is one with it");
                     self.members(kind, members, depth + 1)?;
                 }
-                Some(kind) => members.push((*kind, self.url(kind)?)),
+                Some(kind) => {
+                    self.judge(kind)?;
+                    members.push((*kind, self.url(kind)?));
+                }
                 None => return Err("a group of endpoints without an address".to_owned()),
             }
         }
@@ -221,6 +258,12 @@ impl<'a> Converter<'a> {
 
     /// The target where no endpoint is written: the address that earlier mediators gave.
     pub(super) fn unnamed(&mut self, item: &Element<'a>) -> Result<Vec<Target>, String> {
+        if self.keeps(KeptProperty::To) || self.flow.pending.has_computed_to {
+            self.out.calls_urls = true;
+            let variable = self.kept_variable(KeptProperty::To);
+            let url = format!("{{{{ ${variable} }}}}");
+            return Ok(vec![Target { url: Some(url), is_own: true, ..Target::default() }]);
+        }
         match (self.flow.pending.rewritten.take(), self.flow.pending.to.take()) {
             (Some(url), _) => self.rewritten(None, &url, None).map(|target| vec![target]),
             (None, Some(url)) => self.address(item, &url).map(|target| vec![target]),
@@ -236,7 +279,8 @@ impl<'a> Converter<'a> {
         let keys = Map::from_iter([("targets".to_owned(), json!([url.target]))]);
         let upstream = self.upstream(None, keys, &url.target);
         let (path, query) = (url.path, url.query);
-        Ok(Target { upstream, path, query, method: None, is_exact: false, is_own: false })
+        let (is_exact, is_own, format) = (false, false, None);
+        Ok(Target { url: None, upstream, path, query, method: None, is_exact, is_own, format })
     }
 
     /// The target of a URL that `rewrite` made.
@@ -255,7 +299,17 @@ impl<'a> Converter<'a> {
         let path = url.path.as_deref().unwrap_or("").to_owned();
         let query = url.query.clone();
         let is_own = url.path.is_none();
-        Ok(Target { upstream, path, query, method: None, is_exact: true, is_own })
+        let format = kind.and_then(Format::of);
+        Ok(Target {
+            url: None,
+            upstream,
+            path,
+            query,
+            method: None,
+            is_exact: true,
+            is_own,
+            format,
+        })
     }
 
     /// Takes a URL apart; `{uri.var.NAME}` in its path and query become placeholders.
@@ -363,20 +417,6 @@ impl<'a> Converter<'a> {
 
     /// Timeout and suspension.
     fn options(&mut self, kind: &Element<'a>, upstream: &mut Map<String, Json>) {
-        if let Some(format) = kind.attribute("format").or(kind.attribute("optimize")) {
-            self.note(&format!("the message is sent in the form it has, not as `{format}`"));
-        }
-        for part in kind.children() {
-            let security = matches!(
-                part.name(),
-                "enableSec" | "enableRM" | "enableAddressing" | "authentication"
-            );
-            if security {
-                let why =
-                    "headers of WS-Security, WS-Addressing or OAuth are not made for a service";
-                self.refuse("upstreams", part.name(), part.place(), why);
-            }
-        }
         if let Some(timeout) = kind.child("timeout") {
             let written = timeout.text_of("duration");
             if written.is_none() {
@@ -390,9 +430,14 @@ impl<'a> Converter<'a> {
                 self.note("a timeout is a fault, not a discarded reply");
             }
         }
-        if let Some(suspend) = self.suspend(kind) {
-            upstream.insert("suspend".to_owned(), suspend);
-        }
+        let suspend = if kind.child("suspendOnFailure").is_some() {
+            self.suspend(kind)
+        } else {
+            Some(
+                json!({ "on": ALL_FAILURES, "after": 1, "initial": "30s", "factor": 1, "max": "30s" }),
+            )
+        };
+        upstream.extend(suspend.map(|suspend| ("suspend".to_owned(), suspend)));
     }
 
     fn suspend(&mut self, kind: &Element<'a>) -> Option<Json> {
@@ -432,7 +477,7 @@ impl<'a> Converter<'a> {
             }
         }
         if now.is_empty() && later.is_empty() {
-            on = vec!["timeout", "connect_failure", "reset"];
+            on = ALL_FAILURES.to_vec();
         }
         if on.is_empty() {
             return None;
@@ -454,67 +499,6 @@ impl<'a> Converter<'a> {
             suspend.insert("factor".to_owned(), plain_number(factor));
         }
         Some(Json::Object(suspend))
-    }
-
-    /// The step that calls a target, with the settings of properties for the call.
-    pub(super) fn call(
-        &mut self,
-        target: &Target,
-        more: Map<String, Json>,
-    ) -> Result<Json, String> {
-        let pending = std::mem::take(&mut self.flow.pending);
-        // Settings for the reply stay.
-        self.flow.pending.status = pending.status;
-        let mut keys = Map::new();
-        keys.insert("upstream".to_owned(), json!(target.upstream));
-        let method = target.method.clone().or(pending.method);
-        keys.extend(method.map(|method| ("method".to_owned(), json!(method))));
-        if let Some(path) = self.path_of(target, pending.postfix)? {
-            keys.insert("path".to_owned(), json!(path));
-        }
-        keys.extend(target.query.as_ref().map(|query| ("query".to_owned(), json!(query))));
-        if pending.fault_on_fault {
-            keys.insert("fault_on".to_owned(), json!(["5xx"]));
-        }
-        keys.extend(more);
-        Ok(match keys.len() {
-            1 => json!({ "call": target.upstream }),
-            _ => json!({ "call": keys }),
-        })
-    }
-
-    /// The path of a call; none for the one that the route forwards.
-    fn path_of(
-        &mut self,
-        target: &Target,
-        postfix: Option<String>,
-    ) -> Result<Option<String>, String> {
-        if target.is_own {
-            return Ok(None);
-        }
-        let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
-        let base = target.path.trim_end_matches('/');
-        if target.is_exact {
-            return Ok(or_root(target.path.clone()));
-        }
-        if let Some(postfix) = postfix {
-            return Ok(or_root(format!("{base}{postfix}")));
-        }
-        let Some(resource) = self.flow.resource.clone() else {
-            if !self.artifacts.apis.is_empty() && !self.flow.expanding.is_empty() {
-                self.note("below an API the path of its resource is not put behind the address");
-            }
-            return Ok(or_root(target.path.clone()));
-        };
-        match self.flow.base.as_deref() {
-            None => {
-                self.flow.base = Some(base.to_owned());
-                Ok(None)
-            }
-            Some(known) if known == base => Ok(None),
-            Some(_) if !resource.open => Ok(or_root(format!("{base}{}", resource.path))),
-            Some(_) => Err("the rest of the path cannot be put behind a second address".to_owned()),
-        }
     }
 }
 

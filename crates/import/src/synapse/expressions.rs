@@ -6,9 +6,10 @@
 use expression::{Expression, Language, NameKind, Names, Slot, is_expression};
 use serde_json::{Value as Json, json};
 
-use super::converter::Converter;
+use super::converter::{Converter, Side};
 use super::dollar;
 use super::element::Element;
+use super::known::{self, Fate};
 use super::xpath_text::{self, Gives, Meaning};
 
 /// A value as a flow writes it.
@@ -203,10 +204,28 @@ impl<'a> Converter<'a> {
         if let Some(parameter) = name.strip_prefix("query.param.").filter(|_| !is_set) {
             return member("query", parameter);
         }
+        let row = if is_set { None } else { known::fate("name", name) };
+        match row {
+            Some(Fate::Refused(why)) => return Err(format!("the property `{name}`: {why}")),
+            Some(Fate::Differs(how)) => self.note(how),
+            Some(Fate::Same | Fate::MayDiffer(_)) | None => {}
+        }
+        let literal = |text: Option<String>| {
+            let text = text.ok_or_else(|| format!("`{name}` has no value there"))?;
+            quoted(&text).ok_or_else(|| format!("the text of `{name}` has both kinds of quotes"))
+        };
         let known = match name {
             "ERROR_CODE" => "$error.code",
+            "ERROR_MESSAGE" if self.flow.in_on_fail => "$error.detail",
             "ERROR_MESSAGE" => "$error.message",
             "ERROR_DETAIL" | "ERROR_EXCEPTION" => "$error.detail",
+            "To" if !is_set => return self.request_path(),
+            "REST_API_CONTEXT" if !is_set => return literal(self.flow.api.clone().map(|it| it.0)),
+            "REST_API_VERSION" if !is_set => return literal(self.flow.api.clone().map(|it| it.1)),
+            "proxy.name" if !is_set => return literal(self.flow.proxy.clone()),
+            _ if !is_set && self.artifacts.entries.contains_key(name) => {
+                return literal(Some(self.entry(name)?));
+            }
             "REST_METHOD" | "HTTP_METHOD" if !is_set => "$method",
             "Action" | "WSAction" | "SOAPAction" if !is_set => "$headers.SOAPAction",
             _ if is_set => {
@@ -216,6 +235,26 @@ impl<'a> Converter<'a> {
             _ => return Err(format!("nothing among the artifacts sets the property `{name}`")),
         };
         Ok(known.to_owned())
+    }
+
+    /// The address of a request: its path and query, where the route leaves them as they came.
+    fn request_path(&self) -> Result<String, String> {
+        let is_request = self.flow.side == Side::Request && !self.flow.in_branch;
+        if is_request && self.flow.resource.is_none() && self.flow.is_whole {
+            Ok("$request.path".to_owned())
+        } else {
+            Err("the address `To` is known only of a request to a proxy or to `main`".to_owned())
+        }
+    }
+
+    /// The text of a local entry.
+    fn entry(&self, name: &str) -> Result<String, String> {
+        let is_markup =
+            self.artifacts.entries.get(name).is_some_and(|it| !it.children().is_empty());
+        if is_markup {
+            return Err(format!("the local entry `{name}` is markup, which no expression holds"));
+        }
+        self.artifacts.resource(name)?.text()
     }
 
     /// A parameter of the path, which the resource has to have. A sequence that several flows run is not asked.
@@ -250,6 +289,12 @@ impl<'a> Converter<'a> {
     }
 }
 
+/// A text as a literal of XPath; none if it has both kinds of quotes.
+fn quoted(text: &str) -> Option<String> {
+    let quote = ['\'', '"'].into_iter().find(|quote| !text.contains(*quote))?;
+    Some(format!("{quote}{text}{quote}"))
+}
+
 /// A header of the message.
 pub(super) fn header(name: &str) -> Result<String, String> {
     member("headers", name)
@@ -274,8 +319,9 @@ struct Meant<'c, 'a> {
 impl Meaning for Meant<'_, '_> {
     fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String> {
         match (prefix, name) {
-            ("", "body" | "header") => Ok(format!("${name}")),
-            ("", "env") => Ok("$envelope".to_owned()),
+            ("", "body") => Ok("$infoset_body".to_owned()),
+            ("", "header") => Ok("$header".to_owned()),
+            ("", "env") => Ok("$infoset/*".to_owned()),
             ("", _) => self.converter.named("default", name),
             _ => self.converter.named(prefix, name),
         }

@@ -15,10 +15,16 @@ use crate::yaml::{COMMENT, comment};
 pub(super) struct Output {
     pub(super) upstreams: Map<String, Json>,
     pub(super) routes: Map<String, Json>,
+    /// Listeners beside the one of all routes.
+    pub(super) listeners: Map<String, Json>,
     pub(super) flows: Map<String, Json>,
     pub(super) queues: Map<String, Json>,
     pub(super) schedules: Map<String, Json>,
     pub(super) databases: Map<String, Json>,
+    /// Addresses that are called by a URL that is known only then.
+    pub(super) allowed: Vec<String>,
+    /// A call goes to such an address.
+    pub(super) calls_urls: bool,
     /// Files beside the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
     /// The artifact of which each entry of a section was made, by the section and its name.
@@ -33,9 +39,21 @@ pub(super) struct Output {
 }
 
 /// Names that `$NAME` has already.
-const RESERVED: [&str; 11] = [
-    "body", "envelope", "header", "headers", "path", "query", "method", "status", "request",
-    "error", "gather",
+const RESERVED: [&str; 14] = [
+    "body",
+    "envelope",
+    "header",
+    "headers",
+    "path",
+    "query",
+    "method",
+    "status",
+    "request",
+    "error",
+    "gather",
+    "infoset",
+    "infoset_body",
+    "infoset_payload",
 ];
 
 impl Output {
@@ -51,6 +69,31 @@ impl Output {
         let name = free.next().unwrap_or(wanted);
         self.taken.insert(format!("{kind} {name}"));
         name
+    }
+
+    /// Allows calls of the scheme, host and port that a text has in it. False: it has none.
+    pub(super) fn allow(&mut self, text: &str) -> bool {
+        let schemes = ["http://", "https://"].into_iter();
+        // Harmless: what has no scheme has no host.
+        let found = schemes.filter_map(|scheme| Some((scheme, text.find(scheme)?))).next();
+        let Some((scheme, at)) = found else { return false };
+        let rest = text.get(at + scheme.len()..).unwrap_or_default();
+        let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
+        let host = rest.get(..rest.find(|c| !is_host(c)).unwrap_or(rest.len())).unwrap_or_default();
+        let origin = format!("{scheme}{host}");
+        if !host.is_empty() && !self.allowed.contains(&origin) {
+            self.allowed.push(origin);
+        }
+        !host.is_empty()
+    }
+
+    /// Allows calls of the host that a variable of the environment has.
+    pub(super) fn allow_from(&mut self, name: &str) {
+        let entry = crate::yaml::variable(name);
+        if !self.allowed.contains(&entry) {
+            self.allowed.push(entry);
+            self.stand_ins.insert(name.to_owned(), "http://stand-in.invalid".to_owned());
+        }
     }
 
     /// The variable for a property: letters, digits and `_`, none of which is a name of the language.
@@ -151,10 +194,25 @@ impl Output {
         // Harmless: the converter writes them as texts.
         let targets: Vec<&str> = targets.flatten().filter_map(Json::as_str).collect();
         let address = crate::listen_beside(targets);
-        all.insert("listen".to_owned(), json!({ "public": { "address": address } }));
+        let mut listeners = self.listeners.clone();
+        listeners.insert("public".to_owned(), json!({ "address": address }));
+        all.insert("listen".to_owned(), Json::Object(listeners));
+        if self.calls_urls {
+            all.insert("endpoints".to_owned(), json!({ "allow": self.allowed }));
+        }
         for (name, section) in self.sections() {
             if !section.is_empty() {
                 all.insert(name.to_owned(), Json::Object(section.clone()));
+            }
+        }
+        if let (false, Some(Json::Object(routes))) =
+            (self.listeners.is_empty(), all.get_mut("routes"))
+        {
+            // A listener of an inbound endpoint serves nothing else.
+            for route in routes.values_mut() {
+                if let Some(Json::Object(matches)) = route.get_mut("match") {
+                    matches.entry("listener").or_insert_with(|| json!("public"));
+                }
             }
         }
         Json::Object(all)

@@ -117,7 +117,23 @@ impl ImportResult {
         self.configuration = crate::yaml(&self.whole);
         let mut part = self.whole.clone();
         if let Some(keys) = part.as_object_mut() {
-            keys.remove("listen");
+            // Listeners that routes name are a part of it.
+            let routes = keys.get_mut("routes").and_then(Json::as_object_mut);
+            for route in routes.into_iter().flat_map(Map::values_mut) {
+                if let Some(Json::Object(matches)) = route.get_mut("match")
+                    && matches.get("listener") == Some(&json!("public"))
+                {
+                    matches.remove("listener");
+                }
+            }
+            let listeners = keys.get_mut("listen").and_then(Json::as_object_mut);
+            let is_empty = listeners.is_none_or(|listeners| {
+                listeners.remove("public");
+                listeners.is_empty()
+            });
+            if is_empty {
+                keys.remove("listen");
+            }
         }
         self.part = crate::yaml(&part);
     }

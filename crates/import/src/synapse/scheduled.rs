@@ -5,27 +5,19 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::{Converter, Flow};
 use super::element::Element;
 use super::endpoints::duration;
+use super::known::{self, Fate};
 use super::mediators;
 use crate::table::Outcome;
 
+/// As many attempts as a queue allows.
+const ATTEMPTS_MAX: u64 = 1000;
+
+/// The attempts of a processor that does not say, and the time between them.
+const ATTEMPTS: u64 = 4;
+const INTERVAL_MS: u64 = 1000;
+
 /// What is said of a store without a processor.
 const UNPROCESSED: &str = "; no processor takes its messages: they are kept as dead ones, which an operator retries once the queue has a flow";
-
-/// The parameters of a message processor that are read.
-const PARAMETERS: &[&str] = &[
-    "client.retry.interval",
-    "concurrency",
-    "interval",
-    "is.active",
-    "max.delivery.attempts",
-    "max.delivery.drop",
-    "member.count",
-    "message.processor.deactivate.sequence",
-    "message.processor.fault.sequence",
-    "message.processor.reply.sequence",
-    "sequence",
-    "target.endpoint",
-];
 
 impl<'a> Converter<'a> {
     /// The queue for a message store; it is made when something first needs it.
@@ -54,6 +46,10 @@ impl<'a> Converter<'a> {
     /// Message stores: each is a queue.
     pub(super) fn store(&mut self, store: &Element<'a>) {
         let name = store.attribute("name").unwrap_or("");
+        if let Err(why) = known::judge("messageStore", store).result() {
+            self.refuse("queues", &mediators::told(store), store.place(), &why);
+            return;
+        }
         self.queue(name);
         let class = store.attribute("class").unwrap_or("the default");
         let class = class.rsplit('.').next().unwrap_or(class).to_owned();
@@ -97,6 +93,7 @@ impl<'a> Converter<'a> {
     }
 
     fn processed(&mut self, processor: &Element<'a>) -> Result<(), String> {
+        self.judge_artifact("messageProcessor", processor)?;
         let class = processor.attribute("class").unwrap_or("");
         let store = processor.attribute("messageStore").ok_or("it has no store")?;
         let parameters = processor.all("parameter");
@@ -104,6 +101,7 @@ impl<'a> Converter<'a> {
             let found = parameters.iter().find(|p| p.attribute("name") == Some(name));
             found.map(Element::text).filter(|text| !text.is_empty())
         };
+        self.judge_parameters(&parameters)?;
         let queue = self.queue(store);
         let name = self.out.fresh("flow", processor.attribute("name").unwrap_or(store));
         let flow = Flow { name, ..Flow::default() };
@@ -137,19 +135,19 @@ impl<'a> Converter<'a> {
         let concurrency = number("concurrency").or(number("member.count"));
         if !is_sampling {
             let mut retry = Map::new();
-            retry.extend(attempts.map(|n| ("attempts".to_owned(), json!(n))));
-            retry.extend(interval.map(|millis| ("initial".to_owned(), json!(duration(millis)))));
-            if attempts.is_none() && parameter("max.delivery.attempts").is_some() {
-                self.note("attempts are not unlimited; their number is the queue's own");
+            let is_unlimited = attempts.is_none() && parameter("max.delivery.attempts").is_some();
+            if is_unlimited {
+                self.note("attempts end after a thousand; then the message is put aside");
             }
-            if !retry.is_empty() {
-                retry.insert("factor".to_owned(), json!(1));
-                keys.insert("retry".to_owned(), Json::Object(retry));
-            }
+            let most = if is_unlimited { ATTEMPTS_MAX } else { attempts.unwrap_or(ATTEMPTS) };
+            retry.insert("attempts".to_owned(), json!(most));
+            retry.insert("initial".to_owned(), json!(duration(interval.unwrap_or(INTERVAL_MS))));
+            retry.insert("factor".to_owned(), json!(1));
+            keys.insert("retry".to_owned(), Json::Object(retry));
             let drops = parameter("max.delivery.drop")
                 .is_some_and(|text| text.eq_ignore_ascii_case("enabled"));
             keys.insert("dead_letter".to_owned(), json!(!drops));
-            if attempts.is_some() && !drops {
+            if !drops && !is_unlimited {
                 self.note("after the last attempt the message is put aside and the next is taken; the processor does not stop");
             }
         }
@@ -157,31 +155,24 @@ impl<'a> Converter<'a> {
             keys.insert("concurrency".to_owned(), json!(count));
             keys.insert("order".to_owned(), json!("free"));
         }
-        self.note_parameters(&parameters);
         self.out.queues.insert(queue, Json::Object(keys));
         Ok(())
     }
 
-    /// Notes the parameters of a processor that have another effect here, or none.
-    fn note_parameters(&mut self, parameters: &[Element<'a>]) {
-        self.note("messages are taken as they come, not at an interval");
+    /// Asks the table about the parameters of a processor.
+    fn judge_parameters(&mut self, parameters: &[Element<'a>]) -> Result<(), String> {
         for parameter in parameters {
             let (name, text) = (parameter.attribute("name").unwrap_or(""), parameter.text());
-            let is_sequence =
-                ["message.processor.fault.sequence", "message.processor.deactivate.sequence"]
-                    .contains(&name);
-            if is_sequence && !text.is_empty() {
-                self.note(&format!(
-                    "`{name}` is left out; what fails for good is in the dead letters"
-                ));
+            if text.is_empty() {
+                continue;
             }
-            if name == "is.active" && text.eq_ignore_ascii_case("false") {
-                self.note("`is.active` is `false`, and the queue is processed all the same; an operator can pause it");
-            }
-            if !PARAMETERS.contains(&name) {
-                self.note(&format!("`{name}` has no effect here"));
+            match known::named("processor parameter", name, &text) {
+                Fate::Refused(why) => return Err(format!("`{name}`: {why}")),
+                Fate::Differs(how) => self.note(how),
+                Fate::Same | Fate::MayDiffer(_) => {}
             }
         }
+        Ok(())
     }
 
     /// The steps for one message of a store.
@@ -192,7 +183,7 @@ impl<'a> Converter<'a> {
         sequence: Option<String>,
         reply: Option<String>,
     ) -> Result<Vec<Json>, String> {
-        let mut steps = Vec::new();
+        let mut steps: Vec<Json> = self.begin_kept().into_iter().collect();
         match (is_sampling, endpoint, sequence) {
             (true, _, Some(key)) => {
                 self.named_sequence(&key, &mut steps)?;
@@ -203,7 +194,7 @@ impl<'a> Converter<'a> {
                     return Err("a recipient list has no counterpart here".to_owned());
                 };
                 let fails = Map::from_iter([("fault_on".to_owned(), json!(["5xx"]))]);
-                steps.push(self.call(target, fails)?);
+                self.call(target, fails, &mut steps)?;
                 if let Some(key) = reply {
                     self.flow.side = super::converter::Side::Reply;
                     self.named_sequence(&key, &mut steps)?;
@@ -236,6 +227,7 @@ impl<'a> Converter<'a> {
         task: &Element<'a>,
         name: &str,
     ) -> Result<(Map<String, Json>, String), String> {
+        self.judge_artifact("task", task)?;
         let class =
             task.attribute("class").unwrap_or("org.apache.synapse.startup.tasks.MessageInjector");
         if !class.ends_with(".MessageInjector") {
@@ -258,6 +250,14 @@ impl<'a> Converter<'a> {
             return Err("a number of runs has no counterpart".to_owned());
         }
         let properties = task.all("property");
+        for property in &properties {
+            let name = property.attribute("name").unwrap_or("");
+            match known::named("task property", name, property.attribute("value").unwrap_or("")) {
+                Fate::Refused(why) => return Err(format!("`{name}`: {why}")),
+                Fate::Differs(how) => note.push_str(how),
+                Fate::Same | Fate::MayDiffer(_) => {}
+            }
+        }
         let property =
             |name: &str| properties.iter().find(|p| p.attribute("name") == Some(name)).copied();
         let value_of = |name: &str| property(name).and_then(|p| p.attribute("value"));
@@ -296,7 +296,11 @@ impl<'a> Converter<'a> {
         let flow = Flow { name, expanding: vec![key], ..Flow::default() };
         let catch =
             sequence.attribute("onError").and_then(|key| self.fault_sequence(Some(key), None));
-        Ok(self.flow_of(flow, |this| this.steps(&sequence.children()).0, catch))
+        let make = |this: &mut Self| {
+            let begun: Vec<Json> = this.begin_kept().into_iter().collect();
+            begun.into_iter().chain(this.steps(&sequence.children()).0).collect()
+        };
+        Ok(self.flow_of(flow, make, catch))
     }
 }
 

@@ -6,7 +6,8 @@ use super::artifacts::Resource as Content;
 use super::converter::{Converter, Flow, Resource, Side};
 use super::element::Element;
 use super::expressions::member;
-use super::mediators::calls;
+use super::mediators::{self, calls};
+use super::pending::KeptProperty;
 use crate::table::Outcome;
 
 /// The sequences of a proxy or a resource.
@@ -20,11 +21,24 @@ struct Sequences<'a> {
     endpoint_key: Option<&'a str>,
 }
 
+/// What a route does with the path for its flow.
+#[derive(Default)]
+struct Forwarded {
+    /// The base path that all calls share.
+    base: Option<String>,
+    /// Calls add what is behind the front of the route.
+    strips: bool,
+}
+
 /// A resource's path, as a route matches it.
 struct Pattern {
     /// Below the context: `/orders/{id}`, empty for the context itself.
     path: String,
     open: bool,
+    /// It is a text with which paths begin, and no segment.
+    is_prefix: bool,
+    /// The path with a slash behind it is meant as well.
+    is_root: bool,
     query_names: Vec<(String, String)>,
 }
 
@@ -52,28 +66,24 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// The flow of a proxy or a resource, and the base path that its calls share.
-    fn service_flow(
-        &mut self,
-        flow: Flow<'a>,
-        sequences: Sequences<'a>,
-    ) -> (String, Option<String>) {
+    /// The flow of a proxy or a resource, and what its route has to do with paths.
+    fn service_flow(&mut self, flow: Flow<'a>, sequences: Sequences<'a>) -> (String, Forwarded) {
         let Sequences { request, named, reply, catch, endpoint, endpoint_key } = sequences;
         let sends = self.sends(&request, &mut Vec::new())
             + usize::from(endpoint.is_some() || endpoint_key.is_some());
         let expanding = named.into_iter().collect();
         let flow = Flow { reply, reply_is_shared: sends > 1, expanding, ..flow };
-        let mut base = None;
+        let mut forwarded = Forwarded::default();
         let name = self.flow_of(
             flow,
             |this| {
                 let steps = this.service_steps(&request, endpoint, endpoint_key);
-                base = this.flow.base.clone();
+                forwarded = Forwarded { base: this.flow.base.clone(), strips: this.flow.strips };
                 steps
             },
             catch,
         );
-        (name, base)
+        (name, forwarded)
     }
 
     fn service_steps(
@@ -82,7 +92,8 @@ impl<'a> Converter<'a> {
         endpoint: Option<Element<'a>>,
         endpoint_key: Option<&'a str>,
     ) -> Vec<Json> {
-        let mut steps = self.parameters();
+        let mut steps: Vec<Json> = self.begin_kept().into_iter().collect();
+        steps.extend(self.parameters());
         let (made, ended) = self.steps(request);
         steps.extend(made);
         if ended {
@@ -184,6 +195,10 @@ impl<'a> Converter<'a> {
     }
 
     fn proxied(&mut self, proxy: &Element<'a>, name: &str) -> Result<(), String> {
+        self.judge_artifact("proxy", proxy)?;
+        for parameter in proxy.all("parameter") {
+            self.judge_parameter("proxy parameter", &parameter);
+        }
         let transports = proxy.attribute("transports").unwrap_or("http https");
         let spoken = |word: &str| matches!(word.trim(), "http" | "https" | "");
         if !transports.split([' ', ',']).any(spoken) {
@@ -194,20 +209,12 @@ impl<'a> Converter<'a> {
         if let Some(other) = transports.split([' ', ',']).find(|word| !spoken(word)) {
             self.note(&format!("the transport `{other}` is not spoken"));
         }
-        for part in proxy.children() {
-            let why = match part.name() {
-                "enableSec" => "WS-Security is not checked; policies of the route authenticate",
-                "enableRM" => "WS-ReliableMessaging is not spoken",
-                "policy" => "policies of WS-Policy are not applied",
-                _ => continue,
-            };
-            self.refuse("routes", part.name(), part.place(), why);
-        }
         let target = proxy.child("target").unwrap_or(*proxy);
         let sequences = self.sequences(&target)?;
         let flow_name = self.out.fresh("flow", name);
         self.proxy_flows.push((name.to_owned(), flow_name.clone()));
-        let flow = Flow { name: flow_name, ..Flow::default() };
+        let of = Some(name.to_owned());
+        let flow = Flow { name: flow_name, proxy: of, is_whole: true, ..Flow::default() };
         let (flow, _) = self.service_flow(flow, sequences);
         let mut route = Map::new();
         let path = format!("/services/{}/**", crate::wsdl::slug(name));
@@ -263,7 +270,14 @@ impl<'a> Converter<'a> {
 
     pub(super) fn api(&mut self, api: &Element<'a>) {
         let name = api.attribute("name").unwrap_or("api");
-        self.artifact(api, Outcome::Converted, "");
+        let row = self.table.begin(format!("api {name}"), api.place());
+        let notes = std::mem::take(&mut self.notes);
+        let judged = self.judge_artifact("api", api);
+        let is_refused = judged.is_err();
+        self.close(row, notes, judged);
+        if is_refused {
+            return;
+        }
         let handlers = api.child("handlers").map_or_else(Vec::new, |h| h.all("handler"));
         for handler in handlers {
             let class = handler.attribute("class").unwrap_or("");
@@ -299,34 +313,32 @@ impl<'a> Converter<'a> {
         base: &str,
         is_only: bool,
     ) -> Result<(), String> {
+        self.judge_artifact("resource", resource)?;
         let mapped = resource.attribute("uri-template").or(resource.attribute("url-mapping"));
         let pattern = pattern(mapped.unwrap_or("/*"))?;
         let sequences = self.sequences(resource)?;
         let methods = resource.attribute("methods").unwrap_or("").replace(',', " ");
         let methods: Vec<String> =
             methods.split_whitespace().map(str::to_ascii_uppercase).collect();
-        let wanted = if is_only {
-            name.to_owned()
-        } else {
-            format!(
-                "{name}-{}{}",
-                methods.join("-").to_ascii_lowercase(),
-                pattern.path.replace(['/', '{', '}'], "-")
-            )
-        };
-        let wanted = wanted.trim_end_matches('-');
+        let wanted = resource_name(name, &methods, &pattern, is_only);
         let flow = Flow {
-            name: self.out.fresh("flow", wanted),
+            name: self.out.fresh("flow", &wanted),
             query_names: pattern.query_names.clone(),
             resource: Some(Resource { path: template(&pattern.path), open: pattern.open }),
             side: Side::Request,
+            api: Some((
+                api.attribute("context").unwrap_or("/").to_owned(),
+                api.attribute("version").unwrap_or("").to_owned(),
+            )),
             ..Flow::default()
         };
         let (flow, forwarded) = self.service_flow(flow, sequences);
         let whole = match (pattern.open, format!("{base}{}", pattern.path)) {
-            (true, path) => format!("{path}/**"),
-            (false, path) if path.is_empty() => "/".to_owned(),
-            (false, path) => path,
+            (true, path) if pattern.is_prefix => json!({ "prefix": path }),
+            (true, path) => json!(format!("{path}/**")),
+            (false, path) if path.is_empty() => json!("/"),
+            (false, path) if pattern.is_root => json!([path.clone(), format!("{path}/")]),
+            (false, path) => json!(path),
         };
         let mut matches = Map::from_iter([("path".to_owned(), json!(whole))]);
         if !methods.is_empty() {
@@ -334,10 +346,19 @@ impl<'a> Converter<'a> {
         }
         matches.extend(api.attribute("hostname").map(|host| ("host".to_owned(), json!(host))));
         let mut route = Map::from_iter([("match".to_owned(), Json::Object(matches))]);
-        match forwarded.as_deref() {
+        match forwarded.base.as_deref() {
+            None if forwarded.strips && !base.is_empty() => {
+                route.insert("strip_prefix".to_owned(), json!(base));
+            }
             None => {}
             Some("") if base.is_empty() => {}
             Some("") => drop(route.insert("strip_prefix".to_owned(), json!(base))),
+            Some(_) if pattern.is_prefix => {
+                return Err(
+                    "a rest of the path behind an address that has a path has no counterpart here"
+                        .to_owned(),
+                );
+            }
             Some(front) => {
                 let rest = if pattern.open { "/{**}" } else { "" };
                 let path = format!("{front}{}{rest}", pattern.path);
@@ -345,25 +366,62 @@ impl<'a> Converter<'a> {
             }
         }
         route.insert("flow".to_owned(), json!(flow));
-        let route_name = self.out.fresh("route", wanted);
+        let route_name = self.out.fresh("route", &wanted);
         self.out.routes.insert(route_name, Json::Object(route));
+        Ok(())
+    }
+
+    /// An inbound endpoint over HTTP: a listener, with a route that it alone has.
+    pub(super) fn inbound(&mut self, inbound: &Element<'a>) {
+        let what = mediators::told(inbound);
+        let row = self.table.begin(what, inbound.place());
+        let notes = std::mem::take(&mut self.notes);
+        let result = self.listened(inbound);
+        self.close(row, notes, result);
+    }
+
+    fn listened(&mut self, inbound: &Element<'a>) -> Result<(), String> {
+        self.judge_artifact("inboundEndpoint", inbound)?;
+        let name = inbound.attribute("name").unwrap_or("inbound");
+        let parameters =
+            inbound.child("parameters").map_or_else(Vec::new, |all| all.all("parameter"));
+        for parameter in &parameters {
+            self.judge_parameter("inbound parameter", parameter);
+        }
+        let is_port = |parameter: &&Element<'a>| parameter.is("name", "inbound.http.port");
+        let port = parameters.iter().find(is_port).ok_or("it has no port")?.text();
+        // Harmless: what is not a port is refused.
+        let port = port.parse::<u16>().ok().filter(|port| *port > 0);
+        let port = port.ok_or("its port is not a number")?;
+        let key = inbound.attribute("sequence").ok_or("it has no sequence")?;
+        let found = self.artifacts.sequences.get_key_value(key);
+        let (&key, sequence) =
+            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+        self.used.push(key.to_owned());
+        let sequences = Sequences {
+            request: sequence.children(),
+            named: Some(key),
+            reply: Vec::new(),
+            catch: self.fault_sequence(inbound.attribute("onError"), None),
+            endpoint: None,
+            endpoint_key: None,
+        };
+        let flow = Flow { name: self.out.fresh("flow", name), is_whole: true, ..Flow::default() };
+        let (flow, _) = self.service_flow(flow, sequences);
+        let listener = self.out.fresh("listener", name);
+        let address = format!("0.0.0.0:{port}");
+        self.out.listeners.insert(listener.clone(), json!({ "address": address }));
+        let matches = json!({ "listener": listener, "path": "/**" });
+        let route = self.out.fresh("route", name);
+        self.out.routes.insert(route, json!({ "match": matches, "flow": flow }));
         Ok(())
     }
 
     /// The main sequence, which gets requests that are for no proxy and no API.
     pub(super) fn main(&mut self, main: Element<'a>) {
-        let does = main.descendants().iter().any(|item| {
-            matches!(item.name(), "call" | "respond" | "payloadFactory" | "callout")
-                || (item.name() == "send" && item.child("endpoint").is_some())
-        });
-        if !does {
-            let note = "requests for no proxy and no API are answered with 404 here";
-            self.artifact(&main, Outcome::Approximated, note);
-            return;
-        }
         self.artifact(&main, Outcome::Converted, "");
-        let outs = main.children().into_iter().filter(|item| item.name() == "out");
-        let reply = outs.flat_map(|out| out.children()).collect();
+        // It runs for replies too: `in` and `out` in it say what is for which.
+        let reply = main.children();
         let catch = self.fault_sequence(main.attribute("onError"), None);
         let sequences = Sequences {
             request: main.children(),
@@ -373,11 +431,23 @@ impl<'a> Converter<'a> {
             endpoint: None,
             endpoint_key: None,
         };
-        let flow = Flow { name: self.out.fresh("flow", "main"), ..Flow::default() };
+        let name = self.out.fresh("flow", "main");
+        self.kept.insert((self.owner.clone(), KeptProperty::Postfix));
+        let flow = Flow { name, is_whole: true, adds_path: true, ..Flow::default() };
         let (flow, _) = self.service_flow(flow, sequences);
         let route = self.out.fresh("route", "main");
         self.out.routes.insert(route, json!({ "match": { "path": "/**" }, "flow": flow }));
     }
+}
+
+/// The name of a resource's flow and route.
+fn resource_name(api: &str, methods: &[String], pattern: &Pattern, is_only: bool) -> String {
+    if is_only {
+        return api.to_owned();
+    }
+    let methods = methods.join("-").to_ascii_lowercase();
+    let path = pattern.path.replace(['/', '{', '}'], "-");
+    format!("{api}-{methods}{path}").trim_end_matches('-').to_owned()
 }
 
 /// A path with parameters as a template.
@@ -403,18 +473,29 @@ fn pattern(mapped: &str) -> Result<Pattern, String> {
     if !path.starts_with('/') {
         return refused("does not begin with `/`; a `{ regex }` as the route's path may do");
     }
+    let is_root = path == "/";
+    let is_prefix = path.ends_with('*') && !path.ends_with("/*");
     let (path, open) = match path.strip_suffix("/*") {
         Some(front) => (front, true),
-        None => (path.trim_end_matches('/'), false),
+        None => (path.trim_end_matches('*').trim_end_matches('/'), is_prefix),
     };
-    for segment in path.split('/') {
+    let mut segments = Vec::new();
+    for (at, segment) in path.split('/').enumerate() {
         let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let plain = name.unwrap_or(segment);
         let is_name = name.is_none()
             || plain.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if segment == "*" && !is_prefix {
+            segments.push(format!("{{any{at}}}"));
+            continue;
+        }
         if plain.contains(['{', '}', '*']) || !is_name || (name.is_some() && plain.is_empty()) {
             return refused("has a segment that is neither a name nor text");
         }
+        segments.push(segment.to_owned());
     }
-    Ok(Pattern { path: path.to_owned(), open, query_names })
+    if is_prefix && segments.iter().any(|segment| segment.starts_with('{')) {
+        return refused("has parameters before a text that other text may follow");
+    }
+    Ok(Pattern { path: segments.join("/"), open, is_prefix, is_root, query_names })
 }

@@ -92,6 +92,15 @@ pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, 
         if brackets == 0 && begins_step(before, token) {
             relative(token, &mut out).map_err(placed)?;
         }
+        if begins_path(before, token) {
+            out.push_str("$infoset");
+            let goes_on = tokens.get(at + 1).is_some_and(|next| begins_step(None, next.0));
+            if !goes_on {
+                // The slash alone.
+                (last, before, at) = (end, Some(token), at + 1);
+                continue;
+            }
+        }
         let mut until = end;
         match token {
             Token::Variable(prefix, name) => {
@@ -153,13 +162,28 @@ fn begins_step(before: Option<Token<'_>>, token: Token<'_>) -> bool {
         )
 }
 
+/// Returns true if a token begins a path from the document.
+fn begins_path(before: Option<Token<'_>>, token: Token<'_>) -> bool {
+    token == Token::Slash
+        && matches!(
+            before,
+            None | Some(
+                Token::Operator
+                    | Token::Open
+                    | Token::OpenBracket
+                    | Token::Comma
+                    | Token::Function(..)
+            )
+        )
+}
+
 /// Synapse puts expressions to the envelope, flows to the document.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all other steps are below the root element")]
 fn relative(token: Token<'_>, out: &mut String) -> Result<(), String> {
     match token {
-        Token::Dots(".") => out.push_str("/*"),
+        Token::Dots(".") => out.push_str("$infoset/*"),
         Token::Dots(_) => return Err("`..` leads above the envelope".to_owned()),
-        _ => out.push_str("/*/"),
+        _ => out.push_str("$infoset/*/"),
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Mediators that call services and answer the client.
 
 use serde_json::{Map, Value as Json, json};
+use wsdl::SOAP_11;
 
 use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::Target;
+use super::super::pending::KeptProperty;
 use super::gathering;
 
 /// `send`: a call and the mediators for its reply, or the answer to the client.
@@ -17,6 +19,9 @@ pub(super) fn send<'a>(
     let endpoint = item.child("endpoint");
     if endpoint.is_none() && (c.flow.side != Side::Request || c.flow.pending.is_reply) {
         return respond(c, steps);
+    }
+    if endpoint.is_none() && c.keeps(KeptProperty::Response) && !c.flow.has_split {
+        return either_way(c, item, rest, steps);
     }
     let targets = match endpoint {
         Some(endpoint) => c.endpoint(&endpoint)?,
@@ -40,6 +45,33 @@ pub(super) fn send<'a>(
     Ok(Next::End)
 }
 
+/// A `send` without an endpoint of a message that may be a reply by then.
+fn either_way<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    rest: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let (pending, before) = (c.flow.pending.clone(), std::mem::take(&mut c.before));
+    let mut back = Vec::new();
+    respond(c, &mut back)?;
+    let back = std::mem::take(&mut c.before).into_iter().chain(back).collect::<Vec<_>>();
+    c.flow.pending = pending;
+    c.flow.has_split = true;
+    let mut on = Vec::new();
+    let sent = send(c, item, rest, &mut on);
+    c.flow.has_split = false;
+    let mut on = std::mem::replace(&mut c.before, before).into_iter().chain(on).collect::<Vec<_>>();
+    if let Err(why) = sent {
+        c.note(&format!("a message that nothing has made a reply is dropped: {why}"));
+        on = vec![json!({ "drop": {} })];
+    }
+    let variable = c.kept_variable(KeptProperty::Response);
+    let when = json!({ "value": format!("${variable}"), "matches": "^true$" });
+    steps.push(json!({ "filter": { "when": when, "then": back, "else": on } }));
+    Ok(Next::End)
+}
+
 /// The calls of a message that is sent, and the mediators for the reply.
 pub(in super::super) fn sent<'a>(
     c: &mut Converter<'a>,
@@ -48,11 +80,11 @@ pub(in super::super) fn sent<'a>(
 ) -> Result<(), String> {
     let one_way = c.flow.pending.one_way;
     match targets {
-        [target] => steps.push(c.call(target, Map::new())?),
+        [target] => c.call(target, Map::new(), steps)?,
         _ => gathering::recipients(c, targets, steps)?,
     }
+    steps.extend(c.begin_kept());
     if one_way {
-        c.note("the reply is waited for and then dropped");
         steps.push(json!({ "drop": {} }));
         return Ok(());
     }
@@ -125,7 +157,14 @@ pub(super) fn respond(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Ne
 
 fn answer(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     let mut keys = Map::new();
-    if let Some(status) = c.flow.pending.status.take() {
+    c.write_message(None, steps);
+    let status = if c.keeps(KeptProperty::Status) {
+        let variable = c.kept_variable(KeptProperty::Status);
+        Some(format!("{{{{ ${variable} }}}}"))
+    } else {
+        c.flow.pending.status.take()
+    };
+    if let Some(status) = status {
         let number = status.parse::<u16>().map_or_else(|_| json!(status), |number| json!(number));
         keys.insert("status".to_owned(), number);
     }
@@ -193,7 +232,13 @@ pub(super) fn call<'a>(
         more.insert("into".to_owned(), json!(variable));
     }
     match targets.as_slice() {
-        [target] => steps.push(c.call(target, more)?),
+        [target] => {
+            let keeps_message = more.contains_key("into");
+            c.call(target, more, steps)?;
+            if !keeps_message {
+                steps.extend(c.begin_kept());
+            }
+        }
         _ if more.is_empty() => gathering::recipients(c, &targets, steps)?,
         _ => return Err("a recipient list with a source or a target has no counterpart".to_owned()),
     }
@@ -237,46 +282,54 @@ pub(super) fn callout<'a>(
     let [target] = target.as_slice() else {
         return Err("a recipient list has no counterpart here".to_owned());
     };
-    let mut more = Map::new();
-    if let Some(action) = item.attribute("action") {
-        more.insert(
-            "headers".to_owned(),
-            json!({ "set": { "SOAPAction": format!("\"{action}\"") } }),
+    let source = item.child("source").ok_or("it has no source")?;
+    let body = match (source.attribute("xpath"), source.attribute("key")) {
+        (Some(xpath), _) => c.expression(&source, xpath)?.expression(),
+        (None, Some(key)) => json!(c.named("default", key)?),
+        (None, None) => json!("$envelope"),
+    };
+    let is_whole = source.is("type", "envelope");
+    let request = c.out.variable("callout.request");
+    if !is_whole {
+        // The service gets what is found in an envelope of its own.
+        let empty = format!(
+            "<soapenv:Envelope xmlns:soapenv=\"{SOAP_11}\"><soapenv:Body/></soapenv:Envelope>"
         );
+        steps.push(json!({ "set": { &request: { "value": empty, "type": "xml" } } }));
+        let target = format!("${request}/soap:Body");
+        steps.push(json!({ "enrich": { "source": body, "target": target, "action": "child" } }));
     }
-    if let Some(source) = item.child("source") {
-        let body = match (source.attribute("xpath"), source.attribute("key")) {
-            (Some(xpath), _) => Some(c.expression(&source, xpath)?.expression()),
-            (None, Some(key)) => Some(json!(c.named("default", key)?)),
-            (None, None) => None,
-        };
-        more.extend(body.map(|body| ("body".to_owned(), body)));
-    }
-    let place = item.child("target");
-    let (xpath, key) = (
-        place.and_then(|place| place.attribute("xpath")),
-        place.and_then(|place| place.attribute("key")),
-    );
+    let body = if is_whole { body } else { json!(format!("${request}")) };
+    let action = item.attribute("action").unwrap_or("");
+    let lines =
+        json!({ "content-type": "text/xml; charset=utf-8", "SOAPAction": format!("\"{action}\"") });
     let reply = c.out.variable("callout.reply");
-    if xpath.is_some() || key.is_some() {
-        more.insert("into".to_owned(), json!(reply));
-    }
-    let call = c.call(target, more)?;
-    match (place, xpath, key) {
-        (Some(place), Some(xpath), _) => {
+    let mut more = Map::from_iter([
+        ("headers".to_owned(), json!({ "set": lines })),
+        ("body".to_owned(), body),
+        ("into".to_owned(), json!(reply)),
+        ("fault_on".to_owned(), json!(["4xx", "5xx"])),
+    ]);
+    let target = Target { method: None, format: None, is_exact: true, ..target.clone() };
+    more.insert("method".to_owned(), json!("POST"));
+    c.call(&target, more, steps)?;
+    let found = format!(
+        "${reply}.body/self::soap:Body/*[1] | ${reply}.body/self::soap12:Body/*[1] | ${reply}.body[not(self::soap:Body or self::soap12:Body)]"
+    );
+    let place = item.child("target").ok_or("it has no target")?;
+    match (place.attribute("xpath"), place.attribute("key")) {
+        (Some(xpath), _) => {
             let target = c.expression(&place, xpath)?.expression();
-            steps.push(call);
-            let source = format!("${reply}.body");
+            let source = json!({ "xpath": found });
             steps.push(
                 json!({ "enrich": { "source": source, "target": target, "action": "replace" } }),
             );
         }
-        (_, None, Some(key)) => {
+        (None, Some(key)) => {
             let name = c.out.variable(key);
-            steps.push(call);
-            steps.push(json!({ "set": { name: format!("${reply}.body") } }));
+            steps.push(json!({ "set": { name: { "xpath": found } } }));
         }
-        _ => steps.push(call),
+        (None, None) => return Err("its target names no place".to_owned()),
     }
     Ok(Next::Continue)
 }

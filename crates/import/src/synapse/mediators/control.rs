@@ -39,6 +39,11 @@ pub(super) fn filter<'a>(
         }
         _ => return Err("it needs `xpath`, or `source` and `regex`".to_owned()),
     };
+    let parts = item.children();
+    let is_part = |part: &Element<'_>| matches!(part.name(), "then" | "else" | "description");
+    if parts.iter().any(is_part) && !parts.iter().all(is_part) {
+        return Err("it has mediators beside `then` and `else`, which never run".to_owned());
+    }
     let then = match item.child("then") {
         Some(then) => part(c, &then)?,
         None if item.child("else").is_none() => c.branch(&item.children()),
@@ -69,9 +74,9 @@ pub(super) fn named(c: &mut Converter<'_>, key: &str) -> Result<(Vec<Json>, bool
     let (pending, side) = (c.flow.pending.clone(), c.flow.side);
     let mut steps = Vec::new();
     let next = c.named_sequence(key, &mut steps);
-    c.flow.pending = pending;
-    c.flow.side = side;
-    Ok((steps, next? == Next::End))
+    let ended = next == Ok(Next::End);
+    c.leave(pending, side, ended);
+    next.map(|_| (steps, ended))
 }
 
 pub(super) fn switch<'a>(

@@ -10,12 +10,19 @@ use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::{Target, duration};
 use super::super::expressions::Value;
+use super::super::known::{self, Fate};
 use super::calls;
 use super::control;
 use super::transforms::PAYLOAD;
 
 /// The maximum depth to which sequences are searched for an aggregate.
 const DEPTH_MAX: usize = 8;
+
+/// What collects parts where no element is written for that.
+const COLLECTED: &str = "<Aggregated/>";
+
+/// What was collected, as the content of the first message: in XML that is not SOAP there is room for one element alone.
+const UNWRAPPED: &str = "$infoset_body/Aggregated/*[position() = 1 or $envelope/soap:Envelope or $envelope/soap12:Envelope]";
 
 /// The messages of an iterate that are under way at once.
 const PARALLEL: u32 = 8;
@@ -38,11 +45,11 @@ pub(super) fn clone<'a>(
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let targets = item.all("target");
+    if item.is("continueParent", "true") {
+        return beside(c, &targets, steps);
+    }
     let bodies: Vec<Vec<Element<'a>>> = targets.iter().map(|t| body(c, t)).collect();
     let found = find(c, &bodies, rest);
-    if item.is("continueParent", "true") {
-        c.note("the message itself does not go on beside its copies");
-    }
     let mut branches = Vec::new();
     for target in &targets {
         let made = branch(c, target, &found)?;
@@ -60,6 +67,30 @@ pub(super) fn clone<'a>(
     finish(c, &found, steps)
 }
 
+/// Targets that run beside the message, which goes on. Nothing may answer the client for them.
+fn beside<'a>(
+    c: &mut Converter<'a>,
+    targets: &[Element<'a>],
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let nothing =
+        CloneAggregate { aggregate: None, between: Vec::new(), taken: 0, on_reply: false };
+    let answers = |item: &Element<'_>| matches!(item.name(), "send" | "respond" | "aggregate");
+    let on_reply = c.flow.reply.iter().flat_map(Element::descendants).any(|item| answers(&item));
+    let within = targets.iter().flat_map(|target| body(c, target));
+    if on_reply || within.flat_map(|item| item.descendants()).any(|item| item.name() == "respond") {
+        return Err(
+            "a copy whose reply goes to the client beside the message itself has no counterpart"
+                .to_owned(),
+        );
+    }
+    for target in targets {
+        let made = branch(c, target, &nothing)?;
+        steps.push(json!({ "wire_tap": { "steps": made } }));
+    }
+    Ok(Next::Continue)
+}
+
 pub(super) fn iterate<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -71,9 +102,6 @@ pub(super) fn iterate<'a>(
     let (before, mut made) = around(c, item, &over)?;
     let target = item.child("target").ok_or("it has no target")?;
     let found = find(c, &[body(c, &target)], rest);
-    if item.is("continueParent", "true") {
-        c.note("the message itself does not go on beside its parts");
-    }
     steps.extend(before);
     made.extend(branch(c, &target, &found)?);
     let parallel = if item.is("sequential", "true") { 1 } else { PARALLEL };
@@ -100,13 +128,12 @@ fn around<'a>(
         let rest = path.strip_prefix(root);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) && !path.contains('|')
     };
-    let roots = [("$body", "$body"), ("", "$envelope")];
+    let roots = ["$infoset_body", "$infoset"];
     let found = paths.and_then(|(over, attach)| {
-        let is_root = |(prefix, _): &&(&str, &str)| {
-            over != *prefix && is_within(over, prefix) && is_within(attach, prefix)
-        };
-        let (prefix, root) = roots.iter().find(is_root)?;
-        Some((over.strip_prefix(prefix)?, attach, *root))
+        let is_root =
+            |root: &&&str| over != **root && is_within(over, root) && is_within(attach, root);
+        let root = roots.iter().find(is_root)?;
+        Some((over.strip_prefix(root)?, attach, *root))
     });
     let Some((over, attach, root)) = found else {
         c.note("each part is a message of its own, without what was around it");
@@ -114,11 +141,17 @@ fn around<'a>(
     };
     let (rest, part) = (c.out.variable("iterate.rest"), c.out.variable("iterate.part"));
     let removed = json!({ "target": format!("${rest}{over}"), "action": "remove" });
+    let content = if root == "$infoset" {
+        let of = |prefix: &str| format!("${rest}/{prefix}:Envelope/{prefix}:Body/node()");
+        format!("{} | {}", of("soap"), of("soap12"))
+    } else {
+        format!("${rest}/node()")
+    };
     let before = vec![json!({ "set": { &rest: root } }), json!({ "enrich": removed })];
     let added = json!({ "source": format!("${part}"), "target": attach, "action": "child" });
     let within = vec![
         json!({ "set": { part: { "xpath": PAYLOAD } } }),
-        json!({ "payload": { "from": format!("${rest}") } }),
+        json!({ "payload": { "from": { "xpath": content } } }),
         json!({ "enrich": added }),
     ];
     Ok((before, within))
@@ -213,9 +246,6 @@ fn branch_steps<'a>(
     target: &Element<'a>,
     found: &CloneAggregate<'a>,
 ) -> Result<Vec<Json>, String> {
-    if target.attribute("to").is_some() {
-        c.note("the address `to` of a target is left out");
-    }
     let mut steps = Vec::new();
     if let Some(action) = target.attribute("soapAction") {
         steps.push(json!({ "header": { "set": { "SOAPAction": format!("\"{action}\"") } } }));
@@ -239,7 +269,7 @@ fn branch_steps<'a>(
     };
     match endpoint.as_deref() {
         Some([target]) => {
-            steps.push(c.call(target, Map::new())?);
+            c.call(target, Map::new(), &mut steps)?;
             let reply = c.flow.reply.clone();
             steps.extend(c.branch(&reply).0);
         }
@@ -258,10 +288,20 @@ fn gather<'a>(
     aggregate: Option<Element<'a>>,
     branches: Option<usize>,
 ) -> Result<Json, String> {
+    if let Some(aggregate) = &aggregate {
+        // It may stand in a sequence, which is run by that.
+        let artifacts = c.artifacts;
+        let holding =
+            artifacts.sequences.iter().filter(|(_, it)| it.descendants().contains(aggregate));
+        c.used.extend(holding.map(|(name, _)| (*name).to_owned()));
+        for note in known::judge("aggregate", aggregate).result()? {
+            c.note(note);
+        }
+    }
     let Some(aggregate) = aggregate else {
         c.note("no aggregate collects the replies; here they are put into one message");
         return Ok(
-            json!({ "take": "$body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" }),
+            json!({ "take": "$infoset_body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" }),
         );
     };
     let complete = aggregate.child("onComplete").ok_or("its aggregate has no `onComplete`")?;
@@ -269,10 +309,10 @@ fn gather<'a>(
     let take = c.expression(&complete, expression)?.expression();
     let property = complete.attribute("enclosingElementProperty");
     let into = property.and_then(|name| c.artifacts.inline.get(name)).map(Element::content);
-    let into = into.unwrap_or_else(|| {
-        c.note("what is collected goes into an element of its own, not into the first message");
-        "<Aggregated/>".to_owned()
-    });
+    if into.is_none() && !is_in_body(&take) {
+        c.note("what is collected goes into the Body, without the elements that it stood in");
+    }
+    let into = into.unwrap_or_else(|| COLLECTED.to_owned());
     let condition = aggregate.child("completeCondition");
     let count = condition.and_then(|condition| condition.child("messageCount"));
     let mut number =
@@ -290,11 +330,14 @@ fn gather<'a>(
         keys.insert("timeout".to_owned(), json!(duration(seconds.saturating_mul(1000))));
         keys.insert("partial".to_owned(), json!("keep"));
     }
-    if aggregate.child("correlateOn").is_some() {
-        c.note("messages belong together by their branch; `correlateOn` is left out");
-    }
     c.artifact(&aggregate, crate::table::Outcome::Converted, "");
     Ok(Json::Object(keys))
+}
+
+/// True for an expression of children of the Body.
+fn is_in_body(take: &Json) -> bool {
+    let step = take.as_str().and_then(|text| text.strip_prefix("$infoset_body/"));
+    step.is_some_and(|step| !step.split('[').next().unwrap_or_default().contains('/'))
 }
 
 /// Converts the mediators that run on the aggregated message.
@@ -305,6 +348,10 @@ fn finish<'a>(
 ) -> Result<Next, String> {
     let complete = found.aggregate.and_then(|aggregate| aggregate.child("onComplete"));
     let side = c.flow.side;
+    let encloses = complete.is_some_and(|it| it.attribute("enclosingElementProperty").is_some());
+    if complete.is_some() && !encloses {
+        steps.push(json!({ "payload": { "from": { "xpath": UNWRAPPED } } }));
+    }
     if found.on_reply {
         c.flow.side = Side::Reply;
     }
@@ -353,13 +400,15 @@ pub(super) fn recipients(
     let mut branches = Vec::new();
     for target in targets {
         c.flow.pending = pending.clone();
-        branches.push(c.call(target, Map::new())?);
+        let mut made = Vec::new();
+        c.call(target, Map::new(), &mut made)?;
+        branches.push(json!(made));
     }
-    c.note(
-        "the replies of a recipient list are put into one message; Synapse handles each by itself",
-    );
-    let gather =
-        json!({ "take": "$body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" });
+    let differs = known::fate("recipientlist", ".");
+    if let Some(Fate::Differs(how)) = differs {
+        c.note(how);
+    }
+    let gather = json!({ "take": "$infoset_body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" });
     steps.push(json!({ "scatter": { "branches": branches, "gather": gather } }));
     Ok(())
 }
@@ -371,9 +420,6 @@ pub(super) fn scatter_gather<'a>(
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let aggregation = item.child("aggregation").ok_or("it has no aggregation")?;
-    if aggregation.attribute("condition").is_some() {
-        return Err("a condition on the replies has no counterpart".to_owned());
-    }
     let expression = aggregation.attribute("expression").unwrap_or("${payload}");
     let take = c.expression(&aggregation, expression)?.expression();
     let into = if item.is("result-content-type", "XML") {

@@ -5,6 +5,8 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
+use super::super::pending::KeptProperty;
+use super::properties;
 
 /// `header`: of the transport, or of SOAP.
 pub(super) fn header<'a>(
@@ -18,7 +20,7 @@ pub(super) fn header<'a>(
         if made.is_empty() {
             return Err("it has no name".to_owned());
         }
-        steps.push(json!({ "soap_header": { "set": made } }));
+        steps.push(in_soap(json!({ "soap_header": { "set": made } })));
         return Ok(Next::Continue);
     };
     if item.is("scope", "transport") {
@@ -33,19 +35,25 @@ pub(super) fn header<'a>(
     }
     match (name, removes) {
         // A message without an address is an answer; so is everything that `respond` sends here.
-        ("To", true) => c.flow.pending.is_reply = true,
-        ("To", false) => match item.raw("value") {
-            Some(url) => {
-                c.flow.pending.to = Some(url.to_owned());
-                c.flow.pending.rewritten = None;
+        ("To", true) => {
+            let value = Value::Literal("true".to_owned());
+            properties::keep(c, KeptProperty::Response, value, steps);
+        }
+        ("To", false) => {
+            let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
+            // What of it is written says which hosts may be called.
+            let written = item.attribute("expression").or(item.attribute("value"));
+            let is_allowed = written.is_some_and(|written| c.out.allow(written));
+            if !is_allowed && !matches!(value, Value::Literal(_)) {
+                c.out.allow_from("SYNAPSE_HOSTS");
+                c.note("the hosts that may be called are in the variable SYNAPSE_HOSTS");
             }
-            None => return Err("an address that is computed has no counterpart".to_owned()),
-        },
+            properties::keep(c, KeptProperty::To, value, steps);
+        }
         ("Action", true) => steps.push(json!({ "header": { "remove": ["SOAPAction"] } })),
         ("Action", false) => {
             let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
             let value = c.placeholder(&value);
-            c.note("the action is the header SOAPAction; WS-Addressing has none here");
             steps.push(json!({ "header": { "set": { "SOAPAction": value } } }));
         }
         ("From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID", _) => {
@@ -68,8 +76,8 @@ fn soap_header<'a>(
     };
     if removes {
         let value = c.xpath(item, &format!("/{name}"))?;
-        let name = value.path().unwrap_or("").trim_start_matches('/').to_owned();
-        steps.push(json!({ "soap_header": { "remove": [name] } }));
+        let name = value.path().unwrap_or("").trim_start_matches("$infoset/").to_owned();
+        steps.push(in_soap(json!({ "soap_header": { "remove": [name] } })));
         return Ok(());
     }
     let uri =
@@ -88,13 +96,18 @@ fn soap_header<'a>(
     xml::escape_attribute(uri, &mut quoted);
     let markup =
         format!("<{prefix}:{local} xmlns:{prefix}=\"{quoted}\">{value}</{prefix}:{local}>");
-    steps.push(json!({ "soap_header": { "set": [markup] } }));
+    steps.push(in_soap(json!({ "soap_header": { "set": [markup] } })));
     Ok(())
 }
 
+/// A step for messages of SOAP: others have no header that anybody would see.
+fn in_soap(step: Json) -> Json {
+    let when = json!({ "value": "$headers.content-type", "matches": "(?i)^(text/xml|application/soap\\+xml)" });
+    json!({ "filter": { "when": when, "then": [step] } })
+}
+
 /// `builder`: nothing, since bodies are read when a step looks into them.
-pub(super) fn builder(c: &mut Converter<'_>) -> Result<Next, String> {
-    c.note("it has no effect here: bodies are read when a step looks into them");
+pub(super) fn builder() -> Result<Next, String> {
     Ok(Next::Continue)
 }
 
@@ -122,14 +135,13 @@ pub(super) fn log<'a>(
         let value = value.map_or_else(String::new, |value| c.placeholder(&value));
         parts.push(format!("{} = {value}", escaped(name)));
     }
-    if says_more {
+    if says_more && item.attribute("level").is_none() {
         c.note("the line has the method, the action and the texts of the message, not the addresses of WS-Addressing");
     }
     let level = match item.attribute("category").unwrap_or("INFO").to_ascii_uppercase().as_str() {
         "ERROR" | "FATAL" => "error",
         "WARN" => "warn",
-        "DEBUG" => "debug",
-        "TRACE" => "trace",
+        "DEBUG" | "TRACE" => "debug",
         _ => "info",
     };
     let separator = item.raw("separator").unwrap_or(", ");
@@ -166,7 +178,7 @@ pub(super) fn enrich<'a>(
     if action == "remove" {
         let target = match source {
             Source::Expression(expression) => expression,
-            Source::Body => json!("$body/*"),
+            Source::Body => json!("$infoset_body/*"),
             Source::Envelope | Source::Markup(_) | Source::Text(_) => {
                 return Err("only what an expression finds can be removed".to_owned());
             }
@@ -183,7 +195,7 @@ pub(super) fn enrich<'a>(
             let variable = c.out.variable(name_of(&to)?);
             json!(format!("${variable}"))
         }
-        "body" => json!("$body/*[1]"),
+        "body" => json!("$infoset_body/*[1]"),
         "custom" => {
             let path = to.attribute("xpath").ok_or("its target has no expression")?;
             c.expression(&to, path)?.expression()
@@ -256,13 +268,13 @@ fn replace_whole<'a>(
 fn is_in_message(expression: &Json) -> bool {
     let xpath = expression.get("xpath").and_then(Json::as_str);
     let text = expression.as_str().or(xpath).unwrap_or("");
-    text.starts_with('/') || text.starts_with("$body/") || text.starts_with("$header/")
+    text.starts_with("$infoset") || text.starts_with("$header/")
 }
 
 fn expression_of(source: Source) -> Json {
     match source {
         Source::Expression(expression) => expression,
-        Source::Body => json!("$body"),
+        Source::Body => json!("$infoset_payload"),
         Source::Envelope => json!("$envelope"),
         Source::Markup(markup) => json!({ "xml": markup }),
         Source::Text(text) => Value::Literal(text).expression(),

@@ -1,11 +1,12 @@
 //! The conversion of each mediator, by families.
 
 pub(super) mod calls;
+mod connector;
 mod control;
 mod gathering;
 mod messages;
 mod payloads;
-mod properties;
+pub(super) mod properties;
 pub(super) mod rewrite;
 mod router;
 mod stores;
@@ -15,34 +16,6 @@ use serde_json::Value as Json;
 
 use super::converter::{Converter, Next};
 use super::element::Element;
-
-/// Mediators without a counterpart, with the reasons.
-const REFUSED: &[(&str, &str)] = &[
-    ("class", "code in Java is not run; an `interceptor` on the route calls a service of yours"),
-    ("xquery", "XQuery is not run; write it as a stylesheet"),
-    ("smooks", "Smooks is not run; write it as a stylesheet, or as a service"),
-    (
-        "datamapper",
-        "its mapping is a program; write it as a stylesheet, a template or `script: { jq }`",
-    ),
-    ("rule", "rules are not run; `filter` and `switch` may do"),
-    ("bean", "code in Java is not run"),
-    ("spring", "code in Java is not run"),
-    ("ejb", "code in Java is not run"),
-    ("entitlement", "XACML is not asked; `authorize` on the route has rules"),
-    ("oauthService", "tokens are checked by `jwt` on the route"),
-    ("ntlm", "NTLM is not spoken"),
-    ("opa", "OPA is not asked; `authorize` on the route has rules"),
-    ("transaction", "there are no transactions over several steps"),
-    ("event", "there is no broker; a `hub` has subscribers of its own"),
-    ("enqueue", "there are no executors with priorities; `store` puts a message into a queue"),
-    ("sampler", "messages are not held back; `throttle` refuses those over a limit"),
-    ("dataServiceCall", "data services are not here; `sql` asks a database"),
-    ("dbtransaction", "there are no transactions over several steps"),
-    ("publishEvent", "there is no event sink"),
-    ("bam", "there is no event sink"),
-    ("eventPublisher", "there is no event sink"),
-];
 
 /// An element as a row names it: with the attribute that tells it from others.
 pub(super) fn told(element: &Element<'_>) -> String {
@@ -81,10 +54,10 @@ pub(super) fn convert<'a>(
         "log" => messages::log(c, item, steps),
         "enrich" => messages::enrich(c, item, steps),
         "payloadFactory" => payloads::payload(c, item, rest, steps),
-        "makefault" => payloads::makefault(c, item, rest, steps),
+        "makefault" => payloads::makefault(c, item, steps),
         "xslt" | "fastXSLT" => transforms::xslt(c, item, steps),
         "validate" => transforms::validate(c, item, steps),
-        "jsontransform" => transforms::json(c, item, steps),
+        "jsontransform" => transforms::json(steps),
         "script" => transforms::script(c, item, steps),
         "filter" => control::filter(c, item, steps),
         "switch" => control::switch(c, item, steps),
@@ -103,20 +76,12 @@ pub(super) fn convert<'a>(
         "cache" => stores::cache(c, item, rest, steps),
         "throttle" => stores::throttle(c, item, steps),
         "rewrite" => rewrite::rewrite(c, item, steps),
-        "builder" => messages::builder(c),
+        "builder" => messages::builder(),
         "store" => stores::store(c, item, rest, steps),
         "dblookup" | "dbreport" => stores::sql(c, item, steps),
-        name => Err(refusal(name)),
-    }
-}
-
-fn refusal(name: &str) -> String {
-    let known = REFUSED.iter().find(|(known, _)| *known == name);
-    match known {
-        Some((_, why)) => (*why).to_owned(),
-        None if name.contains('.') => {
-            "operations of connectors have no counterpart; `call` speaks HTTP".to_owned()
+        "http.get" | "http.post" | "http.put" | "http.patch" | "http.delete" | "http.head" => {
+            connector::operation(c, item, steps)
         }
-        None => format!("the mediator `{name}` has no counterpart"),
+        name => Err(format!("the mediator `{name}` has no counterpart")),
     }
 }

@@ -3,11 +3,12 @@
 use serde_json::{Map, Value as Json, json};
 use wsdl::{SOAP_11, SOAP_12};
 
-use super::super::converter::{Converter, Next, Side};
+use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
+use super::super::pending::KeptProperty;
 use super::super::xpath_text::Gives;
-use super::properties::FORM;
+use super::properties::{self, FORM};
 
 /// `payloadFactory`: its format as a template, its arguments as placeholders.
 pub(super) fn payload<'a>(
@@ -50,6 +51,8 @@ pub(super) fn payload<'a>(
         );
     }
     steps.push(json!({ "payload": { kind: filled } }));
+    // It says the type of the message by itself.
+    properties::keep(c, KeptProperty::MessageType, Value::Literal(String::new()), steps);
     Ok(Next::Continue)
 }
 
@@ -208,17 +211,17 @@ fn filled(format: &str, arguments: &[String]) -> Result<String, String> {
     Ok(out)
 }
 
-/// `makefault`: a fault where the flow ends behind it, otherwise a message that is one.
+/// `makefault`: a message that is a fault, in the form of the message that there was.
 pub(super) fn makefault<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
-    rest: &[Element<'a>],
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let reason = match item.child("reason") {
         Some(reason) => c.value(&reason, "value", "expression")?,
         None => None,
     };
+    let form = plain_form(item);
     let detail = match item.child("detail") {
         Some(detail) => match detail.attribute("expression") {
             Some(text) => Some(c.expression(&detail, text)?),
@@ -232,63 +235,58 @@ pub(super) fn makefault<'a>(
     }
     let code = code.and_then(|code| code.attribute("value")).unwrap_or("Server");
     let local = code.rsplit(':').next().unwrap_or(code);
-    let is_client = matches!(local, "Client" | "Sender");
-    // Between the fault and the answer there may be steps that do not change it.
-    let between = rest.iter().take_while(|next| {
-        matches!(next.name(), "log")
-            || (next.name() == "property"
-                && (next.is("name", "RESPONSE") || next.is("name", "HTTP_SC")))
-            || (next.name() == "header" && next.is("name", "To") && next.is("action", "remove"))
-    });
-    let between = between.count();
-    let answers = rest.get(between).is_some_and(|next| {
-        next.name() == "respond" || (next.name() == "send" && next.child("endpoint").is_none())
-    });
-    let is_answer = answers || (rest.len() == between && c.flow.side != Side::Request);
-    let version = item.attribute("version");
-    if is_answer && !c.flow.has_catch && version != Some("pox") {
-        let (made, _) = c.steps(rest.get(..between).unwrap_or_default());
-        steps.extend(made);
-        if !matches!(local, "Client" | "Sender" | "Server" | "Receiver") {
-            c.note("the code is that of the server");
-        }
-        let fault = fault(c, is_client, reason, detail);
-        steps.push(json!({ "fault": fault }));
-        // The answer behind it is this step.
-        return Ok(Next::EndBehind((between + 1).min(rest.len())));
+    if !matches!(local, "Client" | "Sender" | "Server" | "Receiver") {
+        c.note("the code is that of the server");
     }
+    let is_client = matches!(local, "Client" | "Sender");
     let (reason, detail) = (as_markup(c, reason), as_markup(c, detail));
-    let markup = match version {
-        Some("soap12") => soap12(is_client, &reason, &detail),
-        Some("pox") => format!("<Exception>{reason}</Exception>"),
-        Some("soap11") => soap11(is_client, &reason, &detail),
-        _ => {
-            c.note("the fault is one of SOAP 1.1, whatever the message is");
-            soap11(is_client, &reason, &detail)
-        }
+    let payload = |xml: &str| json!([{ "payload": { "xml": xml } }]);
+    let (first, second) =
+        (soap11(is_client, &reason, &detail), soap12(is_client, &reason, &detail));
+    let plain = payload(&form.unwrap_or_else(|| format!("<Exception>{reason}</Exception>")));
+    let whole = |namespace: &str, fault: &str| {
+        payload(&format!(
+            "<s:Envelope xmlns:s=\"{namespace}\"><s:Body>{fault}</s:Body></s:Envelope>"
+        ))
     };
-    steps.push(json!({ "payload": { "xml": markup } }));
-    c.flow.pending.status.get_or_insert_with(|| "500".to_owned());
-    c.flow.pending.is_reply |= item.is("response", "true");
+    // The message is written as the type that it has: XML that is not SOAP has no other form for a fault.
+    // A fault of the message's own version stands in its envelope, whose header stays.
+    let (of_11, of_12) = match item.attribute("version") {
+        Some("soap11") => (payload(&first), whole(SOAP_11, &first)),
+        Some("soap12") => (whole(SOAP_12, &second), payload(&second)),
+        Some("pox") => (plain.clone(), plain.clone()),
+        _ => (payload(&first), payload(&second)),
+    };
+    let cases = json!([
+        { "matches": "(?i)^application/soap\\+xml", "steps": of_12 },
+        { "matches": "(?i)^text/xml", "steps": of_11 },
+    ]);
+    steps.push(json!({
+        "switch": { "on": "$headers.content-type", "cases": cases, "default": plain },
+    }));
+    faulty(c, steps);
+    if item.is("response", "true") {
+        properties::keep(c, KeptProperty::Response, Value::Literal("true".to_owned()), steps);
+    }
     Ok(Next::Continue)
 }
 
-/// The keys of the step `fault`.
-fn fault(
-    c: &mut Converter<'_>,
-    is_client: bool,
-    reason: Option<Value>,
-    detail: Option<Value>,
-) -> Map<String, Json> {
-    let mut keys = Map::new();
-    keys.insert("code".to_owned(), json!(if is_client { "client" } else { "server" }));
-    for (key, value) in [("reason", reason), ("detail", detail)] {
-        keys.extend(value.map(|value| (key.to_owned(), json!(c.placeholder(&value)))));
+/// A fault as plain XML, where it is not its reason: the first element of the detail, or nothing of a detail that is text.
+fn plain_form(item: &Element<'_>) -> Option<String> {
+    let detail = item.child("detail").filter(|detail| detail.attribute("expression").is_none())?;
+    let first = detail.children().into_iter().next();
+    Some(first.map_or_else(|| "<Exception/>".to_owned(), |first| escaped(&first.markup())))
+}
+
+/// A message that is a fault goes to the client with 500, unless a property says another status.
+fn faulty(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
+    if !c.keeps(KeptProperty::Status) {
+        c.flow.pending.status.get_or_insert_with(|| "500".to_owned());
+        return;
     }
-    let status = c.flow.pending.status.take();
-    let status = c.number("HTTP_SC", status.as_deref());
-    keys.extend(status.map(|status| ("status".to_owned(), json!(status))));
-    keys
+    let variable = c.kept_variable(KeptProperty::Status);
+    let value = format!("vars.{variable} == '' ? '500' : vars.{variable}");
+    steps.push(json!({ "set": { variable: { "cel": value } } }));
 }
 
 /// A value as a part of a template of XML: a text is escaped.
@@ -313,7 +311,7 @@ fn soap11(is_client: bool, reason: &str, detail: &str) -> String {
     let detail =
         if detail.is_empty() { String::new() } else { format!("<detail>{detail}</detail>") };
     format!(
-        "<s:Envelope xmlns:s=\"{SOAP_11}\"><s:Body><s:Fault><faultcode>s:{code}</faultcode><faultstring>{reason}</faultstring>{detail}</s:Fault></s:Body></s:Envelope>"
+        "<s:Fault xmlns:s=\"{SOAP_11}\"><faultcode>s:{code}</faultcode><faultstring>{reason}</faultstring>{detail}</s:Fault>"
     )
 }
 
@@ -322,6 +320,6 @@ fn soap12(is_client: bool, reason: &str, detail: &str) -> String {
     let detail =
         if detail.is_empty() { String::new() } else { format!("<s:Detail>{detail}</s:Detail>") };
     format!(
-        "<s:Envelope xmlns:s=\"{SOAP_12}\"><s:Body><s:Fault><s:Code><s:Value>s:{code}</s:Value></s:Code><s:Reason><s:Text xml:lang=\"en\">{reason}</s:Text></s:Reason>{detail}</s:Fault></s:Body></s:Envelope>"
+        "<s:Fault xmlns:s=\"{SOAP_12}\"><s:Code><s:Value>s:{code}</s:Value></s:Code><s:Reason><s:Text xml:lang=\"en\">{reason}</s:Text></s:Reason>{detail}</s:Fault>"
     )
 }

@@ -5,23 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::Value;
+use super::super::known::{self, Fate};
+use super::super::pending::{KeptProperty, Postfix};
 use super::super::xpath_text::Gives;
-
-/// Properties of axis2 that are about how bytes are sent, which the gateway decides by itself.
-const IDLE: [&str; 12] = [
-    "DISABLE_CHUNKING",
-    "FORCE_HTTP_1.0",
-    "PRESERVE_WS_ADDRESSING",
-    "FORCE_HTTP_CONTENT_LENGTH",
-    "COPY_CONTENT_LENGTH_FROM_INCOMING",
-    "ClientApiNonBlocking",
-    "transportNonBlocking",
-    "enableMTOM",
-    "enableSwA",
-    "setCharacterEncoding",
-    "CHARACTER_SET_ENCODING",
-    "POST_TO_URI",
-];
 
 /// The content type of forms.
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
@@ -35,11 +21,20 @@ pub(super) fn property<'a>(
     if name.contains('{') {
         return Err("a name that is computed has no counterpart".to_owned());
     }
-    if item.attribute("pattern").is_some() {
-        return Err("a part of a value by a regular expression has no counterpart".to_owned());
-    }
     let removes = item.is("action", "remove");
-    match item.attribute("scope").unwrap_or("default") {
+    let scope = item.attribute("scope").unwrap_or("default");
+    let group = match scope {
+        "synapse" | "operation" => "default",
+        scope => scope,
+    };
+    // Harmless: a value that is computed has no row of its own.
+    let value = item.attribute("value").unwrap_or_default();
+    match known::named(&format!("property {group}"), name, value) {
+        Fate::Refused(why) => return Err(format!("the property `{name}` of {scope}: {why}")),
+        Fate::Differs(how) => c.note(how),
+        Fate::Same | Fate::MayDiffer(_) => {}
+    }
+    match scope {
         "default" | "synapse" | "operation" => own(c, item, name, removes, steps)?,
         "transport" if removes => steps.push(json!({ "header": { "remove": [name] } })),
         "transport" => {
@@ -47,7 +42,7 @@ pub(super) fn property<'a>(
             let value = c.placeholder(&value);
             steps.push(json!({ "header": { "set": { name: value } } }));
         }
-        "axis2" | "axis2-client" => axis2(c, item, name, removes, steps)?,
+        "axis2" => axis2(c, item, name, removes, steps)?,
         scope => {
             return Err(format!("properties of the scope `{scope}` have no counterpart"));
         }
@@ -68,7 +63,8 @@ fn own<'a>(
 ) -> Result<(), String> {
     match name {
         "RESPONSE" => {
-            c.flow.pending.is_reply = item.is("value", "true");
+            let value = if item.is("value", "true") && !removes { "true" } else { "" };
+            keep(c, KeptProperty::Response, Value::Literal(value.to_owned()), steps);
             return Ok(());
         }
         "OUT_ONLY" => {
@@ -77,14 +73,10 @@ fn own<'a>(
         }
         "FORCE_ERROR_ON_SOAP_FAULT" => {
             c.flow.pending.fault_on_fault = item.is("value", "true");
-            c.note("a SOAP fault of the service is told by its status 5xx");
             return Ok(());
         }
         // Sets the behaviour that Synapse has without it too.
-        "preserveProcessedHeaders" | "PRESERVE_WS_ADDRESSING" | "enableREST" => {
-            c.note("it has no effect here");
-            return Ok(());
-        }
+        "preserveProcessedHeaders" | "PRESERVE_WS_ADDRESSING" | "enableREST" => return Ok(()),
         // Harmless: any other property is a variable.
         _ => {}
     }
@@ -130,74 +122,136 @@ fn axis2<'a>(
     removes: bool,
     steps: &mut Vec<Json>,
 ) -> Result<(), String> {
-    let literal = item.raw("value").map(str::trim);
-    let is_true = literal.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    // Harmless: without a value it may be computed.
+    let literal = item.raw("value").map(str::trim).unwrap_or_default();
+    let is_true = literal.eq_ignore_ascii_case("true");
     match name {
-        "REST_URL_POSTFIX" if removes => c.flow.pending.postfix = Some(String::new()),
+        "HTTP_SC" | "HTTP_METHOD" | "REST_URL_POSTFIX" | "messageType" if removes => {
+            let kept = kept(name);
+            keep(c, kept, Value::Literal(String::new()), steps);
+        }
+        "HTTP_SC" => {
+            let value = needed(c, item)?;
+            if let Value::Literal(status) = &value
+                && !status.parse::<u16>().is_ok_and(|status| (200..600).contains(&status))
+            {
+                return Err(format!("`{status}` is not the status of a reply"));
+            }
+            keep(c, KeptProperty::Status, value, steps);
+        }
+        "HTTP_METHOD" => {
+            let value = match needed(c, item)? {
+                Value::Literal(method) => Value::Literal(method.to_ascii_uppercase()),
+                value @ (Value::Path(..) | Value::Cel(_)) => value,
+            };
+            keep(c, KeptProperty::Method, value, steps);
+        }
         "REST_URL_POSTFIX" => {
             let value = needed(c, item)?;
-            c.flow.pending.postfix = Some(c.placeholder(&value));
+            keep(c, KeptProperty::Postfix, value, steps);
         }
-        "HTTP_SC" => match literal {
-            Some(status)
-                if status.parse::<u16>().is_ok_and(|status| (100..600).contains(&status)) =>
-            {
-                c.flow.pending.status = Some(status.to_owned());
+        "messageType" => {
+            let Value::Literal(kind) = needed(c, item)? else {
+                return Err("a message type that is computed has no counterpart".to_owned());
+            };
+            message_type(c, &kind, steps)?;
+        }
+        "ContentType" | "Content-Type" if removes => c.flow.pending.content_type = None,
+        "ContentType" | "Content-Type" => {
+            let value = needed(c, item)?;
+            let value = c.placeholder(&value);
+            if !std::mem::take(&mut c.flow.is_form) {
+                c.flow.pending.content_type = Some(value);
             }
-            _ => return Err("a status that is computed has no counterpart".to_owned()),
-        },
-        "HTTP_METHOD" => match literal {
-            Some(method) => c.flow.pending.method = Some(method.to_ascii_uppercase()),
-            None => return Err("a method that is computed has no counterpart".to_owned()),
-        },
-        "messageType" | "ContentType" if !removes => content_type(c, name, literal, steps)?,
-        "NO_ENTITY_BODY" if is_true => {
-            c.note("the body is empty, and the content type that of text");
-            steps.push(json!({ "payload": { "text": "" } }));
         }
-        "NO_ENTITY_BODY" => {}
+        "NO_ENTITY_BODY" if is_true => steps.push(json!({ "payload": { "text": "" } })),
         "OUT_ONLY" | "FORCE_SC_ACCEPTED" => c.flow.pending.one_way = is_true,
-        "TRANSPORT_HEADERS" => {
-            return Err("all headers at once cannot be removed; name them in `header: { remove }`"
-                .to_owned());
-        }
-        _ if IDLE.contains(&name) => c.note("it has no effect here"),
-        _ => return Err(format!("the property `{name}` of axis2 has no counterpart")),
+        // Harmless: the table says that the gateway does so anyway.
+        _ => {}
     }
     Ok(())
 }
 
-/// The form in which the message is sent.
-fn content_type(
-    c: &mut Converter<'_>,
-    name: &str,
-    literal: Option<&str>,
+fn kept(name: &str) -> KeptProperty {
+    match name {
+        "HTTP_SC" => KeptProperty::Status,
+        "HTTP_METHOD" => KeptProperty::Method,
+        "messageType" => KeptProperty::MessageType,
+        _ => KeptProperty::Postfix,
+    }
+}
+
+/// Keeps a property for what comes: a literal until then, any other value in a variable, since it is computed now.
+pub(in super::super) fn keep<'a>(
+    c: &mut Converter<'a>,
+    kept: KeptProperty,
+    value: Value,
     steps: &mut Vec<Json>,
-) -> Result<(), String> {
-    let Some(kind) = literal else {
-        return Err("a content type that is computed has no counterpart".to_owned());
+) {
+    let literal = match &value {
+        Value::Literal(text) if !c.keeps(kept) => Some(text.clone()),
+        Value::Literal(_) | Value::Path(..) | Value::Cel(_) => None,
     };
-    let plain = message::media_type(kind.as_bytes()).to_ascii_lowercase();
+    let variable = c.kept_variable(kept);
+    if literal.is_none() {
+        steps.push(json!({ "set": { variable.clone(): typed(&value, "STRING") } }));
+    }
+    if c.keeps(kept) {
+        return;
+    }
+    let pending = &mut c.flow.pending;
+    let template = format!("{{{{ ${variable} }}}}");
+    let text = literal.clone().filter(|text| !text.is_empty());
+    match kept {
+        KeptProperty::Status => {
+            pending.status = if literal.is_some() { text } else { Some(template) }
+        }
+        KeptProperty::Method => {
+            pending.method = if literal.is_some() { text } else { Some(template) }
+        }
+        KeptProperty::Postfix => {
+            pending.postfix = Some(match literal {
+                Some(text) => Postfix::Text(text),
+                None => Postfix::Computed(format!("${variable}")),
+            });
+        }
+        KeptProperty::MessageType => pending.message_type = text,
+        KeptProperty::Response => pending.is_reply = text.is_some(),
+        KeptProperty::To => {
+            pending.has_computed_to = literal.is_none();
+            pending.to = text;
+            pending.rewritten = None;
+        }
+    }
+}
+
+/// The form in which the message is sent.
+fn message_type(c: &mut Converter<'_>, kind: &str, steps: &mut Vec<Json>) -> Result<(), String> {
     // Harmless: it is a part of a text.
-    let plain = String::from_utf8_lossy(&plain);
-    if plain == FORM && std::mem::take(&mut c.flow.is_form) {
+    let plain = String::from_utf8_lossy(message::media_type(kind.as_bytes())).to_ascii_lowercase();
+    if plain == FORM && c.flow.is_form {
         return Ok(());
     }
-    let to = match &*plain {
-        "application/json" => Some("json"),
-        "application/xml" | "text/xml" | "application/soap+xml" => Some("xml"),
-        "text/plain" => Some("text"),
-        _ => None,
-    };
-    match (name, to) {
-        ("messageType", Some(to)) => {
-            c.note("the message is converted here, not when it is sent");
-            steps.push(json!({ "convert": { "to": to } }));
-        }
-        ("messageType", None) => return Err(format!("messages are not written as `{plain}`")),
-        _ => steps.push(json!({ "header": { "set": { "content-type": kind } } })),
+    if conversion(&plain).is_empty() {
+        return Err(format!("messages are not written as `{plain}`"));
     }
+    keep(c, KeptProperty::MessageType, Value::Literal(plain), steps);
     Ok(())
+}
+
+/// The steps that write a message in a form; none: that is not known.
+pub(in super::super) fn conversion(kind: &str) -> Vec<Json> {
+    let to = |to: &str| json!({ "convert": { "to": to } });
+    match kind {
+        "application/json" => vec![json!({ "convert": { "to": "json", "types": true } })],
+        "application/xml" => {
+            vec![json!({ "convert": { "to": "xml", "root": "jsonObject" } }), to("pox")]
+        }
+        "text/xml" => vec![to("soap11")],
+        "application/soap+xml" => vec![to("soap12")],
+        "text/plain" => vec![to("text")],
+        _ => Vec::new(),
+    }
 }
 
 /// `propertyGroup`: its properties, one after the other.

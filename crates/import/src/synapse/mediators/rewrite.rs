@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::escaped;
+use super::super::pending::KeptProperty;
 
 /// A URL in parts, as templates. A part that is absent is the request's own.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -75,6 +76,9 @@ pub(super) fn rewrite<'a>(
         return Err(
             "a rule with a condition has no counterpart; write the calls as `filter`".to_owned()
         );
+    }
+    if c.keeps(KeptProperty::To) || c.flow.pending.has_computed_to {
+        return Err("a rule for an address that is computed has no counterpart".to_owned());
     }
     let mut url = match (&c.flow.pending.rewritten, &c.flow.pending.to) {
         (Some(url), _) => url.clone(),

@@ -19,11 +19,7 @@ pub(super) fn cache<'a>(
     if item.is("collector", "true") {
         return Ok(Next::Continue);
     }
-    if item.child("onCacheHit").is_some_and(|hit| !hit.children().is_empty()) {
-        c.note("what runs on a hit is left out");
-    }
     let seconds = c.number("timeout", item.attribute("timeout")).unwrap_or(5000);
-    c.note("requests are equal by method, action and body; name other values that matter in `key`");
     let (made, ended) = c.branch(rest);
     let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
     steps.push(json!({ "cache": { "key": key, "ttl": format!("{seconds}s"), "steps": made } }));
@@ -52,11 +48,6 @@ pub(super) fn throttle<'a>(
     let (Some(requests), Some(millis)) = (allowance.requests, allowance.millis) else {
         return Err("its policy has no number of requests in a time; a limit on what is active at once is `concurrency` on the route".to_owned());
     };
-    c.note("the policy's first limit counts for each client's address; a time of prohibition is left out");
-    let rejects = item.child("onReject").is_some_and(|reject| !reject.children().is_empty());
-    if rejects || item.attribute("onReject").is_some() {
-        c.note("refused requests are answered with 429, not by `onReject`");
-    }
     let per = super::super::endpoints::duration(millis);
     steps.push(json!({ "throttle": { "requests": requests, "per": per, "by": "client", "headers": "none" } }));
     let (made, ended) = match (item.attribute("onAccept"), item.child("onAccept")) {

@@ -24,9 +24,6 @@ pub(super) fn xslt<'a>(
         Some(source) => c.expression(item, source)?.expression(),
         None => json!({ "xpath": PAYLOAD }),
     };
-    if item.attribute("target").is_some() {
-        return Err("the result is the message; a property cannot hold it".to_owned());
-    }
     let stylesheet = file(c, key, "xsl")?;
     for resource in item.all("resource") {
         let (location, key) = (resource.attribute("location"), resource.attribute("key"));
@@ -49,9 +46,6 @@ pub(super) fn xslt<'a>(
     }
     if !parameters.is_empty() {
         keys.insert("parameters".to_owned(), Json::Object(parameters));
-    }
-    if item.child("feature").is_some() || item.child("attribute").is_some() {
-        c.note("features and attributes of the engine are left out");
     }
     steps.push(json!({ "xslt": keys }));
     Ok(Next::Continue)
@@ -81,35 +75,24 @@ pub(super) fn validate<'a>(
         Some(source) if !is_json || !source.is_empty() => Some(c.expression(item, source)?),
         _ => None,
     };
-    if item.child("property").is_some()
-        || item.child("feature").is_some()
-        || item.child("resource").is_some()
-    {
-        c.note("features are left out, and what the schema imports is looked for beside it");
+    if item.child("resource").is_some() {
+        c.note("what the schema imports is looked for beside it");
     }
     let path = c.out.file(resource, ending);
     let mut keys = Map::from_iter([(word.to_owned(), json!(path))]);
     keys.extend(of.map(|of| ("of".to_owned(), of.expression())));
     if let Some(fails) = item.child("on-fail") {
-        keys.insert("else".to_owned(), Json::Array(c.branch(&fails.children()).0));
+        let outer = std::mem::replace(&mut c.flow.in_on_fail, true);
+        let made = c.branch(&fails.children()).0;
+        c.flow.in_on_fail = outer;
+        keys.insert("else".to_owned(), Json::Array(made));
     }
     steps.push(json!({ "validate": keys }));
     Ok(Next::Continue)
 }
 
 /// `jsontransform`: XML to JSON, without the types of a schema.
-pub(super) fn json<'a>(
-    c: &mut Converter<'a>,
-    item: &Element<'a>,
-    steps: &mut Vec<Json>,
-) -> Result<Next, String> {
-    c.note("elements become JSON by the rules of `convert`; texts that are numbers become numbers");
-    if item.attribute("schema").is_some() {
-        c.note("the schema does not decide types");
-    }
-    if item.child("property").is_some() {
-        c.note("its properties are left out");
-    }
+pub(super) fn json(steps: &mut Vec<Json>) -> Result<Next, String> {
     steps.push(json!({ "convert": { "to": "json", "types": true } }));
     Ok(Next::Continue)
 }

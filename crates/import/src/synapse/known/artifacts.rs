@@ -1,0 +1,243 @@
+//! Artifacts, endpoints, parameters and attributes.
+
+use super::{Part, differs, may_differ, refused, same};
+
+/// The reason for queues, files and mail.
+const TRANSPORT: &str = "nothing takes messages from that; a service of yours can post them";
+
+pub(super) const ARTIFACTS: &[Part] = &[
+    // Proxies.
+    same(
+        "proxy",
+        ". @name @transports=http @transports=https @startOnLoad=true @serviceGroup @pinnedServers",
+    ),
+    same("proxy", "parameter@name parameter@locked parameter/**"),
+    same("proxy", "target@inSequence target@outSequence target@faultSequence target@endpoint"),
+    same(
+        "proxy",
+        "target/inSequence/* target/outSequence/* target/faultSequence/* target/endpoint/**",
+    ),
+    same("proxy", "publishWSDL@uri publishWSDL@key publishWSDL@preservePolicy publishWSDL/**"),
+    refused(
+        "proxy",
+        "publishWSDL@endpoint",
+        "the description of an endpoint would have to be downloaded",
+    ),
+    may_differ("proxy", "@transports", "only http and https are spoken"),
+    refused("proxy", "@startOnLoad", "a proxy that is not started serves nothing; leave it out"),
+    refused(
+        "proxy",
+        "enableSec/**",
+        "WS-Security of a proxy is not made of its policies, and the proxy would be open without it",
+    ),
+    refused("proxy", "enableRM/**", "WS-ReliableMessaging is not spoken"),
+    refused(
+        "proxy",
+        "enableAddressing/** policy/** policy@key",
+        "policies of WS-Policy are not applied",
+    ),
+    same(
+        "proxy parameter",
+        "useOriginalwsdl modifyUserWSDLPortAddress showAbsoluteSchemaURL serviceType",
+    ),
+    same(
+        "proxy parameter",
+        "disableOperationValidation ApplicationXMLBuilder.allowDTD preservePolicy",
+    ),
+    refused("proxy parameter", "*", "no parameter of that name is known"),
+    // APIs.
+    same("api", ". @name @context @hostname @port @version @version-type resource/** handlers/**"),
+    refused(
+        "api",
+        "@publishSwagger @transports @binds-to",
+        "an API is served by each listener, and describes itself by `apis`",
+    ),
+    same(
+        "resource",
+        ". @methods @uri-template @url-mapping @inSequence @outSequence @faultSequence @endpoint",
+    ),
+    same("resource", "inSequence/* outSequence/* faultSequence/* endpoint/**"),
+    refused(
+        "resource",
+        "@protocol @content-type @user-agent",
+        "a resource of one kind of client has no counterpart; `match: { headers }` has",
+    ),
+    // Sequences, templates, entries.
+    same("sequence artifact", ". @name @onError /* @key"),
+    same(
+        "template",
+        ". @name @onError parameter@name parameter@isMandatory parameter@defaultValue sequence@onError sequence/* endpoint/**",
+    ),
+    same("localEntry", ". @key @src /**"),
+    // Endpoints.
+    same(
+        "endpoint",
+        ". @name @key @template @uri parameter@name parameter@value address/** http/** wsdl/** default/**",
+    ),
+    same("endpoint", "loadbalance/** failover/** recipientlist/**"),
+    differs("endpoint", "session@type session/**", "sessions stick by the cookie JSESSIONID"),
+    refused("endpoint", "@key-expression", "an endpoint that is computed has no counterpart"),
+    refused(
+        "endpoint",
+        "property@name property@value property@expression property@scope property@type",
+        "a property of an endpoint has no counterpart; set it before the call",
+    ),
+    same(
+        "address",
+        ". @uri @format=soap11 @format=soap12 @format=SOAP11 @format=SOAP12 @statistics @encoding=UTF-8",
+    ),
+    same("address", "@format=pox @format=POX"),
+    differs("address", "@format=rest @format=REST", "a SOAP message is sent with its envelope"),
+    refused(
+        "address",
+        "@format=get @format=GET",
+        "a message as the query of GET has no counterpart; write `query` of the call",
+    ),
+    refused(
+        "address",
+        "@format @optimize @encoding @method",
+        "the message is sent in the form it has",
+    ),
+    same("http", ". @uri-template @method"),
+    refused("http", "@format @optimize @encoding", "the message is sent in the form it has"),
+    same(
+        "wsdl",
+        ". @uri @service @port @format=soap11 @format=soap12 definitions/** description/**",
+    ),
+    refused("wsdl", "@format @optimize @encoding", "the message is sent in the form it has"),
+    same("default", ". @format=soap11 @format=soap12"),
+    refused("default", "@format @optimize @encoding", "the message is sent in the form it has"),
+    // What all endpoints have.
+    same("target", "timeout/duration/** timeout/action/** timeout/responseAction/**"),
+    may_differ("target", "timeout=discard", "a timeout is a fault, not a discarded reply"),
+    same(
+        "target",
+        "suspendOnFailure/errorCodes/** suspendOnFailure/initialDuration/** suspendOnFailure/maximumDuration/** suspendOnFailure/progressionFactor/**",
+    ),
+    same("target", "markForSuspension/errorCodes/** markForSuspension/retriesBeforeSuspension/**"),
+    may_differ("target", "markForSuspension/retryDelay/**", "`retryDelay` is left out"),
+    refused(
+        "target",
+        "retryConfig/**",
+        "codes that are not retried have no counterpart; `retry: { on }` of the upstream has those that are",
+    ),
+    refused(
+        "target",
+        "enableSec/** enableSec@policy enableSec@inboundPolicy enableSec@outboundPolicy",
+        "WS-Security for a service is not made of its policy",
+    ),
+    refused("target", "enableRM/** enableRM@policy", "WS-ReliableMessaging is not spoken"),
+    refused(
+        "target",
+        "enableAddressing/** enableAddressing@version enableAddressing@separateListener",
+        "headers of WS-Addressing are not made for a service",
+    ),
+    refused(
+        "target",
+        "authentication/**",
+        "OAuth for a service is not made of it: secrets are not copied",
+    ),
+    refused("target", "publishWSDL/**", "an endpoint describes nothing"),
+    differs("loadbalance", "session@type session/**", "sessions stick by the cookie JSESSIONID"),
+    same("loadbalance", ". @name @algorithm @policy @failover=true endpoint/** @buildMessage"),
+    refused(
+        "loadbalance",
+        "@failover",
+        "a group without failover has no counterpart; `retry` of the upstream decides",
+    ),
+    refused(
+        "loadbalance",
+        "member/** member@hostName member@httpPort member@httpsPort",
+        "members by host and port are not converted; write them as endpoints",
+    ),
+    same("failover", ". @name @dynamic endpoint/** @buildMessage"),
+    differs(
+        "recipientlist",
+        ". endpoint/**",
+        "the replies of a recipient list are put into one message; Synapse handles each by itself",
+    ),
+    // Stores, processors and tasks.
+    differs(
+        "messageStore",
+        ". @name @class parameter@name parameter/**",
+        "the queue is the gateway's own and durable",
+    ),
+    same(
+        "messageProcessor",
+        ". @name @class @messageStore @targetEndpoint parameter@name parameter/**",
+    ),
+    same(
+        "processor parameter",
+        "max.delivery.attempts client.retry.interval concurrency sequence target.endpoint",
+    ),
+    same(
+        "processor parameter",
+        "message.processor.reply.sequence message.processor.fault.sequence",
+    ),
+    same(
+        "processor parameter",
+        "is.active=true max.delivery.drop=Enabled max.delivery.drop=enabled quartz.conf=",
+    ),
+    differs(
+        "processor parameter",
+        "interval member.count",
+        "messages are taken as they come, not at an interval",
+    ),
+    refused(
+        "processor parameter",
+        "is.active",
+        "a processor that is not active delivers nothing; pause the queue by the admin API",
+    ),
+    may_differ(
+        "processor parameter",
+        "max.delivery.drop",
+        "after the last attempt the message is put aside and the next is taken; the processor does not stop",
+    ),
+    refused(
+        "processor parameter",
+        "message.processor.deactivate.sequence",
+        "a queue does not stop by itself",
+    ),
+    refused(
+        "processor parameter",
+        "message.processor.failMessagesStore store.failed.messages",
+        "what fails for good is in the dead letters of the queue",
+    ),
+    refused(
+        "processor parameter",
+        "non.retry.status.codes",
+        "which statuses are tried again cannot be said; `fault_on` of the call has those that fail",
+    ),
+    refused("processor parameter", "*", "no parameter of that name is known"),
+    same(
+        "task",
+        ". @name @class @group trigger@cron trigger@interval trigger@count=-1 property@name property@value property/**",
+    ),
+    refused("task", "trigger@once trigger@count", "a number of runs has no counterpart"),
+    refused("task", "@pinnedServers", "a task runs once in a cluster, on any node"),
+    same("task property", "message injectTo sequenceName proxyName"),
+    differs("task property", "format", "the message has the form that it is written in"),
+    refused("task property", "*", "no property of that name is known"),
+    // Inbound endpoints.
+    same(
+        "inboundEndpoint",
+        ". @name @protocol=http @sequence @onError @suspend=false parameters/**",
+    ),
+    refused(
+        "inboundEndpoint",
+        "@suspend",
+        "an endpoint that is suspended takes nothing; leave it out",
+    ),
+    refused("inboundEndpoint", "@protocol=https", "its certificate is in a keystore of Java"),
+    refused("inboundEndpoint", "@protocol", TRANSPORT),
+    refused("inboundEndpoint", "@class @interval", "code in Java is not run"),
+    same("inbound parameter", "inbound.http.port"),
+    refused("inbound parameter", "*", "no parameter of that name is known"),
+    // What else there is.
+    same("registry", "."),
+    same("taskManager", "."),
+    same("description", "."),
+    refused("priority-executor", ".", "there are no executors with priorities"),
+    refused("import", ".", "operations of connectors have no counterpart, but those of http"),
+    refused("data", ".", "data services are not here; `sql` asks a database"),
+];

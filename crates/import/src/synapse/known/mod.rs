@@ -1,0 +1,227 @@
+//! What becomes of each part of an artifact: of mediators, properties, parameters and attributes. The converter asks it, and the guide is
+//! made of it. A part that no row names is refused.
+
+mod artifacts;
+mod mediators;
+mod properties;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use super::element::Element;
+
+/// What becomes of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The result does what the part did.
+    Same,
+    /// It does nearly the same; the text says what differs.
+    Differs(&'static str),
+    /// In some artifacts it differs; the converter says so where it does.
+    MayDiffer(&'static str),
+    /// It has no counterpart; the text says why.
+    Refused(&'static str),
+}
+
+/// Parts of one owner with one fate.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The mediator, the artifact, or the scope.
+    of: &'static str,
+    /// The parts, with a space between: `.` is the owner itself, `@name` an attribute, `@name=value` an attribute with that value, `a/b@c`
+    /// an attribute of elements in it. `a/*` is an element with mediators, `a/**` one with anything, `*` any other name.
+    names: &'static str,
+    fate: Fate,
+}
+
+const fn same(of: &'static str, names: &'static str) -> Part {
+    Part { of, names, fate: Fate::Same }
+}
+
+const fn differs(of: &'static str, names: &'static str, how: &'static str) -> Part {
+    Part { of, names, fate: Fate::Differs(how) }
+}
+
+const fn may_differ(of: &'static str, names: &'static str, how: &'static str) -> Part {
+    Part { of, names, fate: Fate::MayDiffer(how) }
+}
+
+const fn refused(of: &'static str, names: &'static str, why: &'static str) -> Part {
+    Part { of, names, fate: Fate::Refused(why) }
+}
+
+/// All parts, with the title that the guide gives them.
+const SECTIONS: [(&str, &[Part]); 3] = [
+    ("Mediators", mediators::MEDIATORS),
+    ("Properties and names", properties::PROPERTIES),
+    ("Artifacts", artifacts::ARTIFACTS),
+];
+
+type Fates = HashMap<(&'static str, &'static str), Fate>;
+
+/// What becomes of a name of an owner; none: no row names it.
+pub(super) fn fate(of: &str, name: &str) -> Option<Fate> {
+    let fates: &HashMap<(&str, &str), Fate> = &FATES;
+    fates.get(&(of, name)).copied()
+}
+
+/// What becomes of a named thing with a value: a parameter, a property. Any name that no row has is that of `*`.
+pub(super) fn named(of: &str, name: &str, value: &str) -> Fate {
+    let exact = fate(of, &format!("{name}={value}"));
+    let fate = exact.or_else(|| fate(of, name)).or_else(|| fate(of, "*"));
+    fate.unwrap_or(Fate::Refused("no row of the table names it"))
+}
+
+/// What the table says of a whole element.
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    /// What differs.
+    pub(super) notes: Vec<&'static str>,
+    /// Why it cannot be converted.
+    pub(super) refused: Option<String>,
+}
+
+impl Judgement {
+    fn add(&mut self, what: &str, fate: Option<Fate>) {
+        let why = match fate {
+            Some(Fate::Same | Fate::MayDiffer(_)) => return,
+            Some(Fate::Differs(how)) => {
+                if !self.notes.contains(&how) {
+                    self.notes.push(how);
+                }
+                return;
+            }
+            Some(Fate::Refused(why)) if what.is_empty() => why.to_owned(),
+            Some(Fate::Refused(why)) => format!("`{what}`: {why}"),
+            None => format!("`{what}` is not known, so that its effect would be lost"),
+        };
+        self.refused.get_or_insert(why);
+    }
+
+    /// The notes, or the reason of a refusal.
+    pub(super) fn result(self) -> Result<Vec<&'static str>, String> {
+        self.refused.map_or(Ok(self.notes), Err)
+    }
+}
+
+/// Judges an element and the parts in it, but not the mediators in it. Of an element that has no row nothing is known.
+pub(super) fn judge(of: &str, element: &Element<'_>) -> Judgement {
+    let mut judgement = Judgement::default();
+    match fate(of, ".") {
+        None if of.contains('.') => {
+            judgement.refused = Some(
+                "this operation of a connector has no counterpart; `call` speaks HTTP".to_owned(),
+            );
+        }
+        None => judgement.refused = Some(format!("`{of}` has no counterpart")),
+        known => {
+            judgement.add("", known);
+            walk(of, element, "", &mut judgement);
+        }
+    }
+    judgement
+}
+
+fn walk(of: &str, element: &Element<'_>, path: &str, judgement: &mut Judgement) {
+    let has = |end: &str| fate(of, &format!("{path}{end}")).is_some();
+    let (is_free, has_mediators) = (has("/**"), has("/*"));
+    for (name, value) in element.attributes() {
+        let named = format!("{path}@{name}");
+        let exact = fate(of, &format!("{named}={}", value.trim()));
+        let known = exact.or_else(|| fate(of, &named)).or_else(|| fate("*", &format!("@{name}")));
+        if known.is_some() || path.is_empty() || !is_free {
+            judgement.add(&named, known);
+        }
+    }
+    for child in element.children().iter().filter(|_| !is_free) {
+        let inner = match path {
+            "" => child.name().to_owned(),
+            path => format!("{path}/{}", child.name()),
+        };
+        let ends = ["", "/*", "/**"];
+        let found = ends.iter().find_map(|end| fate(of, &format!("{inner}{end}")));
+        let is_known = found.is_some() || has_below(of, &inner);
+        if is_known {
+            judgement.add(&inner, found.or(Some(Fate::Same)));
+            walk(of, child, &inner, judgement);
+        } else if !has_mediators && child.name() != "description" {
+            judgement.add(&inner, None);
+        }
+    }
+}
+
+/// True if a row names something in an element.
+fn has_below(of: &str, path: &str) -> bool {
+    let outer: &HashSet<(&str, &str)> = &OUTER;
+    outer.contains(&(of, path))
+}
+
+/// The elements in which a row names something.
+static OUTER: LazyLock<HashSet<(&'static str, &'static str)>> = LazyLock::new(|| {
+    let ends = |name: &'static str| name.match_indices(['@', '/']);
+    // Harmless: the places are in that text.
+    let outer = |name: &'static str| ends(name).filter_map(|(at, _)| name.get(..at));
+    FATES.keys().flat_map(|&(of, name)| outer(name).map(move |path| (of, path))).collect()
+});
+
+/// Owners that share the rows of another.
+const SHARED: [(&str, &[&str]); 1] =
+    [("target", &["address", "http", "wsdl", "default", "endpoint"])];
+
+static FATES: LazyLock<Fates> = LazyLock::new(|| {
+    let mut fates = Fates::new();
+    for part in SECTIONS.iter().flat_map(|(_, parts)| parts.iter()) {
+        let shared = SHARED.iter().find(|(of, _)| *of == part.of).map_or(&[][..], |(_, to)| to);
+        for name in part.names.split_whitespace() {
+            for of in std::iter::once(&part.of).chain(shared) {
+                fates.insert((of, name), part.fate);
+            }
+        }
+    }
+    fates
+});
+
+/// All rows with their counts, as tables for the guide.
+pub fn rows() -> String {
+    let mut tables = String::new();
+    let mut all = [0; 3];
+    for (title, parts) in SECTIONS {
+        tables.push_str(&format!("### {title}\n\n| of | parts | outcome |\n| --- | --- | --- |\n"));
+        for Part { of, names, fate } in parts {
+            let (column, text) = match fate {
+                Fate::Same => (0, "same".to_owned()),
+                Fate::Differs(how) => (1, format!("approximated: {how}")),
+                Fate::MayDiffer(how) => (1, format!("approximated where it matters: {how}")),
+                Fate::Refused(why) => (2, format!("refused: {why}")),
+            };
+            if let Some(count) = all.get_mut(column) {
+                *count += names.split_whitespace().count();
+            }
+            let of = if *of == "*" { "all" } else { of };
+            let names: Vec<String> = names.split_whitespace().map(shown).collect();
+            let text = text.replace('|', "\\|");
+            tables.push_str(&format!("| `{of}` | {} | {text} |\n", names.join(", ")));
+        }
+        tables.push('\n');
+    }
+    let [same, approximated, refused] = all;
+    let counts = format!(
+        "The tables have {} parts: {same} are the same here, {approximated} are approximated and {refused} are refused.",
+        same + approximated + refused
+    );
+    format!("{counts}\n\n{}\n", tables.trim_end())
+}
+
+/// A part as the guide names it.
+fn shown(name: &str) -> String {
+    match name {
+        "." => "itself".to_owned(),
+        "*" => "any other".to_owned(),
+        "/*" => "the mediators in it".to_owned(),
+        "/**" => "the markup in it".to_owned(),
+        name => {
+            let name = name.strip_suffix("/**").or(name.strip_suffix("/*")).unwrap_or(name);
+            format!("`{}`", name.trim_start_matches('/'))
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Operations of the http connector: calls of the connection that a local entry describes.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::converter::{Converter, Next};
+use super::super::element::Element;
+
+/// What of a connection is read. Anything else would be lost.
+const CONNECTION: [&str; 4] = ["name", "connectionName", "baseUrl", "connectionType"];
+
+/// `http.get` and its like.
+pub(super) fn operation<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<Next, String> {
+    let key = item.attribute("configKey").ok_or("it names no connection")?;
+    let entry = c.artifacts.entries.get(key).copied();
+    let entry =
+        entry.ok_or_else(|| format!("the connection `{key}` is not among the artifacts"))?;
+    let init =
+        entry.child("http.init").ok_or_else(|| format!("`{key}` is not a connection of http"))?;
+    for part in init.children() {
+        let is_empty = part.text().is_empty();
+        if !CONNECTION.contains(&part.name()) && !is_empty {
+            return Err(format!("`{}` of the connection `{key}` is not known", part.name()));
+        }
+    }
+    let base =
+        init.text_of("baseUrl").ok_or_else(|| format!("the connection `{key}` has no URL"))?;
+    let mut target = c.address(item, &base)?;
+    target.is_exact = true;
+    if let Some(path) = item.text_of("relativePath").filter(|path| !path.is_empty()) {
+        let path = c.template(item, &path)?;
+        let (path, query) =
+            path.split_once('?').map_or((path.as_str(), None), |(path, query)| (path, Some(query)));
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        target.path = format!("{}{slash}{path}", target.path.trim_end_matches('/'));
+        target.query = query.map(str::to_owned);
+    }
+    if item.text_of("headers").is_some_and(|headers| !matches!(headers.as_str(), "" | "[]")) {
+        return Err(
+            "headers of one operation have no counterpart; `header` before it sets them".to_owned()
+        );
+    }
+    let operation = item.name().strip_prefix("http.").unwrap_or("get");
+    target.method = Some(operation.to_ascii_uppercase());
+    body(c, item, steps)?;
+    c.call(&target, Map::new(), steps)?;
+    steps.extend(c.begin_kept());
+    Ok(Next::Continue)
+}
+
+/// The body that the operation itself has.
+fn body<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    steps: &mut Vec<Json>,
+) -> Result<(), String> {
+    // Harmless: without a type the message is sent as it is.
+    let kind = item.text_of("requestBodyType").unwrap_or_default();
+    let (part, made) = match kind.to_ascii_uppercase().as_str() {
+        "" | "NONE" => return Ok(()),
+        "JSON" => ("requestBodyJson", "json"),
+        "XML" => ("requestBodyXml", "xml"),
+        "TEXT" => ("requestBodyText", "text"),
+        other => return Err(format!("a body of the type `{other}` has no counterpart")),
+    };
+    let written = item.child(part).ok_or_else(|| format!("it has no `{part}`"))?;
+    let text = c.template(&written, &written.content())?;
+    steps.push(json!({ "payload": { made: text } }));
+    Ok(())
+}
