@@ -149,6 +149,14 @@ fn the_access_log_has_fields_of_the_operator() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.yaml");
     for (log, complaint) in [
+        (
+            "fields: { a: { cel: \"status > \" } }",
+            "no field of the access log can be this expression",
+        ),
+        ("fields: { a: { cel: \"nosuch == 1\" } }", "there is no"),
+        ("fields: { a: { json: \"$.a\" } }", "there is no body for a query"),
+        ("fields: { a: //b }", "it reads a body"),
+        ("fields: { a: { value: $status, required: true } }", "written in any case"),
         ("fields: { status: $status }", "every line has a field `status` already"),
         ("fields: { a: $body.x }", "no field of the access log can be this expression"),
         ("fields: { a: plain }", "no field of the access log can be this expression"),
@@ -163,6 +171,26 @@ fn the_access_log_has_fields_of_the_operator() {
         assert_eq!(run.code, Some(1), "{log}: {run:?}");
         assert!(run.stderr.contains(complaint), "{log}: {run:?}");
     }
+}
+
+#[test]
+fn fields_of_the_access_log_may_be_expressions() {
+    let origin = Origin::answering("HTTP/1.1 503 No\r\nX-Kind: a\r\nContent-Length: 0\r\n\r\n");
+    let yaml = format!(
+        "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\nupstreams: {{ o: {{ targets: [\"{}\"] }} }}\n\
+         routes: {{ r: {{ match: {{ path: /a }}, upstream: o }} }}\n\
+         telemetry: {{ access_log: {{ to: log.json, fields: {{ failed: {{ cel: \"status >= 500\" }}, sum: {{ cel: \"status + 1\" }}, both: {{ cel: \"method + ' ' + path\" }}, team: $headers.x-team, kind: $reply.headers.x-kind, where: $route, from: $client, way: $path, zero: {{ cel: \"1 / (status - 503)\" }} }} }} }}\n",
+        origin.url()
+    );
+    let gateway = Gateway::start(yaml);
+    let asked = "GET /a?b=c HTTP/1.1\r\nHost: a\r\nX-Team: blue\r\n\r\n";
+    assert_eq!(gateway.wire().ask(asked).status(), 503);
+    let line = &json_lines(&gateway.path("log.json"), 1)[0];
+    assert_eq!((&line["failed"], &line["sum"]), (&true.into(), &504.into()), "{line}");
+    assert_eq!((&line["both"], &line["where"]), (&"GET /a".into(), &"r".into()), "{line}");
+    assert_eq!((&line["team"], &line["kind"]), (&"blue".into(), &"a".into()), "{line}");
+    assert_eq!((&line["from"], &line["way"]), (&"127.0.0.1".into(), &"/a".into()), "{line}");
+    assert_eq!(line.get("zero"), None, "an expression that fails leaves its field out");
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(
 
 /// The program as it was just built, or another that `TIDEGATE_PROGRAM` names: a test of something new is seen to fail on an old
 /// one.
-fn program() -> String {
+pub(crate) fn program() -> String {
     let built = || env!("CARGO_BIN_EXE_tidegate").to_owned();
     std::env::var("TIDEGATE_PROGRAM").unwrap_or_else(|_| built())
 }
@@ -100,9 +100,26 @@ impl Gateway {
         Gateway::run(folder_of(&[]), configuration.to_str().unwrap(), &[])
     }
 
+    /// Starts a program by another path, such as a link to it that the test changes later.
+    #[track_caller]
+    pub(crate) fn start_by_path(program: &Path, yaml: impl AsRef<str>) -> Gateway {
+        let folder = folder_of(&[("tidegate.yaml", yaml.as_ref())]);
+        Gateway::run_program(program.as_os_str(), folder, "tidegate.yaml", &[])
+    }
+
     #[track_caller]
     fn run(folder: TempDir, configuration: &str, variables: &[(&str, String)]) -> Gateway {
-        let mut process = Command::new(program())
+        Gateway::run_program(program().as_ref(), folder, configuration, variables)
+    }
+
+    #[track_caller]
+    fn run_program(
+        program: &std::ffi::OsStr,
+        folder: TempDir,
+        configuration: &str,
+        variables: &[(&str, String)],
+    ) -> Gateway {
+        let mut process = Command::new(program)
             .args(["run", configuration])
             .current_dir(folder.path())
             .envs(variables.iter().map(|(name, value)| (name, value)))
@@ -217,7 +234,7 @@ impl Gateway {
         status.unwrap()
     }
 
-    fn exit_status(&self) -> Option<ExitStatus> {
+    pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
         self.process.lock().unwrap().try_wait().expect("a child of ours")
     }
 

@@ -6,6 +6,7 @@ mod authority;
 mod backend;
 mod clock;
 mod closed_port;
+pub(crate) mod collector;
 #[allow(dead_code, reason = "the tests of the crate `dns` use the rest")]
 mod dns;
 pub(crate) mod frames;
@@ -28,7 +29,7 @@ pub(crate) use backend::Backend;
 pub(crate) use clock::Clock;
 pub(crate) use closed_port::ClosedPort;
 pub(crate) use dns::{Manner, NameServer};
-pub(crate) use gateway::{Gateway, Run, tidegate, tidegate_with};
+pub(crate) use gateway::{Gateway, Run, program, tidegate, tidegate_with};
 pub(crate) use h2::{H2, Sent, full, whole};
 pub(crate) use message::{Message, headers};
 pub(crate) use origin::{LEAVE, Origin, Peer, echo};

@@ -44,8 +44,11 @@ pub(crate) async fn metrics(
 ) -> Result<Response, Problem> {
     let is_openmetrics = scrape::wants_openmetrics(&headers);
     let rendered = tokio::task::spawn_blocking(move || {
-        let text = control.telemetry().render();
-        if is_openmetrics { text } else { telemetry::plain_text(&text) }
+        if is_openmetrics {
+            control.telemetry().render_with_exemplars()
+        } else {
+            telemetry::plain_text(&control.telemetry().render())
+        }
     });
     let text = rendered.await.map_err(|error| internal(&error))?;
     let content_type =
@@ -245,7 +248,9 @@ pub(crate) fn problem(failure: Failure) -> Problem {
         Failure::Unwritable(_) | Failure::Unpublished(_) => {
             Problem::new(StatusCode::CONFLICT, failure.to_string())
         }
-        Failure::Unfit(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, failure.to_string()),
+        Failure::Unfit(_) | Failure::FilesGone(_) => {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, failure.to_string())
+        }
         Failure::NoBundle(_) | Failure::NoGeneration(_) => {
             Problem::new(StatusCode::NOT_FOUND, failure.to_string())
         }

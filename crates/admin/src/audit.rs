@@ -56,29 +56,32 @@ impl Attempt {
             return;
         }
         let line = self.line(status, changes).to_string();
-        if sink == AuditSink::Own {
-            return tracing::info!(audit = %line, "an operator's request");
-        }
-        let text = line.clone();
-        let error = match kit::task::beside(move || write(&sink, &text)).await {
-            Some(Ok(())) => return,
-            Some(Err(error)) => error.to_string(),
-            None => "the writer panicked".to_owned(),
+        let written = match sink {
+            AuditSink::Own => return tracing::info!(audit = %line, "an operator's request"),
+            AuditSink::Receiver(receiver) => receiver.send(&line),
+            AuditSink::Stdout => {
+                written(line.clone(), |line| writeln!(stdout().lock(), "{line}")).await
+            }
+            AuditSink::Stderr => {
+                written(line.clone(), |line| writeln!(stderr().lock(), "{line}")).await
+            }
+            AuditSink::File(path) => written(line.clone(), move |line| append(&path, line)).await,
         };
-        tracing::error!(audit = %line, error, "the audit log cannot be written");
+        let Err(error) = written else { return };
+        tracing::error!(audit = %line, %error, "the audit log cannot be written");
     }
 }
 
-/// Opens a file for each line, so that a file renamed by log rotation gets no more lines.
-fn write(sink: &AuditSink, line: &str) -> io::Result<()> {
-    match sink {
-        AuditSink::Own => Ok(()),
-        AuditSink::Stdout => writeln!(stdout().lock(), "{line}"),
-        AuditSink::Stderr => writeln!(stderr().lock(), "{line}"),
-        AuditSink::File(path) => append(path, line),
-    }
+/// Writes a line on a thread that may be blocked by it.
+async fn written(
+    line: String,
+    write: impl FnOnce(&str) -> io::Result<()> + Send + 'static,
+) -> io::Result<()> {
+    let written = kit::task::beside(move || write(&line)).await;
+    written.unwrap_or_else(|| Err(io::Error::other("the writer panicked")))
 }
 
+/// Opens the file for each line, so that a file renamed by log rotation gets no more lines.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     // Only operators may read who changed what.
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;

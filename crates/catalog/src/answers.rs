@@ -27,13 +27,18 @@ const CONNECTIONS_MAX: usize = 1024;
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Serves the catalog on a socket.
-pub async fn serve(listener: TcpListener, catalog: Arc<Catalog>) -> io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    catalog: Arc<Catalog>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let current = catalog.control.clone();
     // The next connection gets a renewed certificate.
     let tls = move || current.plan().catalog.as_ref()?.tls.clone();
     let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
     let router = Router::new().fallback(answer).with_state(catalog);
-    axum::serve(listener, router.into_make_service_with_connect_info::<Peer>()).await
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    axum::serve(listener, service).with_graceful_shutdown(stop).await
 }
 
 async fn answer(

@@ -1,15 +1,15 @@
 //! Fields of the access log beside the usual ones.
 
-use config::{AccessLog, LogFormat, Report, Spanned};
+use config::{AccessLog, ExpressionLanguage, ExpressionText, LogFormat, Report, Spanned};
+use expression::{Expression, Language};
 use plan::telemetry::access::Field;
-use plan::{AccessField, AccessSource};
+use plan::{AccessField, AccessFields, AccessSource, AccessValue, LineNames};
 
-const HELP: &str =
-    "write `$headers.NAME`, `$reply.headers.NAME`, `$status`, `$subject` or `$claims.NAME`";
+const HELP: &str = "write `$headers.NAME`, `$reply.headers.NAME`, `$status`, `$subject`, `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id` or `$client`, or an expression over these";
 
 /// The fields in the order written, with a complaint about each that cannot be one.
-pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> Vec<AccessField> {
-    let mut fields = Vec::new();
+pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> AccessFields {
+    let (names, mut fields) = (LineNames::default(), Vec::new());
     for (name, written) in log.fields.iter() {
         if matches!(log.format.value, LogFormat::Template(_)) {
             let what = "a line of your own has no more fields than it names";
@@ -19,38 +19,76 @@ pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> Vec<AccessField> 
             let what = format!("every line has a field `{}` already", name.value);
             report.error(name.at, what, "give it another name");
         }
-        match source(&written.value) {
-            Some(source) => fields.push(AccessField { name: name.value.as_str().into(), source }),
-            None => complain(written, report),
-        }
+        let Some(value) = value(written, &names, report) else { continue };
+        let text = format!("{:?} {}", written.language, written.text.value).into();
+        fields.push(AccessField { name: name.value.as_str().into(), text, value });
     }
-    fields
+    AccessFields { headers: names.headers(), fields: fields.into() }
 }
 
-fn complain(written: &Spanned<String>, report: &mut Report) {
-    report.error(written.at, "no field of the access log can be this expression", HELP);
-}
-
-fn source(text: &str) -> Option<AccessSource> {
-    let header = |name: &str| {
-        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        let is_good = !name.is_empty() && name.chars().all(is_token);
-        is_good.then(|| name.to_ascii_lowercase().into_boxed_str())
+fn value(written: &ExpressionText, names: &LineNames, report: &mut Report) -> Option<AccessValue> {
+    let text = &written.text;
+    if written.required {
+        let help = "remove `required`: a field that finds nothing is left out";
+        report.error(text.at, "a line of the log is written in any case", help);
+    }
+    if written.language == ExpressionLanguage::Marked
+        && let Some(source) = source(&text.value, names)
+    {
+        return Some(AccessValue::Source(source));
+    }
+    let language = match written.language {
+        ExpressionLanguage::Marked => Language::Marked,
+        ExpressionLanguage::XPath => Language::XPath,
+        ExpressionLanguage::Cel => Language::Cel,
+        ExpressionLanguage::Text => Language::Text,
+        ExpressionLanguage::Json => return refuse("there is no body for a query", text, report),
     };
-    match text {
-        "$status" | "$reply.status" => Some(AccessSource::Status),
-        "$subject" => Some(AccessSource::Subject),
-        _ => None,
+    let compiled = Expression::compile(&text.value, language, names);
+    let sources = names.take_slots();
+    let expression = match compiled {
+        Ok(expression) => expression,
+        Err(error) => return refuse(&error.kind.to_string(), text, report),
+    };
+    let is_literal = expression.literal().is_some();
+    if is_literal && language == Language::Marked {
+        return refuse("it is a text, and finds nothing", text, report);
     }
-    .or_else(|| header(text.strip_prefix("$headers.")?).map(AccessSource::Header))
-    .or_else(|| header(text.strip_prefix("$reply.headers.")?).map(AccessSource::ReplyHeader))
-    .or_else(|| {
-        let names: Vec<String> =
-            text.strip_prefix("$claims.")?.split('.').map(str::to_owned).collect();
+    let reads_message =
+        |slot: &expression::Slot| usize::try_from(slot.0).is_ok_and(|at| at >= sources.len());
+    if expression.slots().iter().any(reads_message) {
+        let what = "it reads a body or all headers, which are gone when the line is written";
+        return refuse(what, text, report);
+    }
+    Some(AccessValue::Computed(expression, sources))
+}
+
+fn refuse(why: &str, text: &Spanned<String>, report: &mut Report) -> Option<AccessValue> {
+    let what = format!("no field of the access log can be this expression: {why}");
+    report.error(text.at, what, HELP);
+    None
+}
+
+/// A name alone, which needs no expression.
+fn source(text: &str, names: &LineNames) -> Option<AccessSource> {
+    let text = text.strip_prefix('$')?;
+    let is_token = |name: &str| {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        !name.is_empty() && name.chars().all(is_good)
+    };
+    if let Some(name) = text.strip_prefix("headers.").filter(|name| is_token(name)) {
+        return names.source(&["headers", name]);
+    }
+    if let Some(name) = text.strip_prefix("reply.headers.").filter(|name| is_token(name)) {
+        return names.source(&["reply", "headers", name]);
+    }
+    if let Some(claims) = text.strip_prefix("claims.") {
+        let claims: Vec<String> = claims.split('.').map(str::to_owned).collect();
         let is_name = |name: &String| {
             !name.is_empty()
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-:/".contains(c))
         };
-        names.iter().all(is_name).then(|| AccessSource::Claim(names.into()))
-    })
+        return claims.iter().all(is_name).then(|| AccessSource::Claim(claims.into()));
+    }
+    names.source(&text.split('.').collect::<Vec<_>>())
 }

@@ -1,19 +1,26 @@
 //! `admin`, `status` and the audit log: the sockets of operators and probes, the users, and the destination of the log.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use config::{AdminRole, AdminTls, AdminUser, At, Config, FilePath, LogTo, Report, Spanned};
-use plan::{Admin, AdminProof, AuditSink, Follow, Plan, Role, ShownCertificate, StatusListener};
+use plan::telemetry::Telemetry;
+use plan::{
+    AccessLogSettings, Admin, AdminProof, AuditReceiver, AuditSink, Follow, Plan, Role,
+    ShownCertificate, StatusListener, TraceExport,
+};
 use policies::credentials::unhex;
 use tls::{Server, ServerSpec, Subject, Version};
 
-use crate::{certificates, files, listeners};
+use crate::{certificates, files, listeners, log_receivers, traces};
 
 /// What a plan has for operators.
 pub(crate) struct ForOperators {
     pub(crate) admin: Option<Admin>,
     pub(crate) status: Option<StatusListener>,
+    pub(crate) access_log: Option<AccessLogSettings>,
     pub(crate) audit_log: AuditSink,
+    pub(crate) traces: Option<TraceExport>,
     pub(crate) follow: Option<Follow>,
     pub(crate) certificates: Vec<ShownCertificate>,
 }
@@ -22,12 +29,15 @@ pub(crate) struct ForOperators {
 pub(crate) fn compile(
     config: &Config,
     previous: Option<&Plan>,
+    telemetry: &Telemetry,
     report: &mut Report,
 ) -> ForOperators {
     ForOperators {
+        access_log: crate::access_log(config, report),
+        traces: traces::compile(config, report),
         admin: running(config, previous, report),
         status: status(config, report),
-        audit_log: audit_log(config, report),
+        audit_log: audit_log(config, previous, telemetry, report),
         follow: follow(config, report),
         certificates: certificates::shown(config, report),
     }
@@ -268,13 +278,27 @@ fn follow(config: &Config, report: &mut Report) -> Option<Follow> {
 }
 
 /// The destination of the audit log.
-fn audit_log(config: &Config, report: &mut Report) -> AuditSink {
+fn audit_log(
+    config: &Config,
+    previous: Option<&Plan>,
+    telemetry: &Telemetry,
+    report: &mut Report,
+) -> AuditSink {
     let Some(log) = &config.telemetry.audit_log else { return AuditSink::Own };
     match &log.to.value {
         LogTo::Stdout => AuditSink::Stdout,
         LogTo::Stderr => AuditSink::Stderr,
         LogTo::File(path) => {
             AuditSink::File(files::log("audit log", path.as_path(), log.to.at, report))
+        }
+        LogTo::Receiver(receiver) => {
+            let Some(receiver) = log_receivers::lines(receiver, report) else {
+                return AuditSink::Own;
+            };
+            AuditSink::Receiver(match previous.map(|plan| &plan.audit_log) {
+                Some(AuditSink::Receiver(known)) if *known.receiver() == receiver => known.clone(),
+                _ => Arc::new(AuditReceiver::new(receiver, telemetry.audit_log_dropped().clone())),
+            })
         }
     }
 }

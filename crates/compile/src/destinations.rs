@@ -32,8 +32,8 @@ pub(crate) enum UnresolvedDestination<'c> {
         mirror: Option<&'c RouteMirror>,
         path: PathSent,
         host: HostSent,
-        /// The only step of a flow.
-        is_call: bool,
+        /// The name of the only step of a flow.
+        call: Option<Arc<str>>,
     },
     Flow {
         end: FlowEnd,
@@ -176,14 +176,14 @@ fn flow<'c>(
     }
     let flow = flows.get(&name.value)?;
     let (path, host) = (path?, host?);
-    if let Some(upstream) = flow.plain_upstream() {
+    if let Some((upstream, name_of_call)) = flow.plain_upstream() {
         return Some(UnresolvedDestination::Upstream {
             name: upstream,
             split: None,
             mirror: None,
             path,
             host,
-            is_call: true,
+            call: Some(name_of_call),
         });
     }
     let parameters = templates::parameters(&route.matches.value);
@@ -244,7 +244,7 @@ fn forward<'c>(
         mirror,
         path: path?,
         host,
-        is_call: false,
+        call: None,
     })
 }
 
@@ -386,18 +386,22 @@ impl UnresolvedDestination<'_> {
     ) -> Option<Ends> {
         let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
         // A diverted request has the same form as any other.
-        let diverted = |path: &PathSent, host: &HostSent, mirror: &Option<Arc<Mirror>>, is_call| {
+        let diverted = |path: &PathSent,
+                        host: &HostSent,
+                        mirror: &Option<Arc<Mirror>>,
+                        call: &Option<Arc<str>>| {
             // Harmless: an unknown upstream got a complaint earlier.
             let forwards = diversions.iter().filter_map(|name| {
                 let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());
+                let call = call.clone();
                 let upstream = to(name)?;
-                Some(Destination::forward(Forward { upstream, mirror, path, host, is_call }))
+                Some(Destination::forward(Forward { upstream, mirror, path, host, call }))
             });
             forwards.collect()
         };
         let answered = |destination| Ends {
             destination,
-            diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None, false),
+            diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None, &None),
             split: None,
         };
         Some(match self {
@@ -408,11 +412,11 @@ impl UnresolvedDestination<'_> {
             UnresolvedDestination::None => answered(Destination::answerer(NoDestination)),
             UnresolvedDestination::Hub(end) => answered(Destination::answerer(end)),
             UnresolvedDestination::Flow { end, path, host } => Ends {
-                diversions: diverted(&path, &host, &None, false),
+                diversions: diverted(&path, &host, &None, &None),
                 destination: Destination::answerer(PreparedAnswerer { path, host, to: end }),
                 split: None,
             },
-            UnresolvedDestination::Upstream { name, split, mirror, path, host, is_call } => {
+            UnresolvedDestination::Upstream { name, split, mirror, path, host, call } => {
                 let mirror = match mirror {
                     Some(keys) => Some(Arc::new(Mirror {
                         upstream: to(&keys.upstream.value)?,
@@ -423,8 +427,8 @@ impl UnresolvedDestination<'_> {
                     })),
                     None => None,
                 };
-                let diversions = diverted(&path, &host, &mirror, is_call);
-                let forward = Forward { upstream: to(name)?, mirror, path, host, is_call };
+                let diversions = diverted(&path, &host, &mirror, &call);
+                let forward = Forward { upstream: to(name)?, mirror, path, host, call };
                 Ends { destination: Destination::forward(forward), diversions, split }
             }
         })

@@ -25,6 +25,7 @@ mod hubs;
 mod issuers;
 mod kafka;
 mod listeners;
+mod log_receivers;
 mod names;
 mod paths;
 mod plans;
@@ -40,6 +41,7 @@ mod store;
 mod streams;
 mod subscriptions;
 mod templates;
+mod traces;
 mod upstream_targets;
 mod upstreams;
 
@@ -51,7 +53,7 @@ use std::time::Duration;
 use config::{At, Config, LoadedConfig, LogFormat, LogTo, MemoryLimit, Report};
 use plan::telemetry::Telemetry;
 use plan::telemetry::access::{Field, Format, Sink, Template, TemplateError};
-use plan::{AccessLogSettings, CatalogSettings, FlowOutline, Plan};
+use plan::{AccessLogSettings, CatalogSettings, FlowOutline, LogSink, Plan};
 
 use policy_builder::PolicyBuilder;
 
@@ -94,8 +96,7 @@ pub fn compile(
     let routes = routes::check(config, (&flows, &hubs), &open, &mut builder, &mut report);
     cases::check(config, &builder.all_upstream_names(), &mut report);
     let schedules = schedules::compile(config, &flows, &mut builder, &mut report);
-    let access_log = access_log(config, &mut report);
-    let operators = admin::compile(config, previous, &mut report);
+    let operators = admin::compile(config, previous, telemetry, &mut report);
     if report.has_errors() {
         return Err(report);
     }
@@ -129,12 +130,14 @@ pub fn compile(
         workers,
         memory: memory(config.limits.memory),
         drain: config.shutdown.drain,
+        upgrade: upgrade(config),
         drain_delay,
         admin: operators.admin,
         status: operators.status,
         audit_log: operators.audit_log,
+        access_log: operators.access_log,
+        traces: operators.traces,
         follow: operators.follow,
-        access_log,
         alive: telemetry.reload().plan_alive(),
     };
     Ok(CompiledPlan { plan, warnings })
@@ -166,6 +169,10 @@ fn flow_outlines(flows: &flows::Flows, steps: Vec<(String, String)>) -> Vec<Flow
         }
     }
     outlines.into_iter().map(|(name, steps)| FlowOutline { name, steps }).collect()
+}
+
+fn upgrade(config: &Config) -> plan::Upgrade {
+    plan::Upgrade { timeout: config.upgrade.timeout.0, drain: config.upgrade.drain }
 }
 
 /// How long listeners stay open once the gateway is not ready. `drain` is the key's place of before.
@@ -219,13 +226,17 @@ fn access_log(config: &Config, report: &mut Report) -> Option<AccessLogSettings>
         },
     };
     let sink = match &log.to.value {
-        LogTo::Stdout => Sink::Stdout,
-        LogTo::Stderr => Sink::Stderr,
+        LogTo::Stdout => LogSink::Local(Sink::Stdout),
+        LogTo::Stderr => LogSink::Local(Sink::Stderr),
         LogTo::File(path) => {
-            Sink::File(files::log("access log", path.as_path(), log.to.at, report))
+            let path = files::log("access log", path.as_path(), log.to.at, report);
+            LogSink::Local(Sink::File(path))
+        }
+        LogTo::Receiver(receiver) => {
+            LogSink::Receiver(Box::new(log_receivers::lines(receiver, report)?))
         }
     };
-    let fields = access_fields::compile(log, report).into();
+    let fields = Arc::new(access_fields::compile(log, report));
     Some(AccessLogSettings { fields, format, sink })
 }
 

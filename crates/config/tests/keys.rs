@@ -83,6 +83,10 @@ telemetry: { access_log: {} }
                 "delay": "5s",
                 "drain": "30s"
               },
+              "upgrade": {
+                "timeout": "30s",
+                "drain": "1h"
+              },
               "upstreams": {
                 "a": {
                   "targets": [
@@ -254,6 +258,10 @@ telemetry: { access_log: {} }
                 "delay": "5s",
                 "drain": "30s"
               },
+              "upgrade": {
+                "timeout": "30s",
+                "drain": "1h"
+              },
               "upstreams": {},
               "issuers": {},
               "routes": {},
@@ -373,6 +381,10 @@ fn every_key() {
               "shutdown": {
                 "delay": "5s",
                 "drain": "0s"
+              },
+              "upgrade": {
+                "timeout": "30s",
+                "drain": "1h"
               },
               "upstreams": {
                 "orders": {

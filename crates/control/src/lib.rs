@@ -34,7 +34,7 @@ pub use config::{Report, duration, json_schema, json_text};
 pub use history::HistoryEntry;
 pub use hubs::HubFailure;
 pub use log_level::{LOG_LEVEL_MAX, SetLevel};
-pub use plan::{Admin, AuditSink, Plan, Role, StatusListener};
+pub use plan::{Admin, AuditSink, Plan, Role, StatusListener, StoreLocation};
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
 pub use status::{FailedAttempt, Status};
 pub use tls;
@@ -145,6 +145,8 @@ pub enum Failure {
     TooLarge(String),
     /// Another configuration is in service than the one that was to be changed.
     Stale,
+    /// Files that a configuration of the history names are gone, and the history does not keep them.
+    FilesGone(Vec<String>),
     /// The history has no such generation.
     NoGeneration(u64),
     /// A defect of ours.
@@ -477,6 +479,11 @@ impl fmt::Display for Failure {
             Failure::NoGeneration(number) => {
                 write!(f, "the history has no configuration {number}")
             }
+            Failure::FilesGone(names) => write!(
+                f,
+                "the configuration names files that the history does not keep and that are gone: {}; put them back first",
+                names.join(", ")
+            ),
             Failure::Internal(why) => write!(f, "a defect of the gateway: {why}"),
         }
     }

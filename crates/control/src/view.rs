@@ -10,8 +10,8 @@ use config::{Complaint, Difference, Report, Severity};
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, Knowledge, Member, Upstream, UpstreamSettings};
 use plan::{
-    AccessLogSettings, EmptySegments, EscapedSlash, FlowOutline, Listener, Matcher, PathParameters,
-    Plan, Policy, Route, ShownCertificate, ValueCondition,
+    AccessLogSettings, EmptySegments, EscapedSlash, FlowOutline, Listener, LogSink, Matcher,
+    PathParameters, Plan, Policy, Route, ShownCertificate, ValueCondition,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,6 +27,7 @@ pub fn plan(plan: &Plan) -> Value {
         "drain_delay_ms": millis(plan.drain_delay),
         "admin": plan.admin.as_ref().map(|admin| admin.address.to_string()),
         "access_log": plan.access_log.as_ref().map(access_log),
+        "traces": plan.traces.as_ref().map(|traces| traces.collector.collector.name()),
         "listeners": plan.listeners.iter().map(|listener| self::listener(listener)).collect::<Vec<_>>(),
         "upstreams": upstreams(plan),
         "routes": routes(plan),
@@ -480,9 +481,10 @@ fn access_log(settings: &AccessLogSettings) -> Value {
             Format::Template(_) => "template",
         },
         "path": match &settings.sink {
-            Sink::Stdout => "stdout".to_owned(),
-            Sink::Stderr => "stderr".to_owned(),
-            Sink::File(path) => path.display().to_string(),
+            LogSink::Local(Sink::Stdout) => "stdout".to_owned(),
+            LogSink::Local(Sink::Stderr) => "stderr".to_owned(),
+            LogSink::Local(Sink::File(path)) => path.display().to_string(),
+            LogSink::Receiver(receiver) => receiver.name(),
         },
     })
 }

@@ -43,14 +43,16 @@ pub struct FlowEnd {
 }
 
 impl Flow {
-    /// The upstream, if all it does is to call that and to answer with the reply, in whatever time.
-    pub fn plain_upstream(&self) -> Option<&str> {
-        let upstream = match self.block.steps() {
-            [call] => call.plain_call(),
-            [call, respond] if respond.is_plain_respond() => call.plain_call(),
-            _ => None,
+    /// The upstream and the name of the step, if all it does is to call that and to answer with the reply, in whatever time.
+    pub fn plain_upstream(&self) -> Option<(&str, Arc<str>)> {
+        let call = match self.block.steps() {
+            [call] => call,
+            [call, respond] if respond.is_plain_respond() => call,
+            _ => return None,
         };
-        upstream.filter(|_| !self.block.has_catch() && !self.block.has_own_timeout())
+        let upstream = call.plain_call()?;
+        let is_plain = !self.block.has_catch() && !self.block.has_own_timeout();
+        is_plain.then(|| (upstream, call.name().clone()))
     }
 }
 

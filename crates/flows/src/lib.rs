@@ -18,6 +18,7 @@ mod message;
 mod names;
 mod needs;
 mod soap;
+mod spans;
 mod state;
 mod step;
 mod steps;

@@ -12,6 +12,7 @@ use kit::clock::{self, Instant};
 use mediation::soap::Version;
 use message::{Headers, RequestHead};
 use policy::{Exchange, MessageFormat, RequestLimit};
+use telemetry::span::SpanId;
 
 use crate::content::{Content, Maker};
 use crate::message::{ACCEPT_ENCODING, Message};
@@ -43,6 +44,8 @@ pub(crate) struct State {
     pub(crate) depth: u16,
     /// The number of the branch or part that it is of, from 1.
     pub(crate) part: Option<usize>,
+    /// The span of the step that runs; none: that of the exchange.
+    pub(crate) span: Option<SpanId>,
     /// A fault would go to steps that use the message: a call keeps its body in memory.
     pub(crate) keeps: bool,
     /// The replies to steps inside a `cache`. Branches note theirs in the same place.
@@ -139,6 +142,7 @@ impl State {
             gathered: None,
             depth: 0,
             part: None,
+            span: None,
             keeps: false,
             noted: None,
             deadline,
@@ -158,6 +162,7 @@ impl State {
             gathered: self.gathered.clone(),
             depth: self.depth,
             part: Some(at + 1),
+            span: self.span,
             keeps: self.keeps,
             noted: self.noted.clone(),
             deadline: self.deadline,

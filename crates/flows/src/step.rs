@@ -20,7 +20,7 @@ use crate::steps::{
     cache, call, convert, enrich, gather, header, payload, script, soap_header, sql, store,
     validate, variable, wire_tap, xslt,
 };
-use crate::trace;
+use crate::{spans, trace};
 
 pub use crate::steps::cache::Cache;
 pub use crate::steps::call::{
@@ -350,6 +350,7 @@ pub(crate) fn run<'a>(
     state: &'a mut State,
 ) -> LocalBoxFuture<'a, Result<StepsEnd, Fault>> {
     match &run.recording {
+        _ if spans::is_wanted(run) => Box::pin(spans::run(steps, run, state)),
         None => run_all(steps, run, state),
         Some(recording) => Box::pin(trace::run(recording, steps, run, state)),
     }

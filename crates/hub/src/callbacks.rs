@@ -9,7 +9,7 @@ use std::time::Duration;
 use fault::Fault;
 use kit::clock::{self, Instant};
 use message::{Reply, Request};
-use policy::{Call, Caller, Totals};
+use policy::{Call, CallTrace, Caller, Totals};
 use telemetry::UpstreamMetrics;
 use upstream::{
     AddressRule, Balance, Breaker, Dns, Failures, HostSent, Retry, TargetSettings, Targets,
@@ -184,9 +184,10 @@ impl UnderWay {
         caller: &Caller,
         deadline: Option<Instant>,
         mut request: Request,
+        trace: Option<CallTrace<'_>>,
     ) -> Result<Reply, Fault> {
         let totals = Totals::default();
-        let mut call = Call::apart(caller, deadline, &totals);
+        let mut call = Call { trace, ..Call::apart(caller, deadline, &totals) };
         let sent = self.origin().upstream.send(&mut call, &mut request, &HostSent::Target).await;
         kit::alarm::give(call.alarm);
         sent

@@ -479,6 +479,7 @@ impl Deliveries {
             term: self.term,
             guard: self.guard.clone(),
             log: (self.place.access_log)(),
+            tracing: (self.place.tracing)(),
             id,
             subscription,
             way,

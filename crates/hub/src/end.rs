@@ -70,7 +70,7 @@ impl HubEnd {
         let (prefix, asks) = self.asks(&path, ex.rest).ok_or_else(|| no_such_path(&path))?;
         let is_read = matches!(request.head.method(), b"GET" | b"HEAD");
         match (asks, request.head.method()) {
-            (Asks::Publish, b"POST") => self.publish(request).await,
+            (Asks::Publish, b"POST") => self.publish(ex, request).await,
             (Asks::Subscribe, b"POST") => {
                 let base = self.base(ex, &request.head, prefix);
                 self.hub.serve_subscriber(ex, request, base).await
@@ -140,7 +140,7 @@ impl HubEnd {
         format!("{scheme}://{host}{prefix}")
     }
 
-    async fn publish(&self, request: &mut Request) -> Result<Reply, Fault> {
+    async fn publish(&self, ex: &Exchange, request: &mut Request) -> Result<Reply, Fault> {
         let query = request.head.query().unwrap_or(b"");
         let name = once(query, "topic")?.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| subscribe::wrong("`topic` is missing.").with_status(422))?;
@@ -150,7 +150,8 @@ impl HubEnd {
         let headers = &request.head.headers;
         let signatures: Vec<&[u8]> = headers.get_all(&self.hub.settings.signature).collect();
         self.hub.check_publisher(&signatures, &body)?;
-        let said = Representation::of(headers)?;
+        let span = ex.trace.as_ref().map(|trace| trace.span);
+        let said = Representation::of(headers)?.published_by(span);
         let id = self.hub.publish(topic, &said, &body).await?;
         Ok(json_reply(200, &json!({ "id": id.to_string() })))
     }

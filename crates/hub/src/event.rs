@@ -156,7 +156,7 @@ impl Event {
 
     /// The lines beside the content type, as an object, if there are some. Of a name that comes again all values are in one, as in HTTP.
     fn write_lines(&self, out: &mut Vec<u8>) {
-        if self.said.lines.is_empty() {
+        if self.said.lines().next().is_none() {
             return;
         }
         let mut lines = serde_json::Map::new();

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kit::{LocalBoxFuture, clock};
-use policy::Caller;
+use policy::{CallTrace, Caller, ExchangeTrace};
 use store::{Change, Error, Expect, Guard, Keep};
 use telemetry::access::{AccessEntry, AccessLog};
+use telemetry::span::Tracing;
 
 use crate::callback;
 use crate::compact::CompactSubscription;
@@ -33,6 +34,7 @@ pub(crate) struct Job {
     pub(crate) term: u64,
     pub(crate) guard: Option<Guard>,
     pub(crate) log: Option<Arc<AccessLog>>,
+    pub(crate) tracing: Option<Rc<Tracing>>,
     pub(crate) id: Id,
     pub(crate) subscription: Rc<CompactSubscription>,
     pub(crate) way: UnderWay,
@@ -238,8 +240,11 @@ impl Job {
         let (time, began) = (clock::wall(), clock::now());
         let settings = &self.hub.settings;
         let how = (settings.algorithm, settings.delivery.timeout);
+        let cause = event.said.span();
+        let trace = self.tracing.as_ref().map(|tracing| ExchangeTrace::of_own(tracing, cause));
+        let call = trace.as_ref().map(|trace| CallTrace { trace, parent: None, link: cause });
         let (status, sent) =
-            send::event(&self.way, &self.caller, &self.subscription, how, &event).await;
+            send::event(&self.way, &self.caller, &self.subscription, how, &event, call).await;
         self.way.note(!matches!(sent, SendOutcome::Failed { .. }));
         self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
         match sent {
@@ -321,6 +326,7 @@ impl Job {
             upstream: Some(self.hub.name()),
             upstream_target: Some(&origin.url),
             request_id: Some(id.as_bytes()),
+            trace: None,
             user_agent: None,
             tls: None,
             fault: None,

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::Headers;
+use telemetry::span::{ParentSpan, SpanIds};
 
 /// What a publisher says of the bytes of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +27,9 @@ const NAMES: [&str; 7] = [
 
 /// The attributes of a CloudEvent (HTTP protocol binding, 3.1.3).
 const ATTRIBUTES: &[u8] = b"ce-";
+
+/// The line with the span that published an event.
+const SPAN: &[u8] = b"traceparent";
 
 /// The bytes of all of them. They are stored, and sent with each delivery.
 const BYTES_MAX: usize = 16 * 1024;
@@ -70,8 +74,30 @@ impl Representation {
         Representation { content_type, lines: kept.into() }
     }
 
+    /// The same with the span that publishes it, if there are traces. It is stored as a line, which no reader sees.
+    pub(crate) fn published_by(mut self, span: Option<SpanIds>) -> Representation {
+        if let Some(span) = span {
+            let mut lines = self.lines.to_vec();
+            add(SPAN, &span.traceparent(), &mut lines);
+            self.lines = lines.into();
+        }
+        self
+    }
+
+    /// The span that published it, if that is known.
+    pub(crate) fn span(&self) -> Option<SpanIds> {
+        let (_, value) = self.all_lines().find(|(name, _)| *name == SPAN)?;
+        let parent = ParentSpan::of_traceparent(value)?;
+        let (trace_id, span_id) = parent.ids?;
+        Some(SpanIds { trace_id, span_id, sampled: parent.sampled? })
+    }
+
     /// The names and values of its lines beside the content type.
     pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.all_lines().filter(|(name, _)| *name != SPAN)
+    }
+
+    fn all_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         // Harmless: each line has a colon, and nothing follows the last line end.
         self.lines.split(|byte| *byte == b'\n').filter_map(|line| {
             let at = line.iter().position(|byte| *byte == b':')?;

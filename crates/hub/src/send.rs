@@ -7,7 +7,7 @@ use aws_lc_rs::rand;
 use fault::{Fault, Kind};
 use kit::{clock, scratch};
 use message::{Body, Fill, Protocol, Reply, Request, RequestHead};
-use policy::Caller;
+use policy::{CallTrace, Caller};
 
 use crate::callback;
 use crate::compact::CompactSubscription;
@@ -57,13 +57,14 @@ pub(crate) async fn event(
     known: &CompactSubscription,
     (algorithm, timeout): (Algorithm, Duration),
     event: &Event,
+    trace: Option<CallTrace<'_>>,
 ) -> (u16, SendOutcome) {
     let request = match delivery(known, algorithm, event) {
         Ok(request) => request,
         Err(fault) => return (0, SendOutcome::failed(&fault)),
     };
     let deadline = clock::now().checked_add(timeout);
-    match way.send(caller, deadline, request).await {
+    match way.send(caller, deadline, request, trace).await {
         Ok(reply) => {
             let status = reply.head.status;
             let again = reply.head.headers.get("retry-after").and_then(retry_after);
@@ -168,7 +169,7 @@ pub(crate) async fn confirmation(
     head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
     let answered = async {
-        let sent = way.send(caller, deadline, Request { head, body: Body::Empty }).await;
+        let sent = way.send(caller, deadline, Request { head, body: Body::Empty }, None).await;
         let reply = match sent {
             Ok(reply) if reply.head.status < 500 => reply,
             Ok(_) | Err(_) => return IntentAnswer::Silence,
@@ -204,7 +205,7 @@ pub(crate) async fn denial(
     let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
     head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
-    match way.send(caller, deadline, Request { head, body: Body::Empty }).await {
+    match way.send(caller, deadline, Request { head, body: Body::Empty }, None).await {
         Ok(reply) => {
             read_away(reply).await;
             true

@@ -93,6 +93,7 @@ impl Node {
                 caller: caller(worker),
                 workers: WORKERS,
                 access_log: Rc::new(|| None),
+                tracing: Rc::new(|| None),
                 ending: Rc::<EndSignal>::default(),
             };
             tasks.push(kit::spawn(hub.clone().live(place)));

@@ -21,6 +21,8 @@ pub(crate) struct ListenerState {
     listener: RefCell<Arc<Listener>>,
     /// Accepts nothing any more, and its connections end after the exchange they are in.
     closing: Cell<bool>,
+    /// Streams stay open though it is closing.
+    keeps_streams: Cell<bool>,
     /// Its time to end has run out.
     cutting: Cell<bool>,
     /// Connections open over all workers.
@@ -94,6 +96,7 @@ impl ListenerState {
             metrics,
             listener: RefCell::new(listener),
             closing: Cell::new(false),
+            keeps_streams: Cell::new(false),
             cutting: Cell::new(false),
             open,
             next: Cell::new(0),
@@ -215,6 +218,12 @@ impl ListenerState {
 
     /// Begins the end: connections that wait for a request close, the others after the one they are in.
     pub(crate) fn close(&self) {
+        self.close_but(false);
+    }
+
+    /// The same; with `keeps_streams` open streams do not hear of it.
+    pub(crate) fn close_but(&self, keeps_streams: bool) {
+        self.keeps_streams.set(keeps_streams);
         self.closing.set(true);
         self.wake();
     }
@@ -254,6 +263,11 @@ impl Watch {
             watched.waker = Some(waker.clone());
         }
         self.listener_state.is_closing()
+    }
+
+    /// The same for a stream.
+    pub(crate) fn ends_streams(&self, waker: &Waker) -> bool {
+        self.is_closing(waker) && !self.listener_state.keeps_streams.get()
     }
 
     pub(crate) fn is_cutting(&self) -> bool {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plan::{AccessLogSettings, Background, Plan};
+use plan::export::{SpanCollector, SpanExporter};
+use plan::{AccessLogSettings, Background, LogSink, Plan, TraceExport};
 use policy::{Caller, Scheme};
 use telemetry::Telemetry;
 use telemetry::access::{AccessLog, Sink};
@@ -16,8 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 use upstream::Upstream;
 
 use crate::descriptors;
+use crate::handover::{self, HandedSocket};
 use crate::sockets::Sockets;
-use crate::worker::{self, Order, ServingPlan};
+use crate::worker::{self, DrainTime, Order, ServingPlan};
 
 /// All workers of the process.
 pub struct Gateway {
@@ -40,7 +42,11 @@ pub struct Upkeep {
 struct RetainedState {
     sockets: Sockets,
     access_log: Option<RunningLog>,
+    spans: Option<RunningExport>,
 }
+
+/// An exporter of spans with what its operator said about it.
+type RunningExport = (SpanCollector, Arc<SpanExporter>);
 
 /// An access log with what its operator said about it.
 type RunningLog = (AccessLogSettings, Arc<AccessLog>);
@@ -79,13 +85,16 @@ impl Gateway {
     /// Puts a plan into service on every worker. Sockets that cannot be bound, or a log that cannot be opened, refuse
     /// the plan as a whole: then the last one goes on.
     pub async fn publish(&self, plan: Arc<Plan>) -> Result<(), String> {
-        let (sockets, access_log) = {
+        let (sockets, access_log, spans) = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             // Both may fail, so nothing is kept before both have succeeded.
             let access_log = held.access_log(&plan, &self.telemetry)?;
+            let spans = held.spans(&plan, &self.telemetry)?;
             let sockets = held.sockets.bind(&plan.listeners, self.workers.len())?;
             held.access_log = access_log.clone();
-            (sockets, access_log.map(|(_, log)| log))
+            held.spans = spans.clone();
+            let spans = spans.map(|(_, exporter)| exporter.queue().clone());
+            (sockets, access_log.map(|(_, log)| log), spans)
         };
         kit::memory::set_limit(plan.memory);
         descriptors::warn_of(&plan);
@@ -93,7 +102,8 @@ impl Gateway {
         // Harmless: sockets were bound for each worker.
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let (sender, done) = oneshot::channel();
-            let serving = ServingPlan { plan: plan.clone(), access_log: access_log.clone() };
+            let (access_log, spans) = (access_log.clone(), spans.clone());
+            let serving = ServingPlan { plan: plan.clone(), access_log, spans };
             let order = Order::Adopt { serving, sockets, done: sender };
             worker.send(order).await.map_err(|_| "a worker has ended".to_owned())?;
             adopted.push(done);
@@ -122,10 +132,29 @@ impl Gateway {
 
     /// Accepts no more, lets exchanges end, and gives up on the rest after `limit`. True if all ended by themselves.
     pub async fn drain(&self, limit: Duration) -> bool {
+        self.drain_in(DrainTime { streams: Duration::ZERO, limit }).await
+    }
+
+    /// The same where another process has the sockets: open streams stay for a time before.
+    pub async fn hand_over(&self, streams: Duration, limit: Duration) -> bool {
+        self.drain_in(DrainTime { streams, limit }).await
+    }
+
+    /// All listening sockets, for a process that takes this one's place.
+    pub fn handed_sockets(&self) -> io::Result<Vec<HandedSocket>> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sockets = held.sockets.handed()?;
+        sockets.extend(handover::others()?);
+        Ok(sockets)
+    }
+
+    async fn drain_in(&self, time: DrainTime) -> bool {
+        // Copies of the sockets would keep them open.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).sockets = Sockets::default();
         let mut drained = Vec::new();
         for worker in &self.workers {
             let (sender, done) = oneshot::channel();
-            let order = Order::Drain { limit, cut: self.cut.clone(), done: sender };
+            let order = Order::Drain { time, cut: self.cut.clone(), done: sender };
             if worker.send(order).await.is_ok() {
                 drained.push(done);
             }
@@ -151,8 +180,15 @@ impl Gateway {
             let _ended = thread.join();
         }
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(log) = held.access_log.and_then(|(_, log)| Arc::into_inner(log)) {
-            log.close();
+        if let Some(exporter) = held.spans.and_then(|(_, exporter)| Arc::into_inner(exporter))
+            && !exporter.close()
+        {
+            tracing::warn!("the last spans could not be sent");
+        }
+        if let Some(log) = held.access_log.and_then(|(_, log)| Arc::into_inner(log))
+            && !log.close()
+        {
+            tracing::warn!("the last lines of the access log could not be written");
         }
     }
 }
@@ -196,19 +232,39 @@ async fn rounds(work: Weak<dyn Background>, caller: Rc<Caller>) {
 }
 
 impl RetainedState {
+    /// The running exporter of spans if the plan says the same about it, a new one if not.
+    fn spans(&self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<RunningExport>, String> {
+        let Some(TraceExport { collector, .. }) = &plan.traces else { return Ok(None) };
+        if let Some(running) = self.spans.as_ref().filter(|(known, _)| known == collector) {
+            return Ok(Some(running.clone()));
+        }
+        let exporter = SpanExporter::start(collector, telemetry.traces_dropped().clone());
+        let exporter = exporter.map_err(|e| format!("traces cannot be sent: {e}"))?;
+        Ok(Some((collector.clone(), Arc::new(exporter))))
+    }
+
     /// The running access log if the plan says the same about it, a new one if not.
     fn access_log(&self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<RunningLog>, String> {
         let Some(settings) = &plan.access_log else { return Ok(None) };
         if let Some(running) = self.access_log.as_ref().filter(|(known, _)| known == settings) {
             return Ok(Some(running.clone()));
         }
-        let log = AccessLog::start(settings.format.clone(), settings.sink.clone(), telemetry)
-            .map_err(|e| match &settings.sink {
-                Sink::File(path) => {
-                    format!("the access log {} cannot be opened: {e}", path.display())
-                }
-                Sink::Stdout | Sink::Stderr => format!("the access log cannot be opened: {e}"),
-            })?;
+        let format = settings.format.clone();
+        let log = match &settings.sink {
+            LogSink::Local(sink) => AccessLog::start(format, sink.clone(), telemetry),
+            LogSink::Receiver(receiver) => {
+                let open = receiver.opening("access");
+                AccessLog::start_sending(format, &receiver.name(), open, telemetry)
+            }
+        };
+        let log = log.map_err(|e| match &settings.sink {
+            LogSink::Local(Sink::File(path)) => {
+                format!("the access log {} cannot be opened: {e}", path.display())
+            }
+            LogSink::Local(Sink::Stdout | Sink::Stderr) | LogSink::Receiver(_) => {
+                format!("the access log cannot be opened: {e}")
+            }
+        })?;
         Ok(Some((settings.clone(), Arc::new(log))))
     }
 }

@@ -18,6 +18,7 @@ mod frames;
 mod gateway;
 mod h1;
 mod h2;
+pub mod handover;
 mod head;
 mod lingering_close;
 mod pace;

@@ -60,7 +60,9 @@ impl RunningResident {
         let ending = Rc::<EndSignal>::default();
         let of_plan = worker.clone();
         let access_log = Rc::new(move || of_plan.current().recorders.access_log.clone());
-        let place = Residence { caller, workers, access_log, ending: ending.clone() };
+        let of_plan = worker.clone();
+        let tracing = Rc::new(move || of_plan.current().recorders.tracing.clone());
+        let place = Residence { caller, workers, access_log, tracing, ending: ending.clone() };
         let task = kit::spawn(what.clone().live(place));
         RunningResident { what, ending, task }
     }

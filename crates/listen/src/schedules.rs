@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fault::{Fault, Kind};
-use kit::SharedAlarm;
+use kit::{SharedAlarm, clock};
 use plan::nodes::{self, NodeStanding, Nodes, Tenure};
 use plan::{Beginning, ClockReading, Due, LazyStore, Plan, Schedule, ScheduleControl, Timing};
-use policy::{Caller, Exchange, Scheme};
+use policy::{Caller, Exchange, ExchangeTrace, Scheme};
+use telemetry::span::SpanKind;
 use tokio::task::JoinHandle;
 
 use crate::worker::Worker;
@@ -218,7 +219,7 @@ async fn run_for(
     match last {
         Ok(Beginning::Begins) => {
             schedule.control.set_running(true);
-            run_once(schedule, worker.index).await;
+            run_once(schedule, worker).await;
             schedule.control.set_running(false);
         }
         Ok(Beginning::IsDone(last)) => done = Some(last),
@@ -278,11 +279,13 @@ fn find(worker: &Worker, name: &str, timing: &Timing) -> Option<Arc<Schedule>> {
     current.plan.schedules.iter().find(is_it).cloned()
 }
 
-async fn run_once(schedule: &Schedule, worker: usize) {
+async fn run_once(schedule: &Schedule, worker: &Worker) {
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker));
+    let caller = Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker.index));
     let mut ex = Exchange::new(caller, SharedAlarm::default());
-    let id = ex.id;
+    let (id, began) = (ex.id, clock::now());
+    let tracing = worker.current().recorders.tracing.clone();
+    ex.trace = tracing.map(|tracing| ExchangeTrace::of_own(&tracing, None));
     let mut request = schedule.request();
     let answered = {
         let answering = pin!(async {
@@ -295,6 +298,11 @@ async fn run_once(schedule: &Schedule, worker: usize) {
     let ended =
         answered.unwrap_or_else(|panic| Err(Fault::new(Kind::Internal, format!("panic: {panic}"))));
     schedule.metrics.ran(ended.is_err());
+    if let Some(trace) = &ex.trace {
+        let name = format!("run {}", schedule.name);
+        let why = ended.as_ref().err().map(|fault| &*fault.cause);
+        trace.end_own((name, SpanKind::Internal), (began, None), why);
+    }
     let (name, id) = (schedule.name.as_str(), id.as_str());
     match ended {
         Ok(()) => tracing::debug!(schedule = name, request_id = id, "the schedule has run"),

@@ -10,6 +10,7 @@ use plan::Listener;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::clients::OpenConnections;
+use crate::handover::{self, HandedSocket};
 
 /// The addresses that are bound.
 #[derive(Default)]
@@ -30,6 +31,8 @@ struct Bound {
     name: String,
     actual: SocketAddr,
     open: Arc<OpenConnections>,
+    /// Copies for a process that takes this one's place.
+    copies: Arc<[TcpListener]>,
 }
 
 /// The parts that a worker gets for one listener.
@@ -37,8 +40,8 @@ pub(crate) struct ListenerParts {
     pub(crate) listener: Arc<Listener>,
     /// Connections open over all workers.
     pub(crate) open: Arc<OpenConnections>,
-    /// The socket, where the worker does not have it yet.
-    pub(crate) socket: Option<TcpListener>,
+    /// The sockets that the worker does not have yet: one, or several of a process before that had more workers.
+    pub(crate) sockets: Vec<TcpListener>,
 }
 
 /// Connections the kernel queues while a worker is busy. More than the usual 4,096 so that a burst of reconnecting
@@ -91,10 +94,16 @@ impl Sockets {
                     open(listener, workers, is_ours).map_err(failed)?
                 }
             };
-            let mut sockets = sockets.into_iter();
-            for list in &mut lists {
+            let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+            for (at, socket) in sockets.into_iter().enumerate() {
+                if let Some(share) = shares.get_mut(at % workers.max(1)) {
+                    share.push(socket);
+                }
+            }
+            // Harmless: there is a share for each worker.
+            for (list, sockets) in lists.iter_mut().zip(shares) {
                 let (listener, open) = (listener.clone(), known.open.clone());
-                list.push(ListenerParts { listener, open, socket: sockets.next() });
+                list.push(ListenerParts { listener, open, sockets });
             }
             bound.insert(Key::of(listener), Bound { name: listener.name.clone(), ..known });
         }
@@ -118,11 +127,26 @@ impl Sockets {
         }
     }
 
+    /// Copies of all sockets, for a process that takes this one's place.
+    pub(crate) fn handed(&self) -> io::Result<Vec<HandedSocket>> {
+        let of_one = self.bound.values().flat_map(|bound| {
+            bound.copies.iter().map(|copy| {
+                Ok(HandedSocket { key: key_of(&bound.name), socket: copy.try_clone()? })
+            })
+        });
+        of_one.collect()
+    }
+
     pub(crate) fn addresses(&self) -> Vec<(String, SocketAddr)> {
         let mut list: Vec<_> = self.bound.values().map(|b| (b.name.clone(), b.actual)).collect();
         list.sort();
         list
     }
+}
+
+/// The place of a listener in the configuration.
+fn key_of(name: &str) -> String {
+    format!("listen.{name}")
 }
 
 /// True if the system takes both for one address: they are equal, or one of them stands for the other, too.
@@ -146,12 +170,20 @@ fn open(
     workers: usize,
     is_ours: bool,
 ) -> io::Result<(Bound, Vec<TcpListener>)> {
-    let first = socket(listener.address, is_ours)?;
-    SockRef::from(&first).set_reuse_port(true)?;
+    let mut sockets = handover::take(&key_of(&listener.name), listener.address);
+    if sockets.is_empty() {
+        let first = socket(listener.address, is_ours)?;
+        SockRef::from(&first).set_reuse_port(true)?;
+        sockets.push(first);
+    }
+    let first = sockets.first().ok_or(io::ErrorKind::NotFound)?;
     let actual = first.local_addr()?;
-    let others = (1..workers).map(|_| socket(actual, true));
-    let sockets = std::iter::once(Ok(first)).chain(others).collect::<io::Result<Vec<_>>>()?;
-    Ok((Bound { name: listener.name.clone(), actual, open: Arc::default() }, sockets))
+    while sockets.len() < workers {
+        sockets.push(socket(actual, true)?);
+    }
+    let copies = sockets.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
+    let name = listener.name.clone();
+    Ok((Bound { name, actual, open: Arc::default(), copies }, sockets))
 }
 
 /// Options are set on the listening socket: accepted ones inherit them, which saves calls per connection.

@@ -174,7 +174,7 @@ impl StreamLifetime {
 
     /// True if the stream has to leave; if not yet, the task is woken when it does.
     pub(crate) fn has_to_leave(&self, cx: &mut Context<'_>) -> bool {
-        let is_closing = self.watch.is_closing(cx.waker());
+        let is_closing = self.watch.ends_streams(cx.waker());
         if self.leaving.get() {
             return true;
         }

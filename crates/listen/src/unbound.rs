@@ -33,7 +33,7 @@ impl UnboundListener {
         let metrics = telemetry.listener(&listener.name);
         let listener_state =
             ListenerState::new(listener, metrics, Arc::new(OpenConnections::default()));
-        let recorders = Rc::new(Recorders::of(&plan, telemetry, None));
+        let recorders = Rc::new(Recorders::of(&plan, telemetry, None, None));
         UnboundListener { worker: Worker::of(plan, recorders), listener_state }
     }
 

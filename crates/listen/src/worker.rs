@@ -13,6 +13,7 @@ use pipeline::Recorders;
 use plan::Plan;
 use telemetry::Telemetry;
 use telemetry::access::AccessLog;
+use telemetry::span::SpanQueue;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -28,13 +29,24 @@ pub(crate) enum Order {
     /// Serve this from now on. Exchanges that began with another plan end with it.
     Adopt { serving: ServingPlan, sockets: Vec<ListenerParts>, done: oneshot::Sender<()> },
     /// Accept no more and end, at once where `cut` is set; true if every exchange ended in time.
-    Drain { limit: Duration, cut: Arc<AtomicBool>, done: oneshot::Sender<bool> },
+    Drain { time: DrainTime, cut: Arc<AtomicBool>, done: oneshot::Sender<bool> },
+}
+
+/// The time that a draining worker has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DrainTime {
+    /// For how long streams stay open as if nothing had happened, where another process takes new connections.
+    pub(crate) streams: Duration,
+    /// Then for all that is open.
+    pub(crate) limit: Duration,
 }
 
 /// A plan with what belongs to it.
 pub(crate) struct ServingPlan {
     pub(crate) plan: Arc<Plan>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
+    /// Where spans go, if there are traces.
+    pub(crate) spans: Option<Arc<SpanQueue>>,
 }
 
 /// State that every connection of a worker shares.
@@ -97,9 +109,9 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
                 // Harmless: nobody waits any more if the gateway gave up.
                 let _heard = done.send(());
             }
-            Order::Drain { limit, cut, done } => {
+            Order::Drain { time, cut, done } => {
                 // Harmless: nobody waits any more if the gateway gave up.
-                let _heard = done.send(listeners.drain(limit, &cut).await);
+                let _heard = done.send(listeners.drain(time, &cut).await);
                 return;
             }
         }
@@ -136,8 +148,8 @@ struct WorkerListeners {
 
 struct OpenListener {
     listener_state: Rc<ListenerState>,
-    /// Holds the socket.
-    accepting: Option<JoinHandle<()>>,
+    /// They hold the sockets.
+    accepting: Vec<JoinHandle<()>>,
 }
 
 impl WorkerListeners {
@@ -155,7 +167,8 @@ impl WorkerListeners {
                 let listener_state =
                     ListenerState::new(opened.listener.clone(), metrics, opened.open);
                 let accept = |socket| accept::run(worker.clone(), listener_state.clone(), socket);
-                let accepting = opened.socket.map(|socket| kit::spawn(accept(socket)));
+                let accepting =
+                    opened.sockets.into_iter().map(|socket| kit::spawn(accept(socket))).collect();
                 OpenListener { listener_state, accepting }
             });
             open.listener_state.set_listener(opened.listener);
@@ -167,7 +180,7 @@ impl WorkerListeners {
             listener_state.close();
             kit::spawn(cut_after(plan.drain, Rc::downgrade(&listener_state)));
             self.leaving.push(listener_state);
-            if let Some(accepting) = accepting {
+            for accepting in accepting {
                 // Harmless: one that panicked has said so already.
                 let _ended = accepting.await;
             }
@@ -176,7 +189,8 @@ impl WorkerListeners {
 
     fn publish(&mut self, serving: ServingPlan) -> Rc<Worker> {
         let telemetry = self.telemetry.clone();
-        let recorders = Rc::new(Recorders::of(&serving.plan, telemetry, serving.access_log));
+        let recorders =
+            Rc::new(Recorders::of(&serving.plan, telemetry, serving.access_log, serving.spans));
         let current = Rc::new(Current { plan: serving.plan, recorders });
         match &self.worker {
             Some(worker) => {
@@ -191,19 +205,24 @@ impl WorkerListeners {
         }
     }
 
-    async fn drain(&mut self, limit: Duration, cut: &AtomicBool) -> bool {
-        let began = clock::now();
+    async fn drain(&mut self, time: DrainTime, cut: &AtomicBool) -> bool {
+        let (began, mut keeps_streams) = (clock::now(), !time.streams.is_zero());
         let WorkerListeners { open, leaving, schedules, residents, .. } = self;
         // Harmless: nothing new begins.
         let _are_over = (schedules.drain(), residents.drain());
         let all = || open.values().map(|open| &open.listener_state).chain(&*leaving);
-        all().for_each(|listener_state| listener_state.close());
+        all().for_each(|listener_state| listener_state.close_but(keeps_streams));
         loop {
             let are_open = all().any(|listener_state| listener_state.open_here() > 0);
             let is_over = schedules.drain() && residents.drain() && !kit::task::has_side_work();
             if !are_open && is_over {
                 return true;
             }
+            if keeps_streams && began.elapsed() >= time.streams {
+                keeps_streams = false;
+                all().for_each(|listener_state| listener_state.close());
+            }
+            let limit = time.streams.saturating_add(time.limit);
             if began.elapsed() >= limit || cut.load(Ordering::Relaxed) {
                 all().for_each(|listener_state| listener_state.cut());
                 tokio::task::yield_now().await;

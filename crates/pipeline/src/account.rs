@@ -2,21 +2,24 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fault::{Fault, Kind, Level, Side};
 use grpc::{Outcome, Status};
 use kit::clock::{self, Instant};
-use message::{Headers, Protocol, Reply, RequestHead};
-use plan::{AccessField, AccessSource, Errors, Plan, Route};
-use policy::Exchange;
-use telemetry::access::{AccessEntry, AccessLog, ExtraValue};
+use message::{Protocol, Reply, RequestHead};
+use plan::{AccessFields, Errors, Plan, Route};
+use policy::{Exchange, ExchangeTrace};
+use telemetry::access::{AccessEntry, AccessLog};
+use telemetry::span::{Attribute, HexText, SpanIds, SpanQueue, Tracing};
 use telemetry::trace::{Trace, TraceCandidate};
 use telemetry::{EndedExchange, Record, RefusedExchange, SoapFault, StreamEnd, Telemetry};
 
-use crate::masked::masked;
-use crate::{HeldRoute, problem, traced};
+use crate::line_fields::{LoggedExchange, LoggedHeaders};
+use crate::{HeldRoute, problem, server_span, traced};
+use telemetry::masked::masked;
 
 /// The destinations of records. One per worker and plan.
 pub struct Recorders {
@@ -25,7 +28,9 @@ pub struct Recorders {
     /// The query parameters that are credentials on any route: a request that no route takes may have been meant for each.
     secrets: Box<[String]>,
     /// Fields of the access log beside the usual ones.
-    fields: Arc<[AccessField]>,
+    fields: Arc<AccessFields>,
+    /// Where traces are asked for.
+    pub tracing: Option<Rc<Tracing>>,
 }
 
 impl Recorders {
@@ -33,13 +38,18 @@ impl Recorders {
         plan: &Plan,
         telemetry: Arc<Telemetry>,
         access_log: Option<Arc<AccessLog>>,
+        spans: Option<Arc<SpanQueue>>,
     ) -> Recorders {
         let routes = plan.table.routes().flat_map(|(_, route)| route.secrets.iter());
         let secrets: BTreeSet<&String> = routes.collect();
         let secrets = secrets.into_iter().cloned().collect();
         let fields =
             plan.access_log.as_ref().map_or_else(Default::default, |log| log.fields.clone());
-        Recorders { telemetry, access_log, secrets, fields }
+        // Harmless: a plan with traces has a queue for them.
+        let tracing = plan.traces.as_ref().zip(spans);
+        let tracing =
+            tracing.map(|(traces, queue)| Rc::new(Tracing::new(traces.settings.clone(), queue)));
+        Recorders { telemetry, access_log, secrets, fields, tracing }
     }
 }
 
@@ -53,39 +63,16 @@ pub struct Account {
     /// The request's data for the access log, if there is a log, and for an operator who watches.
     asked: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
-    counted: Option<std::rc::Rc<Cell<u64>>>,
+    counted: Option<Rc<Cell<u64>>>,
     /// If it did before this is dropped.
     ended: Option<Instant>,
     /// True if an operator asked for a trace of such an exchange.
     is_traced: bool,
-    /// Headers that fields of the access log name, in the order of the fields; empty if there are none.
-    extra: ExtraHeaders,
-    recorders: std::rc::Rc<Recorders>,
-}
-
-/// Values of headers for fields of the access log.
-#[derive(Default)]
-struct ExtraHeaders(Vec<Option<Vec<u8>>>);
-
-impl ExtraHeaders {
-    /// Keeps the headers of a request or a reply that fields name.
-    fn note(&mut self, fields: &[AccessField], headers: &Headers, of_reply: bool) {
-        if fields.is_empty() {
-            return;
-        }
-        self.0.resize(fields.len(), None);
-        // Harmless: both have the same length.
-        for (kept, field) in self.0.iter_mut().zip(fields) {
-            let name = match (&field.source, of_reply) {
-                (AccessSource::Header(name), false) | (AccessSource::ReplyHeader(name), true) => {
-                    name
-                }
-                _ => continue,
-            };
-            let lines: Vec<&[u8]> = headers.get_all(name).collect();
-            *kept = (!lines.is_empty()).then(|| lines.join(&b", "[..]));
-        }
-    }
+    /// Headers that fields of the access log name; empty if there are none.
+    logged: LoggedHeaders,
+    /// Attributes for the span of the exchange, if it is sampled: what is known at its beginning.
+    span_lines: Vec<Attribute>,
+    recorders: Rc<Recorders>,
 }
 
 struct RequestSummary {
@@ -113,7 +100,7 @@ impl RequestSummary {
 
 impl Account {
     /// Opens an account. The status is 499 until there is a reply.
-    pub fn open(ex: Exchange, recorders: std::rc::Rc<Recorders>) -> Account {
+    pub fn open(ex: Exchange, recorders: Rc<Recorders>) -> Account {
         Account {
             ex,
             request_bytes: 0,
@@ -124,14 +111,23 @@ impl Account {
             counted: None,
             ended: None,
             is_traced: false,
-            extra: ExtraHeaders::default(),
+            logged: LoggedHeaders::default(),
+            span_lines: Vec::new(),
             recorders,
         }
     }
 
     /// Notes the request's data, as soon as the account is open: before policies change it.
     pub fn asked_for(&mut self, head: &RequestHead) {
-        if self.recorders.access_log.is_some() || self.recorders.telemetry.tail().is_open() {
+        if let Some(tracing) = &self.recorders.tracing {
+            let trace = ExchangeTrace::of_request(tracing, &head.headers);
+            if let Some(recorder) = &trace.recorder {
+                self.span_lines = server_span::header_attributes(recorder, &head.headers);
+            }
+            self.ex.trace = Some(trace);
+        }
+        let is_watched = self.recorders.telemetry.tail().is_open();
+        if self.recorders.access_log.is_some() || self.sampled().is_some() || is_watched {
             self.asked = Some(Box::new(RequestSummary {
                 time: clock::wall(),
                 method: head.method().to_vec(),
@@ -140,7 +136,7 @@ impl Account {
                 user_agent: head.headers.get("user-agent").map(<[u8]>::to_vec),
                 protocol: head.protocol,
             }));
-            self.extra.note(&self.recorders.fields, &head.headers, false);
+            self.logged.note(&self.recorders.fields, &head.headers, false);
         }
     }
 
@@ -150,7 +146,7 @@ impl Account {
     }
 
     /// Sets the counter that the request's body will use.
-    pub fn count_request_body(&mut self, counted: std::rc::Rc<Cell<u64>>) {
+    pub fn count_request_body(&mut self, counted: Rc<Cell<u64>>) {
         self.counted = Some(counted);
     }
 
@@ -213,7 +209,7 @@ impl Account {
 
     pub(crate) fn replied(&mut self, reply: &Reply) {
         self.status = reply.head.status;
-        self.extra.note(&self.recorders.fields, &reply.head.headers, true);
+        self.logged.note(&self.recorders.fields, &reply.head.headers, true);
     }
 
     pub(crate) fn panicked(&self) {
@@ -223,6 +219,36 @@ impl Account {
     /// The body broke after its head was sent: the status stays, and the fault is recorded.
     pub fn broke(&mut self, fault: Fault) {
         self.ex.fault = Some(fault);
+    }
+
+    /// The span of the exchange, if it is sampled.
+    fn sampled(&self) -> Option<SpanIds> {
+        self.ex.trace.as_ref().map(|trace| trace.span).filter(|span| span.sampled)
+    }
+
+    /// Records the span of the exchange, if it is sampled.
+    fn end_span(&mut self) {
+        let Some(trace) = self.ex.trace.as_ref().filter(|trace| trace.recorder.is_some()) else {
+            return;
+        };
+        let unread;
+        let asked = match self.asked.as_deref() {
+            Some(asked) => asked,
+            None => {
+                unread = RequestSummary::unread(&self.ex);
+                &unread
+            }
+        };
+        let request = server_span::SpannedRequest {
+            began: asked.time,
+            method: &asked.method,
+            host: &asked.host,
+            target: &asked.target,
+            user_agent: asked.user_agent.as_deref(),
+            protocol: asked.protocol,
+            status: self.status,
+        };
+        server_span::record(&self.ex, trace, &request, std::mem::take(&mut self.span_lines));
     }
 
     fn record(&self, duration: Duration) {
@@ -237,6 +263,7 @@ impl Account {
             client: self.ex.totals.client_wait.get(),
             request_bytes: self.request_bytes,
             reply_bytes: self.reply_bytes,
+            exemplar: self.sampled(),
         });
         if let Some((operation, fault)) = self.called() {
             operation.metrics.record(self.ex.caller.worker, fault);
@@ -324,39 +351,6 @@ impl Account {
         tail.keep(self.ex.caller.worker, ended);
     }
 
-    /// The claims that fields of the access log name, in the order of the fields; empty if there are no fields.
-    fn claims(&self) -> Vec<Option<String>> {
-        let claims = self.ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
-        let claim = |field: &AccessField| {
-            let AccessSource::Claim(names) = &field.source else { return None };
-            let (first, rest) = names.split_first()?;
-            let mut value = claims?.get(first)?;
-            for name in rest {
-                value = value.get(name)?;
-            }
-            Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-        };
-        self.recorders.fields.iter().map(claim).collect()
-    }
-
-    /// The fields of the access log beside the usual ones that find something.
-    fn extra_fields<'a>(&'a self, claims: &'a [Option<String>]) -> Vec<(&'a str, ExtraValue<'a>)> {
-        let subject = self.ex.identity.as_ref().map(|identity| identity.subject.as_bytes());
-        let value = |(at, field): (usize, &'a AccessField)| {
-            let value = match field.source {
-                AccessSource::Header(_) | AccessSource::ReplyHeader(_) => {
-                    ExtraValue::Text(self.extra.0.get(at)?.as_deref()?)
-                }
-                AccessSource::Status => ExtraValue::Number(u64::from(self.status)),
-                AccessSource::Subject => ExtraValue::Text(subject?),
-                AccessSource::Claim(_) => ExtraValue::Text(claims.get(at)?.as_deref()?.as_bytes()),
-            };
-            Some((&*field.name, value))
-        };
-        // Harmless: a field that finds nothing is left out, as the guide says.
-        self.recorders.fields.iter().enumerate().filter_map(value).collect()
-    }
-
     fn log(&self, duration: Duration) {
         let Some(log) = &self.recorders.access_log else { return };
         let called = self.called();
@@ -372,8 +366,17 @@ impl Account {
         let route = self.route.as_deref();
         let target =
             masked(&asked.target, route.map_or(&self.recorders.secrets, |route| &route.secrets));
-        let claims = self.claims();
-        let extra = self.extra_fields(&claims);
+        let ended = LoggedExchange {
+            ex: &self.ex,
+            headers: &self.logged,
+            status: self.status,
+            method: &asked.method,
+            host: &asked.host,
+            target: &asked.target,
+            route: route.map(|route| route.name.as_str()),
+        };
+        let extra = ended.fields(&self.recorders.fields);
+        let extra: Vec<_> = extra.iter().map(|(name, value)| (*name, value.extra())).collect();
         log.write(
             self.ex.caller.worker,
             &AccessEntry {
@@ -393,6 +396,7 @@ impl Account {
                 upstream: self.upstream(),
                 upstream_target: self.ex.target.as_deref(),
                 request_id: Some(self.ex.id.as_bytes()),
+                trace: self.ex.trace.as_ref().map(|trace| trace.span),
                 user_agent: asked.user_agent.as_deref(),
                 tls: self.ex.caller.tls,
                 fault: self.ex.fault.as_ref().map(|f| f.kind.label()),
@@ -427,10 +431,12 @@ impl Drop for Account {
         self.record(duration);
         self.log(duration);
         self.keep_refusal();
+        self.end_span();
         self.keep_for_tail(duration);
         if let Some(fault) = &self.ex.fault {
             let route = self.route.as_ref().map_or("", |route| &route.name);
-            tell(fault, self.ex.id.as_str(), route);
+            let trace = self.ex.trace.as_ref().map(|trace| trace.span.trace_id_text());
+            tell(fault, (self.ex.id.as_str(), trace), route);
         }
     }
 }
@@ -442,18 +448,20 @@ thread_local! {
     static TOLD: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
-fn tell(fault: &Fault, id: &str, route: &str) {
+fn tell(fault: &Fault, (id, trace): (&str, Option<HexText<32>>), route: &str) {
     let (label, cause) = (fault.kind.label(), &*fault.cause);
+    // Absent without traces.
+    let trace_id = trace.as_ref().map(HexText::as_str);
     let level = fault.level();
     if matches!(level, Level::Warn | Level::Error) && !may_tell() {
         return;
     }
     match level {
         Level::Debug | Level::Info => {
-            tracing::debug!(fault = label, route, request_id = id, "{cause}")
+            tracing::debug!(fault = label, route, request_id = id, trace_id, "{cause}")
         }
-        Level::Warn => tracing::warn!(fault = label, route, request_id = id, "{cause}"),
-        Level::Error => tracing::error!(fault = label, route, request_id = id, "{cause}"),
+        Level::Warn => tracing::warn!(fault = label, route, request_id = id, trace_id, "{cause}"),
+        Level::Error => tracing::error!(fault = label, route, request_id = id, trace_id, "{cause}"),
     }
 }
 

@@ -13,7 +13,7 @@ use policy::{Exchange, RequestId};
 use upstream::forward;
 
 use crate::HeldRoute;
-use crate::masked::masked;
+use telemetry::masked::masked;
 
 /// Finds the route of a request, and sets the exchange's id and client.
 pub(crate) fn arrive(
@@ -43,6 +43,12 @@ pub(crate) fn arrive(
     ex.parameters = found.parameters;
     ex.rest = found.rest;
     let route = found.route.clone();
+    if let Some(trace) = ex.trace.as_mut()
+        && let Some(recorder) = &trace.recorder
+    {
+        recorder.set_secrets(&route.secrets);
+        trace.route = Some(found.want.to_string().into());
+    }
     if let Cow::Owned(matched) = path
         && matched != head.path()
     {

@@ -10,8 +10,9 @@ mod gather;
 mod grpc_call;
 mod hops;
 mod limited;
-mod masked;
+mod line_fields;
 mod problem;
+mod server_span;
 mod steps;
 mod traced;
 

@@ -3,10 +3,13 @@
 use std::task::{Context, Poll, ready};
 
 use fault::{Fault, Kind};
-use kit::{scratch, turns};
+use kit::{clock, scratch, turns};
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source, Trailers};
 use plan::Route;
-use policy::{BodyTransform, Decision, Exchange, Flow, Onward, Step, TracedHead, WaitTime};
+use policy::{
+    BodyTransform, Decision, Exchange, ExchangeTrace, Flow, Onward, OpenSpan, Step, TracedHead,
+    WaitTime,
+};
 
 use crate::{gather, limited, problem, traced};
 
@@ -103,11 +106,17 @@ async fn run_at<H: Head + TracedHead>(
     if traced::is_asked(ex) {
         Box::pin(traced::run(at, step, ex, head, body)).await
     } else {
-        run(step, ex, head, body).await
+        run(name_of(at), step, ex, head, body).await
     }
 }
 
+/// The name of the policy at `depth`.
+pub(crate) fn name_of((route, depth): (&Route, usize)) -> &'static str {
+    route.policies.get(depth).map_or("", |policy| policy.name)
+}
+
 pub(crate) async fn run<H: Head>(
+    name: &'static str,
     step: &Step<H>,
     ex: &mut Exchange,
     head: &mut H,
@@ -115,10 +124,17 @@ pub(crate) async fn run<H: Head>(
 ) -> Flow {
     match step {
         Step::Head(step) => step.on_head(ex, head),
-        Step::Call(step) => match step.on_call(ex, head) {
-            Decision::Ready(flow) => flow,
-            Decision::Waits(flow) => flow.await,
-        },
+        Step::Call(step) => {
+            // Only what waits has a span, and only then it is known.
+            let trace = ex.trace.as_ref().filter(|trace| trace.recorder.is_some()).cloned();
+            match step.on_call(ex, head) {
+                Decision::Ready(flow) => flow,
+                Decision::Waits(flow) => match trace {
+                    None => flow.await,
+                    Some(trace) => Box::pin(spanned(name, &trace, flow)).await,
+                },
+            }
+        }
         Step::Streamed(step) => {
             if let Some(transform) = step.on_streamed(ex, head)? {
                 let inner = std::mem::take(body);
@@ -150,6 +166,18 @@ pub(crate) async fn run<H: Head>(
             }
             flow
         }
+    }
+}
+
+/// Waits for a policy within a span of its own.
+async fn spanned(
+    name: &'static str,
+    trace: &ExchangeTrace,
+    flow: impl Future<Output = Flow>,
+) -> Flow {
+    match OpenSpan::begin(trace, name, clock::now(), None) {
+        Some(span) => span.around(flow).await,
+        None => flow.await,
     }
 }
 

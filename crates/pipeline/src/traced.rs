@@ -26,7 +26,7 @@ pub(crate) async fn run<H: Head + TracedHead>(
 ) -> Flow {
     hold::<H>(body).await?;
     let before = MessageBefore::of(ex, head, held(body));
-    let flow = steps::run(step, ex, head, body).await;
+    let flow = steps::run(steps::name_of((route, depth)), step, ex, head, body).await;
     let of_policy = name_and_place(route, depth);
     let mut traced = before.after(of_policy, (ex, head), held(body), &flow);
     if matches!((step, &flow), (Step::Streamed(_), Ok(_))) && held(body).is_none() {

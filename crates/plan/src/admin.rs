@@ -2,12 +2,17 @@
 //!
 //! Owns the comparison of credentials. `admin` reads them from requests.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
+use export::LineReceiver;
+use telemetry::access::LineQueue;
+use telemetry::count::SharedCounter;
 use tls::Subject;
 
 /// The admin API.
@@ -77,13 +82,52 @@ pub enum Role {
 }
 
 /// The destination of the audit log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum AuditSink {
     /// The program's own log.
     Own,
     Stdout,
     Stderr,
     File(PathBuf),
+    Receiver(Arc<AuditReceiver>),
+}
+
+/// A receiver of the audit log on the network. Its thread starts with the first line.
+#[derive(Debug)]
+pub struct AuditReceiver {
+    receiver: LineReceiver,
+    dropped: Arc<SharedCounter>,
+    queue: Mutex<Option<LineQueue>>,
+}
+
+impl AuditReceiver {
+    /// The lines that it loses count in `dropped`.
+    pub fn new(receiver: LineReceiver, dropped: Arc<SharedCounter>) -> AuditReceiver {
+        AuditReceiver { receiver, dropped, queue: Mutex::default() }
+    }
+
+    pub fn receiver(&self) -> &LineReceiver {
+        &self.receiver
+    }
+
+    /// Leaves a line for the receiver, at most [`RING_BYTES`](telemetry::access::RING_BYTES) in all.
+    pub fn send(&self, line: &str) -> io::Result<()> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = match &mut *queue {
+            Some(queue) => queue,
+            none => {
+                let (name, open) = (self.receiver.name(), self.receiver.opening("audit"));
+                none.insert(LineQueue::start(&name, open, self.dropped.clone())?)
+            }
+        };
+        if queue.push(line) { Ok(()) } else { Err(io::Error::other("too many lines wait for it")) }
+    }
+
+    /// Sends the lines that wait; false if that took too long.
+    pub fn close(&self) -> bool {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        queue.is_none_or(LineQueue::close)
+    }
 }
 
 impl Admin {

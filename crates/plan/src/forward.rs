@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use fault::{Fault, Kind};
+use kit::clock;
 use message::{Body, GatheredBody, Reply, Request, RequestHead};
-use policy::{Answer, Exchange, Explanation, Parameters};
+use policy::{Answer, Exchange, Explanation, OpenSpan, Parameters};
 use serde_json::{Value, json};
 use upstream::{HostSent, Mirror, Protocol, Upstream, forward};
 
@@ -19,8 +20,8 @@ pub struct Forward {
     pub mirror: Option<Arc<Mirror>>,
     pub path: PathSent,
     pub host: HostSent,
-    /// The step `call` of a flow that does nothing else: content goes along only with methods that give it a meaning.
-    pub is_call: bool,
+    /// The name of the step `call` of a flow that does nothing else: content goes along only with methods that give it a meaning.
+    pub call: Option<Arc<str>>,
 }
 
 /// The path for the upstream.
@@ -68,7 +69,7 @@ impl Forward {
                 Answer::Wait(answering) => answering.await,
             };
         }
-        if self.is_call && message::ignores_content(request.head.method()) {
+        if self.call.is_some() && message::ignores_content(request.head.method()) {
             request.body = Body::Empty;
             request.head.headers.remove_content_lines();
         }
@@ -85,9 +86,26 @@ impl Forward {
         if takes_trailers {
             request.head.headers.add_known("TE", b"trailers");
         }
-        let reply = self.upstream.send(&mut ex.call(), request, &self.host).await?;
+        let reply = match self.step_span(ex) {
+            None => self.upstream.send(&mut ex.call(), request, &self.host).await?,
+            Some(span) => {
+                let mut call = ex.call();
+                if let Some(trace) = &mut call.trace {
+                    trace.parent = Some(span.id());
+                }
+                let sent = Box::pin(self.upstream.send(&mut call, request, &self.host)).await;
+                span.end(sent.as_ref().err().map(|fault| &*fault.cause));
+                sent?
+            }
+        };
         forward::upgraded(protocol.as_deref(), &reply)?;
         Ok(reply)
+    }
+
+    /// The span of the step of a flow that this is, if the exchange is sampled.
+    fn step_span(&self, ex: &Exchange) -> Option<OpenSpan> {
+        let (name, trace) = (self.call.as_ref()?, ex.trace.as_ref()?);
+        OpenSpan::begin(trace, name, clock::now(), None).filter(|_| trace.has_steps())
     }
 
     /// HTTP/2 keeps this one header of a connection (RFC 9113, 8.2.2): services of gRPC insist on it.

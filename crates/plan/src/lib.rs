@@ -5,6 +5,7 @@
 //! that began with it is answered; a long reply keeps only its route.
 #![forbid(unsafe_code)]
 
+mod access_fields;
 mod admin;
 mod carried_state;
 mod catalog;
@@ -32,7 +33,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use admin::{Admin, AdminProof, AdminTls, AdminUser, AuditSink, Follow, Role, StatusListener};
+pub use access_fields::{
+    AccessField, AccessFields, AccessSource, AccessValue, LineNames, LoggedHeader,
+};
+pub use admin::{
+    Admin, AdminProof, AdminTls, AdminUser, AuditReceiver, AuditSink, Follow, Role, StatusListener,
+};
 pub use carried_state::CarriedState;
 pub use catalog::{
     API_KEY_ISSUER, API_KEYS, CATALOG_ISSUER, CatalogAlgorithm, CatalogRole, CatalogSettings,
@@ -81,6 +87,7 @@ pub mod queues {
     pub use ::queues::{ActionError, Queue};
 }
 
+pub use export;
 pub use policy::{
     Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, RevokedTokens, Slots,
     TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
@@ -125,6 +132,7 @@ pub struct Plan {
     pub memory: MemoryLimit,
     /// The time that a shutdown or a removed listener gives exchanges to end.
     pub drain: Duration,
+    pub upgrade: Upgrade,
     /// The time that listeners stay open after the gateway reports that it is not ready.
     pub drain_delay: Duration,
     /// The admin API, if it is on.
@@ -135,6 +143,8 @@ pub struct Plan {
     /// How the gateways of a store share one configuration, if they do.
     pub follow: Option<Follow>,
     pub access_log: Option<AccessLogSettings>,
+    /// What is traced, and where spans go.
+    pub traces: Option<TraceExport>,
     /// Counts the plans in memory.
     pub alive: telemetry::PlanAlive,
 }
@@ -181,26 +191,6 @@ impl Plan {
     }
 }
 
-/// A field of the access log that the operator wants beside the usual ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessField {
-    pub name: Box<str>,
-    pub source: AccessSource,
-}
-
-/// Where its value comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccessSource {
-    /// A header of the request, as it came.
-    Header(Box<str>),
-    /// A header of the reply, as it is sent.
-    ReplyHeader(Box<str>),
-    Status,
-    Subject,
-    /// A claim of the token; the names lead to it.
-    Claim(Box<[String]>),
-}
-
 /// A flow as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowOutline {
@@ -221,10 +211,34 @@ pub struct ShownCertificate {
 }
 
 /// The settings of the access log. Whoever serves the plan opens it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AccessLogSettings {
     /// Fields beside the usual ones.
-    pub fields: Arc<[AccessField]>,
+    pub fields: Arc<AccessFields>,
     pub format: telemetry::access::Format,
-    pub sink: telemetry::access::Sink,
+    pub sink: LogSink,
+}
+
+/// How another program takes this one's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upgrade {
+    /// How long the new one may take until it serves.
+    pub timeout: Duration,
+    /// How long streams stay with the old one then.
+    pub drain: Duration,
+}
+
+/// What is traced, and where spans go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceExport {
+    pub settings: Arc<telemetry::span::TraceSettings>,
+    pub collector: export::SpanCollector,
+}
+
+/// The destination of lines of a log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LogSink {
+    /// A file, or an output of the program.
+    Local(telemetry::access::Sink),
+    Receiver(Box<export::LineReceiver>),
 }

@@ -34,6 +34,8 @@ const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 /// A route that was found.
 pub struct RouteMatch<'t> {
     pub route: &'t Arc<Route>,
+    /// The route's condition on the path that holds.
+    pub want: &'t PathWant,
     /// True if the route names its methods.
     pub names_method: bool,
     /// Values of the path parameters, as they are in the matched path.
@@ -202,6 +204,7 @@ impl Table {
             let names_method = !entry.matcher.methods.is_empty();
             Some(RouteMatch {
                 route: &entry.route,
+                want: &entry.matcher.path,
                 names_method,
                 parameters,
                 rest: rest.min(path.len()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 
-use crate::{Caller, Exchange, Interim, RequestId};
+use crate::{CallTrace, Caller, Exchange, ExchangeTrace, Interim, RequestId};
 
 /// The parameters of one call to an upstream. An exchange may have several calls at once, each with an alarm of its own.
 pub struct Call<'a> {
@@ -30,6 +30,8 @@ pub struct Call<'a> {
     pub target: Option<&'a mut Option<Arc<str>>>,
     /// The way of interim replies, if the caller wants them.
     pub interim: Option<&'a Interim>,
+    /// Its place in a trace, if there are traces.
+    pub trace: Option<CallTrace<'a>>,
 }
 
 /// Sums over all calls of an exchange.
@@ -93,6 +95,7 @@ impl Call<'_> {
             totals,
             target: None,
             interim: None,
+            trace: None,
         }
     }
 }
@@ -110,6 +113,7 @@ impl Exchange {
             totals: &self.totals,
             target: Some(&mut self.target),
             interim: self.interim.as_ref(),
+            trace: self.trace.as_ref().map(ExchangeTrace::call),
         }
     }
 
@@ -117,6 +121,7 @@ impl Exchange {
     pub fn call_beside(&self, deadline: Option<Instant>) -> Call<'_> {
         let call = Call::apart(&self.caller, deadline, &self.totals);
         let subject = self.identity.as_ref().map(|identity| identity.number());
-        Call { client: self.client, subject, id: Some(&self.id), ..call }
+        let trace = self.trace.as_ref().map(ExchangeTrace::call);
+        Call { client: self.client, subject, id: Some(&self.id), trace, ..call }
     }
 }

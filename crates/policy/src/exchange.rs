@@ -10,7 +10,7 @@ use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Headers, WholeLine};
 
-use crate::{GrpcCall, Identity, Interim, Notes, SlotValues, Subscribed, Totals};
+use crate::{ExchangeTrace, GrpcCall, Identity, Interim, Notes, SlotValues, Subscribed, Totals};
 
 /// The connection that a request came by. All exchanges of the connection share it.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ pub struct Exchange {
     pub alarm: SharedAlarm,
     /// The way of interim replies to the client, if the client supports them.
     pub interim: Option<Interim>,
+    /// Its place in a trace, if there are traces.
+    pub trace: Option<ExchangeTrace>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +121,7 @@ impl Exchange {
             fault: None,
             alarm,
             interim: None,
+            trace: None,
         }
     }
 

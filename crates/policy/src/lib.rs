@@ -8,6 +8,7 @@
 mod answerer;
 mod call;
 mod exchange;
+mod exchange_trace;
 mod grpc_call;
 mod identity;
 mod interim;
@@ -27,6 +28,7 @@ mod traced;
 pub use answerer::{Answer, Answerer, Explanation};
 pub use call::{Call, OpenWait, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
+pub use exchange_trace::{CallTrace, ExchangeTrace, OpenSpan, attributes_of};
 pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme};
 pub use interim::{Interim, InterimReplies};

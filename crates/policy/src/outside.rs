@@ -10,6 +10,7 @@ use fault::Fault;
 use kit::LocalBoxFuture;
 use message::{Reply, Request};
 use telemetry::access::AccessLog;
+use telemetry::span::Tracing;
 
 use crate::{Call, Caller};
 
@@ -46,6 +47,8 @@ pub struct Residence {
     pub workers: usize,
     /// Gives the access log of the present plan.
     pub access_log: Rc<dyn Fn() -> Option<Arc<AccessLog>>>,
+    /// Gives the tracing of the present plan.
+    pub tracing: Rc<dyn Fn() -> Option<Rc<Tracing>>>,
     pub ending: Rc<EndSignal>,
 }
 

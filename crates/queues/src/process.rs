@@ -13,10 +13,11 @@ use fault::{Fault, Kind};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
 use message::{Reply, ReplyHead, Request, RequestHead};
-use policy::{Answer, Caller, Exchange, Residence, Resident};
+use policy::{Answer, Caller, Exchange, ExchangeTrace, Residence, Resident};
 use store::nodes::{self, NodeStanding, Tenure};
 use store::{Change, Error, Expect, Guard, Keep, ReadQuery, Record, Watch};
 use telemetry::QueueRun;
+use telemetry::span::{SpanKind, Tracing};
 use tokio::sync::watch;
 
 use crate::dead::{DeadCount, millis, now};
@@ -368,9 +369,10 @@ impl Process {
         let message = record.position;
         self.running.push(message);
         let (queue, caller) = (self.queue.clone(), self.place.caller.clone());
+        let tracing = (self.place.tracing)();
         self.runs.push(Box::pin(async move {
             let failed = {
-                let running = pin!(run_once(&queue, caller, &record.bytes));
+                let running = pin!(run_once(&queue, (caller, tracing), &record.bytes));
                 kit::task::contain(running).await
             };
             let failed = failed.unwrap_or_else(|panic| {
@@ -515,26 +517,41 @@ impl Process {
 }
 
 /// Runs the flow once for a message, and says why it failed if it did: by a fault, or with a reply of status 500 or above.
-async fn run_once(queue: &Queue, caller: Rc<Caller>, record: &Bytes) -> Option<RunFailure> {
+async fn run_once(
+    queue: &Queue,
+    (caller, tracing): (Rc<Caller>, Option<Rc<Tracing>>),
+    record: &Bytes,
+) -> Option<RunFailure> {
     let Some(mut request) = stored::request(record) else {
         let why = "the stored message cannot be read".to_owned();
         return Some(RunFailure { why, may_pass: false });
     };
-    match answered(queue, caller, &mut request).await.map(|(head, _)| head.status) {
+    let (began, mut cause) = (clock::now(), None);
+    let mut ex = Exchange::new(caller, SharedAlarm::default());
+    if let Some(tracing) = tracing {
+        cause = ExchangeTrace::take_note(&mut request.head.headers);
+        ex.trace = Some(ExchangeTrace::of_own(&tracing, cause));
+    }
+    let failed = match answered(queue, &mut ex, &mut request).await.map(|(head, _)| head.status) {
         Ok(status) if status < 500 => None,
         Ok(status) => Some(RunFailure { why: format!("status {status}"), may_pass: true }),
         Err(fault) => Some(RunFailure { why: fault.to_string(), may_pass: may_pass(&fault) }),
+    };
+    if let Some(trace) = &ex.trace {
+        let name = format!("process {}", queue.name());
+        let why = failed.as_ref().map(|failed| failed.why.as_str());
+        trace.end_own((name, SpanKind::Consumer), (began, cause), why);
     }
+    failed
 }
 
 /// What the flow of a queue makes of a message.
 async fn answered(
     queue: &Queue,
-    caller: Rc<Caller>,
+    ex: &mut Exchange,
     request: &mut Request,
 ) -> Result<(ReplyHead, Bytes), Fault> {
-    let mut ex = Exchange::new(caller, SharedAlarm::default());
-    let Reply { head, body, .. } = match queue.flow.answer(&mut ex, request) {
+    let Reply { head, body, .. } = match queue.flow.answer(ex, request) {
         Answer::Ready(answered) => answered?,
         Answer::Wait(answering) => answering.await?,
     };
@@ -552,7 +569,8 @@ impl Queue {
     ) -> Result<(ReplyHead, Bytes), Fault> {
         let record = stored::record(head, body).as_ref().and_then(stored::request);
         let unstored = || Fault::new(Kind::FlowFailed, "the message cannot be stored");
-        answered(self, caller, &mut record.ok_or_else(unstored)?).await
+        let mut ex = Exchange::new(caller, SharedAlarm::default());
+        answered(self, &mut ex, &mut record.ok_or_else(unstored)?).await
     }
 }
 

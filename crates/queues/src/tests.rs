@@ -91,6 +91,7 @@ impl Node {
             caller: Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, 0)),
             workers: 1,
             access_log: Rc::new(|| None),
+            tracing: Rc::new(|| None),
             ending: ending.clone(),
         };
         let store = store.clone();

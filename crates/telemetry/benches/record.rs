@@ -25,6 +25,7 @@ fn record(bencher: divan::Bencher<'_, '_>) {
         client: Duration::ZERO,
         request_bytes: 1024,
         reply_bytes: 1024,
+        exemplar: None,
     };
     bencher.bench_local(|| telemetry.record(black_box(&record)));
 }
@@ -69,6 +70,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
         upstream: Some("orders"),
         upstream_target: Some("10.0.0.1:8080"),
         request_id: Some(b"5f1d3b2a9c8e7f60"),
+        trace: None,
         client_wait: Duration::ZERO,
         user_agent: Some(b"curl/8.5.0"),
         tls: None,

@@ -4,6 +4,7 @@
 //! the sink, at the latest [`FLUSH_EVERY`] later. A worker never waits for the sink: if its ring is full, the line is dropped
 //! and counted. Values of a request are escaped in every format, so no request can end a line, forge one, or reach a terminal.
 
+mod courier;
 mod field;
 mod format;
 mod ring;
@@ -13,11 +14,14 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use courier::{BATCH_BYTES, BATCH_EVERY, LineQueue, LineSink, OpenSink, Pauses, SendFailure};
 pub use field::Field;
 pub use template::{Template, TemplateError};
 
 use crate::Telemetry;
 use crate::count::SharedCounter;
+use crate::span::SpanIds;
+use courier::Courier;
 use grpc::Outcome;
 use ring::{PushOutcome, Ring};
 use std::cell::RefCell;
@@ -63,6 +67,8 @@ pub struct AccessEntry<'a> {
     /// The address of the target.
     pub upstream_target: Option<&'a str>,
     pub request_id: Option<&'a [u8]>,
+    /// The span of the exchange, if there are traces.
+    pub trace: Option<SpanIds>,
     pub user_agent: Option<&'a [u8]>,
     /// `TLSv1.3`; `None` on a plain connection.
     pub tls: Option<&'static str>,
@@ -94,6 +100,7 @@ pub enum ExtraValue<'a> {
     /// Text from anywhere.
     Text(&'a [u8]),
     Number(u64),
+    Boolean(bool),
 }
 
 impl AccessEntry<'_> {
@@ -137,9 +144,21 @@ thread_local! {
 impl AccessLog {
     /// Opens the sink and starts the thread that writes to it.
     pub fn start(format: Format, sink: Sink, telemetry: &Telemetry) -> io::Result<AccessLog> {
-        let rings: Arc<[Ring]> = (0..telemetry.workers()).map(|_| Ring::new(RING_BYTES)).collect();
-        let dropped = telemetry.access_log_dropped.clone();
+        let (rings, dropped) = (rings(telemetry), telemetry.access_log_dropped.clone());
         let inbox = Writer::start(sink, rings.clone(), dropped.clone())?;
+        Ok(AccessLog { format, rings, inbox, dropped })
+    }
+
+    /// Starts the thread that takes the lines to a receiver on the network; `name` is its address, for the program's log. Nothing
+    /// is connected yet.
+    pub fn start_sending(
+        format: Format,
+        name: &str,
+        open: OpenSink,
+        telemetry: &Telemetry,
+    ) -> io::Result<AccessLog> {
+        let (rings, dropped) = (rings(telemetry), telemetry.access_log_dropped.clone());
+        let inbox = Courier::start(name, open, rings.clone(), dropped.clone())?;
         Ok(AccessLog { format, rings, inbox, dropped })
     }
 
@@ -167,6 +186,11 @@ impl AccessLog {
         self.inbox.close();
         self.inbox.wait_closed(CLOSE_MAX)
     }
+}
+
+/// A ring for each worker.
+fn rings(telemetry: &Telemetry) -> Arc<[Ring]> {
+    (0..telemetry.workers()).map(|_| Ring::new(RING_BYTES)).collect()
 }
 
 impl Drop for AccessLog {

@@ -102,6 +102,11 @@ fn nanos(duration: Duration) -> u64 {
         .saturating_add(u64::from(duration.subsec_nanos()))
 }
 
+/// The bucket of a wait.
+pub(crate) fn wait_bucket(duration: Duration) -> usize {
+    position(nanos(duration), &WAIT_MICROS)
+}
+
 /// Index of the first bound at or above the duration.
 fn position<const BOUNDS: usize>(nanos: u64, bounds: &[u32; BOUNDS]) -> usize {
     let micros = u32::try_from(nanos.div_ceil(1_000)).unwrap_or(u32::MAX);

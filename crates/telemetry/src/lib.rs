@@ -10,11 +10,13 @@ pub mod count;
 mod definition;
 mod durable;
 mod engine;
+mod exemplar;
 mod flow;
 mod histogram;
 mod hub;
 pub mod issuer;
 pub mod listener;
+pub mod masked;
 mod named_map;
 pub mod names;
 mod operation;
@@ -30,6 +32,7 @@ pub mod route;
 mod schedule;
 mod shards;
 mod snapshot;
+pub mod span;
 pub mod store;
 mod streams;
 pub mod tail;
@@ -137,6 +140,8 @@ pub struct Telemetry {
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
     access_log_dropped: Arc<SharedCounter>,
+    audit_log_dropped: Arc<SharedCounter>,
+    traces_dropped: Arc<SharedCounter>,
     tracer: Arc<trace::Tracer>,
     refusals: refusals::Refusals,
     tail: tail::Tail,
@@ -179,6 +184,8 @@ impl Telemetry {
             reasons,
             reload: ReloadMetrics::default(),
             access_log_dropped: Arc::default(),
+            audit_log_dropped: Arc::default(),
+            traces_dropped: Arc::default(),
             tracer: Arc::default(),
             refusals: refusals::Refusals::new(workers),
             tail: tail::Tail::new(workers),
@@ -190,6 +197,16 @@ impl Telemetry {
     /// The place to ask for a trace of a message.
     pub fn tracer(&self) -> &Arc<trace::Tracer> {
         &self.tracer
+    }
+
+    /// Lines of the audit log that its receiver did not take.
+    pub fn audit_log_dropped(&self) -> &Arc<SharedCounter> {
+        &self.audit_log_dropped
+    }
+
+    /// Spans that the collector did not take.
+    pub fn traces_dropped(&self) -> &Arc<SharedCounter> {
+        &self.traces_dropped
     }
 
     /// The last refused exchanges.
@@ -331,6 +348,11 @@ impl Telemetry {
     /// worker's thread may call it.
     pub fn render(&self) -> String {
         render::text(snapshot::Snapshot::take(self))
+    }
+
+    /// The same with examples: sampled traces whose durations are in the buckets of histograms.
+    pub fn render_with_exemplars(&self) -> String {
+        render::text_with_exemplars(snapshot::Snapshot::take(self))
     }
 }
 

@@ -138,7 +138,9 @@ metrics! {
     ConfigReloads = Counter "tidegate_config_reloads" [Result], "Attempts to bring a configuration into effect, by result.";
     ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
     CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds" [Certificate], "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";
-    AccessLogDropped = Counter "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough.";
+    AccessLogDropped = Counter "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough, or its receiver did not take them.";
+    AuditLogDropped = Counter "tidegate_audit_log_dropped", "Audit log lines that their receiver did not take; those that it could not be sent at all are in the program's own log.";
+    TracesDropped = Counter "tidegate_traces_dropped", "Spans that were lost because there were too many, or the collector did not take them.";
     ProcessResident = Gauge "process_resident_memory_bytes", "Resident memory.";
     ProcessVirtual = Gauge "process_virtual_memory_bytes", "Virtual memory.";
     ProcessCpu = Counter "process_cpu_seconds", "User and system CPU time.";

@@ -3,6 +3,7 @@
 mod queues;
 mod upstreams;
 
+use crate::exemplar::BucketExemplars;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::listener::Refusal;
 use crate::names::{Label, Metric};
@@ -33,6 +34,36 @@ pub(crate) fn text(snapshot: Snapshot) -> String {
     }
     text
 }
+
+/// The same with examples for the buckets of the durations of requests, as OpenMetrics writes them. The encoder takes none that were
+/// made elsewhere.
+pub(crate) fn text_with_exemplars(snapshot: Snapshot) -> String {
+    let exemplars: Vec<Option<Box<BucketExemplars>>> =
+        snapshot.routes.iter().map(|route| route.exemplars.clone()).collect();
+    let plain = text(snapshot);
+    if exemplars.iter().all(Option::is_none) {
+        return plain;
+    }
+    let mut out = String::with_capacity(plain.len());
+    // The lines are in the order of routes and, of each, of buckets.
+    let mut buckets = exemplars.iter().flat_map(|of_route| {
+        (0..WAIT_MICROS.len() + 1)
+            .map(move |at| of_route.as_ref().and_then(|kept| *kept.get(at)?))
+    });
+    for line in plain.lines() {
+        out.push_str(line);
+        if line.starts_with(BUCKETS)
+            && let Some(Some(kept)) = buckets.next()
+        {
+            kept.write(&mut out);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The beginning of lines of buckets that have examples.
+const BUCKETS: &str = "tidegate_request_duration_seconds_bucket{";
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -65,7 +96,9 @@ impl Snapshot {
         let version = [(Label::Version.name(), env!("CARGO_PKG_VERSION"))];
         family(encoder, Metric::BuildInfo)?.encode_info(&version)?;
         family(encoder, Metric::Workers)?.encode_gauge(&self.workers.len())?;
-        counter(&mut family(encoder, Metric::AccessLogDropped)?, &self.access_log_dropped)
+        counter(&mut family(encoder, Metric::AccessLogDropped)?, &self.access_log_dropped)?;
+        counter(&mut family(encoder, Metric::AuditLogDropped)?, &self.audit_log_dropped)?;
+        counter(&mut family(encoder, Metric::TracesDropped)?, &self.traces_dropped)
     }
 
     fn workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

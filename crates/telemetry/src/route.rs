@@ -2,9 +2,11 @@
 //! exchange and touches one shard, which no other thread writes.
 
 use crate::count::Counter;
+use crate::exemplar::Exemplars;
 use crate::histogram::{OwnHistogram, WaitHistogram};
 use crate::reason::{REASONS_MAX, Reasons};
 use crate::shards::Shards;
+use crate::span::SpanIds;
 use crate::streams::OpenCounts;
 use grpc::Outcome;
 use std::sync::{Arc, OnceLock};
@@ -31,6 +33,8 @@ pub struct Record<'a> {
     pub client: Duration,
     pub request_bytes: u64,
     pub reply_bytes: u64,
+    /// The span of the exchange, if it is sampled.
+    pub exemplar: Option<SpanIds>,
 }
 
 /// The outcome of a copy of a request for a mirror.
@@ -76,6 +80,8 @@ pub(crate) struct RouteShard {
     pub(crate) streams: OnceLock<Box<StreamCounts>>,
     /// Most routes have none.
     pub(crate) open: OnceLock<Box<OpenCounts>>,
+    /// Without traces there are none.
+    pub(crate) exemplars: OnceLock<Box<Exemplars>>,
 }
 
 /// Counts of what policies see of open streams.
@@ -268,6 +274,9 @@ impl RouteShard {
             .record(record.duration.saturating_sub(record.upstream).saturating_sub(record.client));
         if !record.upstream.is_zero() {
             self.upstream.record(record.upstream);
+        }
+        if let Some(span) = record.exemplar {
+            self.exemplars.get_or_init(Box::default).keep(span, record.duration);
         }
     }
 }

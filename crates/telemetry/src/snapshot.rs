@@ -6,6 +6,7 @@ use crate::count::Counter;
 use crate::definition::DefinitionSum;
 use crate::durable::DurableReading;
 use crate::engine::EngineReading;
+use crate::exemplar::BucketExemplars;
 use crate::flow::FlowSum;
 use crate::histogram::{OWN_MICROS, Sum, WAIT_MICROS};
 use crate::hub::TopicSum;
@@ -47,6 +48,8 @@ pub(crate) struct Snapshot {
     pub(crate) memory: MemoryReading,
     pub(crate) process: Process,
     pub(crate) access_log_dropped: u64,
+    pub(crate) audit_log_dropped: u64,
+    pub(crate) traces_dropped: u64,
     pub(crate) started_unix_seconds: u64,
 }
 
@@ -86,6 +89,8 @@ pub(crate) struct RouteSum {
     pub(crate) request_bytes: u64,
     pub(crate) reply_bytes: u64,
     pub(crate) total: Sum<{ WAIT_MICROS.len() + 1 }>,
+    /// For buckets of `total`, if a trace was sampled.
+    pub(crate) exemplars: Option<Box<BucketExemplars>>,
     pub(crate) own: Sum<{ OWN_MICROS.len() + 1 }>,
     pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
     /// By label, in the label's order.
@@ -163,6 +168,8 @@ impl Snapshot {
             memory: MemoryReading::take(),
             process: Process::read(),
             access_log_dropped: telemetry.access_log_dropped.get(),
+            audit_log_dropped: telemetry.audit_log_dropped.get(),
+            traces_dropped: telemetry.traces_dropped.get(),
             started_unix_seconds: telemetry.started_unix_seconds,
         }
     }
@@ -189,6 +196,9 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         sum.request_bytes += shard.request_bytes.get();
         sum.reply_bytes += shard.reply_bytes.get();
         shard.total.add_to(&mut sum.total);
+        if let Some(exemplars) = shard.exemplars.get() {
+            exemplars.add_to(sum.exemplars.get_or_insert_default());
+        }
         shard.own.add_to(&mut sum.own);
         shard.upstream.add_to(&mut sum.upstream);
         // Harmless: both are arrays of one length.

@@ -116,6 +116,11 @@ impl UpstreamMetrics {
         }
     }
 
+    /// Metrics of a way out that belongs to the gateway itself. No scrape shows them.
+    pub fn unlisted() -> Arc<UpstreamMetrics> {
+        Arc::new(UpstreamMetrics::new(0))
+    }
+
     /// The pool metrics of a worker. A worker must not write those of another.
     pub fn pool(&self, worker: usize) -> &PoolMetrics {
         self.pools.of(worker)

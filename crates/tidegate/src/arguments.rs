@@ -53,6 +53,14 @@ Examples:
         #[arg(default_value = "tidegate.yaml")]
         file: PathBuf,
     },
+    /// Ask a running gateway to start its program anew, which takes its place without an interruption. The log of the gateway says how that ends.
+    #[command(after_help = "\
+Examples:
+  tidegate upgrade 4711                         the same as kill -USR2 4711")]
+    Upgrade {
+        /// The id of the gateway's process.
+        pid: i32,
+    },
     /// Check a configuration: exit code 0, or 1 with every complaint as file:line:column.
     #[command(after_help = "\
 Examples:

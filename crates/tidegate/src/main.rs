@@ -25,6 +25,7 @@ mod support;
 mod sync;
 mod tail;
 mod token;
+mod upgrade;
 mod written;
 
 use std::path::Path;
@@ -96,6 +97,7 @@ fn main() -> ExitCode {
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Import { what } => import::import(&what),
         Command::Store { what } => store::store(&what),
+        Command::Upgrade { pid } => upgrade::ask(pid),
         Command::Token(options) => token::token(&options),
         Command::Ready { admin, access, timeout } => ask::ready(&admin, &access, timeout),
         Command::Completions { shell } => manual::completions(shell),

@@ -31,6 +31,11 @@ pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) 
     done
 }
 
+/// Tells the manager that another process has taken this one's place.
+pub(crate) fn replaced(pid: u32) {
+    tell(&format!("MAINPID={pid}\nSTATUS=Serving."));
+}
+
 /// Tells the manager that it ends, and to wait: `limit` is the longest time for the notice to others and for exchanges.
 pub(crate) fn stopping(limit: Duration) {
     let micros = limit.saturating_add(SLACK).as_micros();

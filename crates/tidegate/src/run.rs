@@ -6,14 +6,20 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use catalog::Catalog;
-use control::{Control, Plan, Report};
+use control::{AuditSink, Control, Plan, Report, StoreLocation};
+use kit::LocalBoxFuture;
 use listen::{Gateway, Upkeep};
 use tokio::net::TcpListener;
 use tokio::runtime::LocalRuntime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use crate::status::{StatusSocket, bound};
-use crate::{log, notify};
+use crate::status::{NextStatus, StatusSocket, bound};
+use crate::{log, notify, upgrade};
+
+/// The start of another process: its id once it serves, or why it does not.
+type StartingProcess = LocalBoxFuture<'static, Result<u32, String>>;
 
 /// A gateway in service.
 pub(crate) struct RunningGateway {
@@ -21,6 +27,13 @@ pub(crate) struct RunningGateway {
     pub(crate) gateway: Arc<Gateway>,
     /// The address of the admin API, if there is one.
     pub(crate) admin: Option<std::net::SocketAddr>,
+    /// True once another process has the sockets.
+    handed: watch::Sender<bool>,
+    status: Arc<StatusSocket>,
+    /// Looks for changes of the files.
+    watching: JoinHandle<()>,
+    /// Takes over what other gateways change.
+    following: JoinHandle<()>,
 }
 
 /// The reason why there is no gateway.
@@ -30,12 +43,14 @@ pub(crate) enum NotStarted {
 }
 
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
+    upgrade::inherit()?;
     let runtime = LocalRuntime::new()?;
     runtime.block_on(async {
         let mut signals = Signals::catch().context("cannot catch signals")?;
         let running = match start(file).await {
             Ok(running) => {
                 log::serve()?;
+                upgrade::serving();
                 notify::serving();
                 running
             }
@@ -46,6 +61,13 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             Err(NotStarted::Failed(error)) => return Err(error),
         };
         let ending = signals.steer(&running).await;
+        if let StopMode::Replaced(pid) = ending {
+            notify::replaced(pid);
+            let gateway = running.gateway.clone();
+            running.hand_over(signals.second(&gateway)).await;
+            log::finish();
+            return Ok(ExitCode::SUCCESS);
+        }
         let plan = running.control.plan();
         notify::stopping(plan.drain_delay.saturating_add(plan.drain));
         let gateway = running.gateway.clone();
@@ -98,17 +120,18 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     control.announce();
     control.restore_targets().await;
     control.on_log_level(Box::new(log::set_level));
-    let admin = admin.map(|socket| admin_api(socket, &control)).transpose();
+    let handed = watch::Sender::new(false);
+    let admin = admin.map(|socket| admin_api(socket, &control, &handed)).transpose();
     let admin = admin.map_err(NotStarted::Failed)?;
     kit::spawn(status.clone().run(control.clone()));
     status.adopt(next);
     if let (Some(socket), Some(catalog)) = (catalog_socket, catalog) {
-        serve_catalog(socket, catalog).map_err(NotStarted::Failed)?;
+        serve_catalog(socket, catalog, &handed).map_err(NotStarted::Failed)?;
     }
-    kit::spawn(control.clone().watch());
+    let watching = kit::spawn(control.clone().watch());
     kit::spawn(control.clone().sample_traffic());
-    kit::spawn(control.clone().follow());
-    Ok(RunningGateway { control, gateway: started, admin })
+    let following = kit::spawn(control.clone().follow());
+    Ok(RunningGateway { control, gateway: started, admin, handed, status, watching, following })
 }
 
 /// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
@@ -160,12 +183,17 @@ async fn catalog_socket(plan: &Plan) -> anyhow::Result<Option<TcpListener>> {
     bound("catalog", catalog.listen).await.map(Some).map_err(anyhow::Error::msg)
 }
 
-fn serve_catalog(listener: TcpListener, catalog: Arc<Catalog>) -> anyhow::Result<()> {
+fn serve_catalog(
+    listener: TcpListener,
+    catalog: Arc<Catalog>,
+    handed: &watch::Sender<bool>,
+) -> anyhow::Result<()> {
+    let handed = is_handed(handed);
     let address = listener.local_addr()?;
     tracing::info!(%address, "catalog");
     kit::spawn(catalog.clone().follow());
     kit::spawn(async move {
-        if let Err(e) = catalog::serve(listener, catalog).await {
+        if let Err(e) = catalog::serve(listener, catalog, handed).await {
             tracing::error!("catalog: {e}");
         }
     });
@@ -175,11 +203,12 @@ fn serve_catalog(listener: TcpListener, catalog: Arc<Catalog>) -> anyhow::Result
 fn admin_api(
     listener: TcpListener,
     control: &Arc<Control>,
+    handed: &watch::Sender<bool>,
 ) -> anyhow::Result<std::net::SocketAddr> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "admin API");
     // It answers probes to the very end: a draining gateway still says that it is alive, and not ready.
-    let served = admin::serve(listener, control.clone(), std::future::pending());
+    let served = admin::serve(listener, control.clone(), is_handed(handed));
     kit::spawn(async move {
         if let Err(e) = served.await {
             tracing::error!("admin API: {e}");
@@ -188,7 +217,64 @@ fn admin_api(
     Ok(address)
 }
 
+/// Resolves once another process has the sockets.
+fn is_handed(handed: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + 'static {
+    let mut handed = handed.subscribe();
+    async move {
+        if handed.wait_for(|handed| *handed).await.is_err() {
+            // The process ends anyway.
+            std::future::pending().await
+        }
+    }
+}
+
 impl RunningGateway {
+    /// Starts another program on these sockets. Its id once it serves, or why it does not.
+    fn start_next(&self) -> StartingProcess {
+        let plan = self.control.plan();
+        if let Some(store) = &plan.store
+            && matches!(store.place(), StoreLocation::Folder(_))
+        {
+            let why = format!(
+                "the store {} is for one process at a time; restart the gateway, or keep the store in a database",
+                store.place()
+            );
+            return Box::pin(std::future::ready(Err(why)));
+        }
+        let (gateway, patience) = (self.gateway.clone(), plan.upgrade.timeout);
+        Box::pin(async move {
+            let sockets = gateway.handed_sockets().map_err(|e| e.to_string())?;
+            let started = kit::task::beside(move || upgrade::start_next(&sockets, patience)).await;
+            started.unwrap_or_else(|| Err("a defect of the gateway".to_owned()))
+        })
+    }
+
+    /// Leaves everything new to the other process, and lets what is open end.
+    async fn hand_over(self, hurried: impl Future<Output = ()>) {
+        let plan = self.control.plan();
+        self.handed.send_replace(true);
+        self.status.adopt(NextStatus::None);
+        self.watching.abort();
+        self.following.abort();
+        let (streams, limit) = (plan.upgrade.drain, plan.drain);
+        tracing::info!(?streams, ?limit, "another process serves; what is open here ends");
+        if let Some(store) = plan.store.clone() {
+            // Its work is for others from now on, though streams stay for long.
+            kit::spawn(async move { store.nodes().leave().await });
+        }
+        let cutting = async {
+            hurried.await;
+            self.gateway.cut();
+            std::future::pending().await
+        };
+        let all = tokio::select! {
+            all = self.gateway.hand_over(streams, limit) => all,
+            never = cutting => never,
+        };
+        self.end_audit_log().await;
+        tracing::info!(all, "what was open has ended");
+    }
+
     /// Reports that it is not ready, and serves on for as long as others need to hear of it. False if `hurried` came first.
     async fn announce_end(&self, hurried: impl Future<Output = ()>) -> bool {
         self.control.set_draining();
@@ -218,10 +304,23 @@ impl RunningGateway {
         if let Some(store) = store {
             store.nodes().leave().await;
         }
+        self.end_audit_log().await;
         if all {
             tracing::info!("all requests have ended")
         } else {
             tracing::warn!("requests that did not end in time were cut")
+        }
+    }
+}
+
+impl RunningGateway {
+    /// Sends the last lines of the audit log to their receiver, if it has one.
+    async fn end_audit_log(&self) {
+        let plan = self.control.plan();
+        let AuditSink::Receiver(receiver) = &plan.audit_log else { return };
+        let receiver = receiver.clone();
+        if kit::task::beside(move || receiver.close()).await != Some(true) {
+            tracing::warn!("the last lines of the audit log could not be sent");
         }
     }
 }
@@ -253,7 +352,7 @@ struct Signals {
     quit: Signal,
     interrupt: Signal,
     reopen: Signal,
-    unused: Signal,
+    upgrade: Signal,
 }
 
 /// The way in which the gateway was told to stop.
@@ -263,13 +362,15 @@ enum StopMode {
     Announced,
     /// By Ctrl-C: somebody sits in front of it and waits.
     Interrupted,
+    /// Another process, of this id, has taken its place.
+    Replaced(u32),
 }
 
 /// The request of a signal.
 enum SignalAction {
     Reload,
     Reopen,
-    Nothing,
+    Upgrade,
     End(StopMode),
 }
 
@@ -281,7 +382,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             interrupt: signal(SignalKind::interrupt())?,
             reopen: signal(SignalKind::user_defined1())?,
-            unused: signal(SignalKind::user_defined2())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -289,7 +390,7 @@ impl Signals {
         tokio::select! {
             _ = self.hangup.recv() => SignalAction::Reload,
             _ = self.reopen.recv() => SignalAction::Reopen,
-            _ = self.unused.recv() => SignalAction::Nothing,
+            _ = self.upgrade.recv() => SignalAction::Upgrade,
             _ = self.terminate.recv() => SignalAction::End(StopMode::Announced),
             _ = self.quit.recv() => SignalAction::End(StopMode::Announced),
             _ = self.interrupt.recv() => SignalAction::End(StopMode::Interrupted),
@@ -298,8 +399,27 @@ impl Signals {
 
     /// Obeys signals; returns when the program shall end.
     async fn steer(&mut self, running: &RunningGateway) -> StopMode {
+        let mut next: Option<StartingProcess> = None;
         loop {
-            match self.next().await {
+            let action = tokio::select! {
+                action = self.next() => action,
+                started = started(&mut next) => {
+                    next = None;
+                    match started {
+                        Ok(pid) => return StopMode::Replaced(pid),
+                        Err(why) => tracing::error!("SIGUSR2: not replaced, this process goes on: {why}"),
+                    }
+                    continue;
+                }
+            };
+            match action {
+                SignalAction::Upgrade if next.is_some() => {
+                    tracing::warn!("SIGUSR2 is ignored: another program is starting already");
+                }
+                SignalAction::Upgrade => {
+                    tracing::info!("SIGUSR2: starting the program anew");
+                    next = Some(running.start_next());
+                }
                 SignalAction::Reload => {
                     running.gateway.reopen_log();
                     // The outcome is logged and counted where it is decided.
@@ -307,8 +427,14 @@ impl Signals {
                     let _told = notify::reloading(running.control.reload()).await;
                 }
                 SignalAction::Reopen => reopen(&running.gateway),
-                SignalAction::Nothing => ignore(),
-                SignalAction::End(ending) => return ending,
+                SignalAction::End(ending) => {
+                    if next.is_some() {
+                        upgrade::give_up();
+                        // Harmless: it has been ended, whatever it says.
+                        let _ended = started(&mut next).await;
+                    }
+                    return ending;
+                }
             }
         }
     }
@@ -321,7 +447,9 @@ impl Signals {
                     tracing::warn!("SIGHUP: not reloaded, the gateway is stopping")
                 }
                 SignalAction::Reopen => reopen(gateway),
-                SignalAction::Nothing => ignore(),
+                SignalAction::Upgrade => {
+                    tracing::warn!("SIGUSR2: not replaced, the gateway is stopping")
+                }
                 SignalAction::End(_) => {
                     tracing::warn!("told to stop again: the rest is cut");
                     return;
@@ -336,9 +464,10 @@ fn reopen(gateway: &Gateway) {
     tracing::info!("SIGUSR1: the access log is opened again");
 }
 
-/// Elsewhere it starts a new program on the old one's sockets; here it would end this one.
-fn ignore() {
-    tracing::warn!(
-        "SIGUSR2 is ignored: SIGHUP reloads, SIGUSR1 opens the access log again, SIGTERM stops"
-    );
+/// The end of the start of another program; never where there is none.
+async fn started(next: &mut Option<StartingProcess>) -> Result<u32, String> {
+    match next {
+        Some(next) => next.await,
+        None => std::future::pending().await,
+    }
 }

@@ -7,8 +7,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use control::{Control, StatusListener};
+use listen::handover;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
+
+/// Its place in the configuration.
+const KEY: &str = "status";
 
 /// The socket of the plan in service, if it has one.
 #[derive(Default)]
@@ -43,7 +47,7 @@ impl StatusSocket {
         if current == Some(address) {
             return Ok(NextStatus::Kept);
         }
-        Ok(NextStatus::New(address, bound("status", address).await?))
+        Ok(NextStatus::New(address, bound(KEY, address).await?))
     }
 
     /// Serves the next socket, and closes the one before.
@@ -51,7 +55,10 @@ impl StatusSocket {
         let mut state = self.lock();
         (state.address, state.opened) = match next {
             NextStatus::Kept => return,
-            NextStatus::None => (None, None),
+            NextStatus::None => {
+                handover::forget_other(KEY);
+                (None, None)
+            }
             NextStatus::New(address, listener) => (Some(address), Some(listener)),
         };
         // A sender that is dropped stops its socket.
@@ -86,7 +93,7 @@ impl StatusSocket {
 
 /// Opens a socket. The error names the key of the configuration.
 pub(crate) async fn bound(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    let opened = TcpListener::bind(address).await;
+    let opened = handover::open_other(key, address).and_then(TcpListener::from_std);
     opened.map_err(|error| format!("{key}: {}", listen::not_bound(address, &error)))
 }
 

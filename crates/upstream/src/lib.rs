@@ -8,6 +8,7 @@
 
 mod address_rule;
 mod addresses;
+mod attempt_span;
 mod balance;
 mod breaker;
 mod call;

@@ -142,6 +142,7 @@ impl Copy {
                 totals: &totals,
                 target: None,
                 interim: None,
+                trace: None,
             };
             let mirror = tally.mirror.clone();
             tally.outcome = ask(&mirror, &mut call, &mut request).await;

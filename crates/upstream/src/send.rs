@@ -10,8 +10,9 @@ use grpc::Outcome;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead, Request};
-use policy::{Interim, Totals, WaitTime};
+use policy::{CallTrace, Interim, Totals, WaitTime};
 
+use crate::attempt_span::AttemptSpan;
 use crate::balance::TargetPreference;
 use crate::breaker::ActiveRetry;
 use crate::call::{Call, Failure, ReplyTimeouts, StartedReply};
@@ -51,6 +52,8 @@ pub(crate) struct Attempts<'a> {
     left: u32,
     /// Retries of a request that a target may have got.
     retried: u32,
+    /// Attempts that were begun.
+    repeated: u32,
     /// Where there is a budget: the retry that is under way.
     active_retry: Option<ActiveRetry>,
     /// The next attempt waits for its pause.
@@ -143,7 +146,7 @@ impl Upstream {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
-            match attempts.try_in_time(&place).await {
+            match attempts.try_traced(&place, call.trace).await {
                 Ok(mut begun) => {
                     let status = begun.head().status;
                     self.record_outcome(target, begun.is_good(), || replied(status));
@@ -213,6 +216,7 @@ impl Upstream {
             tried: Vec::new(),
             left: retry.attempts,
             retried: 0,
+            repeated: 0,
             active_retry: None,
             pauses: false,
             elsewhere: if retry.elsewhere { roster.places.len().saturating_sub(1) } else { 0 },
@@ -317,6 +321,25 @@ impl<'a> Attempts<'a> {
         if let (Some(pins), Some(pin), false) = (&self.upstream.pins, target.pin(), is_pinned) {
             pins.give(headers, pin);
         }
+    }
+
+    /// One attempt, with its span if the exchange is traced.
+    async fn try_traced(
+        &mut self,
+        place: &Rc<Place>,
+        trace: Option<CallTrace<'a>>,
+    ) -> Result<OpenReply, Failure> {
+        let Some(trace) = trace else { return self.try_in_time(place).await };
+        let (head, url) = (&mut self.request.head, place.target.url());
+        let span = AttemptSpan::begin(trace, head, url, self.repeated);
+        self.repeated = self.repeated.saturating_add(1);
+        let Some(span) = span else { return self.try_in_time(place).await };
+        let mut tried = Box::pin(self.try_in_time(place)).await;
+        match &mut tried {
+            Ok(reply) => span.replied(reply.head().status),
+            Err(failure) => span.failed(&failure.fault),
+        }
+        tried
     }
 
     /// One attempt within its own time.

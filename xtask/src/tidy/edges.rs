@@ -111,6 +111,11 @@ const RESERVED: &[Reserved] = &[
         instead: "count in `telemetry`",
     },
     Reserved {
+        names: &["opentelemetry-proto", "prost"],
+        users: &["export"],
+        instead: "record a `telemetry::span::Span`; `export` writes it as OTLP",
+    },
+    Reserved {
         names: &["libmimalloc-sys"],
         users: &["tidegate"],
         instead: "leave it to the program",

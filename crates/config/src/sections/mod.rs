@@ -12,6 +12,7 @@ mod endpoints;
 mod hubs;
 mod issuers;
 mod listen;
+mod log_to;
 mod plans;
 mod queues;
 mod routes;
@@ -19,6 +20,7 @@ mod saxon;
 mod schedules;
 mod store;
 mod telemetry;
+mod traces;
 mod upstreams;
 
 use std::time::Duration;
@@ -45,6 +47,7 @@ pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
     ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,
 };
+pub use log_to::{LogAddress, LogReceiver, LogTo};
 pub use plans::{LimitPlan, LimitStore, PlanBurst, PlanWindow, ready_plans};
 pub use queues::{Queue, QueueOrder, QueueRetry};
 pub use routes::{
@@ -54,7 +57,8 @@ pub use routes::{
 pub use saxon::Saxon;
 pub use schedules::{Schedule, ScheduleMessage};
 pub use store::Store;
-pub use telemetry::{AccessLog, AuditLog, LogFormat, LogTo, Telemetry};
+pub use telemetry::{AccessLog, AuditLog, LogFormat, Telemetry};
+pub use traces::{TracePropagation, Traces};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
     UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
@@ -63,7 +67,7 @@ pub use upstreams::{
 use crate::decode::keys;
 use crate::flows::Flow;
 use crate::policies::Policy;
-use crate::values::{Between, FilePath, Map, MemoryLimit, Percent, Spanned};
+use crate::values::{Between, FilePath, Map, MemoryLimit, Percent, Spanned, Timeout};
 
 keys! {
     /// The configuration of one gateway.
@@ -81,6 +85,8 @@ keys! {
         limits: ProcessLimits,
         /// How the gateway stops.
         shutdown: Shutdown,
+        /// How another program of the gateway takes this one's place.
+        upgrade: Upgrade,
         /// An older place of `shutdown: { delay }`.
         drain: Option<Spanned<Drain>>,
         /// The services that requests are sent to, by name.
@@ -161,6 +167,16 @@ keys! {
     pub struct Drain {
         /// As in `shutdown`.
         delay: Duration = Duration::from_secs(5),
+    }
+}
+
+keys! {
+    /// How another program of the gateway takes this one's place, on SIGUSR2.
+    pub struct Upgrade {
+        /// How long the new one may take until it serves. Else it is ended, and the old one goes on.
+        timeout: Timeout = Timeout(Duration::from_secs(30)),
+        /// How long open streams stay with the old one.
+        drain: Duration = Duration::from_secs(60 * 60),
     }
 }
 

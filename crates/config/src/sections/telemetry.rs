@@ -3,10 +3,12 @@
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys};
-use crate::node::{Node, Value};
+use crate::flows::ExpressionText;
+use crate::node::Node;
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
-use crate::values::{FilePath, Map, Spanned};
+use crate::sections::{LogTo, Traces};
+use crate::values::{Map, Spanned};
 
 keys! {
     /// Metrics and logs about the traffic. Metrics are always at the admin address.
@@ -16,13 +18,15 @@ keys! {
         access_log: Option<AccessLog>,
         /// The audit log, one line for each change and each refused attempt of an operator; without it they are in the program's own log.
         audit_log: Option<AuditLog>,
+        /// Traces by OpenTelemetry; none without it.
+        traces: Option<Traces>,
     }
 }
 
 keys! {
     /// The audit log: a JSON object a line, with `time`, `user`, `role`, `client`, `method`, `path`, `status`, `changes` and `request_id`.
     pub struct AuditLog {
-        /// `stdout`, `stderr` or a file.
+        /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or `{ udp: URL }`.
         to: Spanned<LogTo>,
     }
 }
@@ -32,10 +36,11 @@ keys! {
     pub struct AccessLog {
         /// `json`, or a line of your own such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),
-        /// More fields of a line of `json`, by name: `$headers.NAME` of the request, `$reply.headers.NAME`, `$status`, `$subject` and
-        /// `$claims.NAME`. One that finds nothing is left out.
-        fields: Map<Spanned<String>> = Map::default(),
-        /// `stdout`, `stderr` or a file.
+        /// More fields of a line of `json`, by name: `$headers.NAME` of the request, `$reply.headers.NAME`, `$status`, `$subject`,
+        /// `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id`, `$client`, or an expression over these in CEL, such as
+        /// `{ cel: "status >= 500" }`. One that finds nothing is left out.
+        fields: Map<ExpressionText> = Map::default(),
+        /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or `{ udp: URL }`.
         to or "path": Spanned<LogTo> = Spanned::unwritten(LogTo::Stdout),
     }
 }
@@ -47,17 +52,6 @@ pub enum LogFormat {
     Json,
     /// A text with `{FIELD}` where fields go.
     Template(String),
-}
-
-/// The place where lines of a log go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTo {
-    /// The program's output.
-    Stdout,
-    /// The program's error output.
-    Stderr,
-    /// A file that is appended to.
-    File(FilePath),
 }
 
 impl Decode for LogFormat {
@@ -79,36 +73,5 @@ impl Decode for LogFormat {
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         json!({ "anyOf": [{ "const": "json" }, { "type": "string", "pattern": "\\{" }] })
-    }
-}
-
-impl Decode for LogTo {
-    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        match (&node.value, node.text()) {
-            (_, Some("stdout")) => Some(Self::Stdout),
-            (_, Some("stderr")) => Some(Self::Stderr),
-            (Value::Map(_), _) => LogFile::decode(node, decoder).map(|to| Self::File(to.file)),
-            _ => FilePath::decode(node, decoder).map(Self::File),
-        }
-    }
-
-    fn encode(&self) -> Json {
-        match self {
-            Self::Stdout => "stdout".into(),
-            Self::Stderr => "stderr".into(),
-            Self::File(path) => path.encode(),
-        }
-    }
-
-    fn schema(schema: &mut SchemaBuilder) -> Json {
-        json!({ "anyOf": [{ "enum": ["stdout", "stderr"] }, { "type": "string" }, LogFile::schema(schema)] })
-    }
-}
-
-keys! {
-    /// A file that lines are appended to.
-    pub(crate) struct LogFile {
-        /// Its path; the folder has to be there.
-        file: FilePath,
     }
 }

@@ -6,6 +6,7 @@ mod definition_at;
 mod json_text;
 mod matching;
 mod quantities;
+mod receiver_urls;
 mod secrets;
 mod web_url;
 
@@ -18,7 +19,8 @@ pub use database_url::DatabaseUrl;
 pub use definition_at::DefinitionAt;
 pub use json_text::JsonText;
 pub use matching::{CookieName, HashBy, RetryOn, StatusRange, TlsVersion, ValueMatch};
-pub use quantities::{Factor, MemoryLimit, Percent, Size, Timeout, duration};
+pub use quantities::{Factor, Fraction, MemoryLimit, Percent, Size, Timeout, duration};
+pub use receiver_urls::{CollectorUrl, SocketScheme, SocketUrl};
 pub(crate) use secrets::NOT_SHOWN;
 pub use secrets::{Credential, Credentials, Secret};
 pub use web_url::WebUrl;

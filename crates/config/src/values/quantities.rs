@@ -17,6 +17,10 @@ pub struct Size(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u32);
 
+/// A share from 0 to 1, in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fraction(u32);
+
 /// A bound on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
@@ -56,6 +60,8 @@ const MEMORY_MIN: Size = Size(1 << 20);
 
 /// Digits of a percentage behind its point.
 const DECIMALS: usize = 4;
+/// Digits of a share behind its point.
+const FRACTION_DECIMALS: usize = 6;
 /// Digits of a factor behind its point.
 const FACTOR_DECIMALS: usize = 3;
 
@@ -163,6 +169,43 @@ impl Decode for Percent {
             keys.insert("pattern".to_owned(), r"^[0-9]+(\.[0-9]+)?%$|\$\{".into());
         }
         schema
+    }
+}
+
+impl Fraction {
+    /// All of it.
+    pub const ALL: Fraction = Fraction(1_000_000);
+
+    /// The number out of a million.
+    pub fn of_million(self) -> u32 {
+        self.0
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        decimal(text, FRACTION_DECIMALS).map(Self).filter(|share| *share <= Self::ALL)
+    }
+}
+
+impl Decode for Fraction {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let read = node.bare_text().and_then(Self::read);
+        if read.is_none() {
+            let help = "write a number such as `1`, `0.01` or `0`, without quotes";
+            decoder.expected(node, "a number from 0 to 1", help);
+        }
+        read
+    }
+
+    fn encode(&self) -> Json {
+        if self.0.is_multiple_of(1_000_000) {
+            (self.0 / 1_000_000).into()
+        } else {
+            (f64::from(self.0) / 1_000_000.0).into()
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        number_between(0, 1)
     }
 }
 

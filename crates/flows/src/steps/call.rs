@@ -369,6 +369,9 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let mut beside = run.ex.call_beside(deadline);
     let mut target = None;
     beside.target = Some(&mut target);
+    if let Some(trace) = &mut beside.trace {
+        trace.parent = state.span.or(trace.parent);
+    }
     let left = state.left_at(began);
     let given = deadline.map(|deadline| deadline.saturating_duration_since(began));
     let limit = call.timeout.into_iter().chain(given).fold(left, Duration::min);

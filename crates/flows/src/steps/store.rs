@@ -34,6 +34,9 @@ pub(crate) async fn store(
     state.message.add_lines_of_body(&mut lines);
     let mut head = RequestHead::new(Protocol::Http11, run.head.method(), run.head.target());
     head.headers.add_all(&lines);
+    if let Some(trace) = &run.ex.trace {
+        trace.note_in(&mut head.headers);
+    }
     let waiting = state.message.waiting(run);
     let body = state.message.body();
     let stored = async {

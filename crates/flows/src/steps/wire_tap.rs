@@ -155,6 +155,7 @@ fn beside(ex: &Exchange) -> Exchange {
     own.parameters = ex.parameters.clone();
     own.rest = ex.rest;
     own.identity = ex.identity.clone();
+    own.trace = ex.trace.clone();
     own
 }
 

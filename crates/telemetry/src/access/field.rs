@@ -1,6 +1,7 @@
 //! The fields of a line, as an enum: a template with an unknown field is refused when it is parsed.
 
 use super::AccessEntry;
+use crate::span::HexText;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ fields! {
     Upstream = "upstream";
     UpstreamTarget = "upstream_target";
     RequestId = "request_id";
+    TraceId = "trace_id";
+    SpanId = "span_id";
     UserAgent = "user_agent";
     Tls = "tls";
     Fault = "fault";
@@ -67,6 +70,8 @@ pub(super) enum Value<'a> {
     Milliseconds(Duration),
     Time(Duration),
     Address(IpAddr),
+    TraceId(HexText<32>),
+    SpanId(HexText<16>),
 }
 
 impl Field {
@@ -88,6 +93,12 @@ impl Field {
             Field::Upstream => hostile(entry.upstream.map(str::as_bytes)),
             Field::UpstreamTarget => hostile(entry.upstream_target.map(str::as_bytes)),
             Field::RequestId => hostile(entry.request_id),
+            Field::TraceId => {
+                entry.trace.map_or(Value::Absent, |span| Value::TraceId(span.trace_id_text()))
+            }
+            Field::SpanId => {
+                entry.trace.map_or(Value::Absent, |span| Value::SpanId(span.span_id_text()))
+            }
             Field::UserAgent => hostile(entry.user_agent),
             Field::Tls => entry.tls.map_or(Value::Absent, Value::Plain),
             Field::Fault => entry.fault.map_or(Value::Absent, Value::Plain),

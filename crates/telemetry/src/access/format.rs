@@ -29,13 +29,11 @@ pub(super) fn json(entry: &AccessEntry<'_>, line: &mut Vec<u8>) {
         line.extend_from_slice(b",\"");
         json_text(name.as_bytes(), line);
         line.extend_from_slice(b"\":");
-        json_value(
-            match value {
-                ExtraValue::Text(text) => Value::Hostile(text),
-                ExtraValue::Number(number) => Value::Number(*number),
-            },
-            line,
-        );
+        match value {
+            ExtraValue::Text(text) => json_value(Value::Hostile(text), line),
+            ExtraValue::Number(number) => json_value(Value::Number(*number), line),
+            ExtraValue::Boolean(truth) => line.extend_from_slice(truth.to_string().as_bytes()),
+        }
     }
     // Every key begins with a comma; the comma of the first becomes the bracket. There always is a first key: the time is never
     // absent.
@@ -55,7 +53,11 @@ fn json_value(value: Value<'_>, line: &mut Vec<u8>) {
             json_text(text, line);
             line.push(b'"');
         }
-        Value::Plain(_) | Value::Time(_) | Value::Address(_) => {
+        Value::Plain(_)
+        | Value::Time(_)
+        | Value::Address(_)
+        | Value::TraceId(_)
+        | Value::SpanId(_) => {
             line.push(b'"');
             ours(value, line);
             line.push(b'"');
@@ -70,7 +72,11 @@ pub(super) fn plain(value: Value<'_>, line: &mut Vec<u8>) {
         Value::Hostile(text) => plain_text(text, line),
         Value::Number(number) => push_number(number, line),
         Value::Milliseconds(duration) => push_milliseconds(duration, line),
-        Value::Plain(_) | Value::Time(_) | Value::Address(_) => ours(value, line),
+        Value::Plain(_)
+        | Value::Time(_)
+        | Value::Address(_)
+        | Value::TraceId(_)
+        | Value::SpanId(_) => ours(value, line),
     }
 }
 
@@ -79,6 +85,8 @@ fn ours(value: Value<'_>, line: &mut Vec<u8>) {
     match value {
         Value::Plain(text) => line.extend_from_slice(text.as_bytes()),
         Value::Time(time) => push_time(time, line),
+        Value::TraceId(id) => line.extend_from_slice(id.as_str().as_bytes()),
+        Value::SpanId(id) => line.extend_from_slice(id.as_str().as_bytes()),
         Value::Address(IpAddr::V4(address)) => push_v4(address, line),
         // Writing to a vector cannot fail.
         Value::Address(IpAddr::V6(address)) => drop(write!(line, "{address}")),

@@ -24,6 +24,7 @@ fn entry() -> AccessEntry<'static> {
         upstream: Some("orders"),
         upstream_target: Some("10.0.0.1:8080"),
         request_id: Some(b"abc-1"),
+        trace: None,
         user_agent: Some(b"curl/8"),
         tls: Some("TLSv1.3"),
         fault: None,

@@ -60,14 +60,14 @@ impl Writer {
             failing: false,
         };
         let thread = thread::Builder::new().name("access-log".into()).spawn(|| writer.run())?;
-        inbox.thread.get_or_init(|| thread.thread().clone());
+        inbox.set_thread(thread.thread());
         Ok(inbox)
     }
 
     fn run(mut self) {
         loop {
             // Read before the rings are emptied, so that lines from before the close are written.
-            let closing = self.inbox.closing.load(Acquire);
+            let closing = self.inbox.is_closing();
             // Lines from before the call belong in the old file, so the rings are emptied first.
             let reopening = self.inbox.reopening.swap(false, Acquire);
             let wrote = self.empty();
@@ -145,6 +145,15 @@ impl Out {
 }
 
 impl Inbox {
+    /// Names the thread to wake.
+    pub(super) fn set_thread(&self, thread: &Thread) {
+        self.thread.get_or_init(|| thread.clone());
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Acquire)
+    }
+
     /// Wakes the writer to look into the rings now.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
@@ -170,7 +179,7 @@ impl Inbox {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn set_closed(&self) {
+    pub(super) fn set_closed(&self) {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closes.notify_all();
     }

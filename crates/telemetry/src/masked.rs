@@ -24,7 +24,7 @@ const NAMES: [&[u8]; 4] = [b"jwt", b"pwd", b"sig", b"pass"];
 
 /// The target with a star for the value of each parameter that is one of `secrets` or whose name says that it is a credential, in any
 /// spelling, and for each value that is a URL with such a parameter. Servers read `;` like `&`, and parameters in paths.
-pub(crate) fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
+pub fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
     let Some(first) = target.iter().position(|byte| matches!(byte, b'?' | b';')) else {
         return target.into();
     };

@@ -1,0 +1,181 @@
+//! Requests to a collector, over the gateway's own clients of HTTP/1.1 and HTTP/2.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fault::{Fault, Kind};
+use grpc::{Outcome, Status};
+use kit::clock;
+use message::{Body, GatheredBody, Headers, Protocol, Reply, Request, RequestHead};
+use policy::{Call, Caller, Scheme, Totals};
+use telemetry::UpstreamMetrics;
+use telemetry::access::SendFailure;
+use upstream::{HostSent, Upstream};
+
+use crate::{Collector, CollectorProtocol};
+
+/// A client of one collector. It belongs to one thread with a runtime.
+pub(crate) struct Client {
+    upstream: Arc<Upstream>,
+    caller: Caller,
+    target: String,
+    lines: Headers,
+    is_grpc: bool,
+    timeout: Duration,
+}
+
+/// What a client sends.
+pub(crate) struct Content {
+    /// The path of the call, where the collector speaks gRPC.
+    pub(crate) grpc_method: &'static str,
+    /// The content type, where it does not.
+    pub(crate) media_type: &'static str,
+}
+
+/// An answer of a collector is a few numbers, and a reason for what it refused.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// A byte for compression and the length, before a message of gRPC.
+const PREFIX_BYTES: usize = 5;
+
+impl Client {
+    pub(crate) fn new(collector: &Collector, content: &Content) -> Client {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut lines = Headers::new();
+        let (target, is_grpc) = match &collector.protocol {
+            CollectorProtocol::Http(path) => (path.clone(), false),
+            CollectorProtocol::Grpc => (content.grpc_method.to_owned(), true),
+        };
+        if is_grpc {
+            lines.add_known("Content-Type", b"application/grpc");
+            lines.add_known("TE", b"trailers");
+        } else {
+            lines.add_known("Content-Type", content.media_type.as_bytes());
+        }
+        for (name, value) in &collector.headers {
+            // Harmless: `compile` has refused what no header can be.
+            let _added = lines.add(name, value.as_bytes());
+        }
+        Client {
+            upstream: Upstream::new(collector.upstream.clone(), UpstreamMetrics::unlisted()),
+            caller: Caller::new(nowhere, nowhere, Scheme::Http, telemetry::BACKGROUND),
+            target,
+            lines,
+            is_grpc,
+            timeout: collector.timeout,
+        }
+    }
+
+    /// Sends a message and returns what the collector answers to one that it took.
+    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<Bytes, SendFailure> {
+        let mut head = RequestHead::new(Protocol::Http11, b"POST", self.target.as_bytes());
+        head.headers.add_all(&self.lines);
+        let body = if self.is_grpc { framed(&message)? } else { message };
+        let mut request = Request { head, body: Body::whole(body.into()) };
+        let totals = Totals::default();
+        let deadline = clock::now().checked_add(self.timeout);
+        let mut call = Call::apart(&self.caller, deadline, &totals);
+        let sent = Box::pin(self.upstream.send(&mut call, &mut request, &HostSent::Target));
+        let reply = sent.await.map_err(|fault| failure(&fault))?;
+        if self.is_grpc { of_grpc(reply).await } else { of_http(reply).await }
+    }
+}
+
+/// A message of gRPC with its prefix.
+fn framed(message: &[u8]) -> Result<Vec<u8>, SendFailure> {
+    let length = u32::try_from(message.len());
+    let length = length.map_err(|_| SendFailure::lasting("a batch is larger than 4 GiB"))?;
+    let mut body = Vec::with_capacity(PREFIX_BYTES + message.len());
+    body.push(0);
+    body.extend_from_slice(&length.to_be_bytes());
+    body.extend_from_slice(message);
+    Ok(body)
+}
+
+async fn of_http(reply: Reply) -> Result<Bytes, SendFailure> {
+    let (status, pause) = (reply.head.status, retry_after(&reply.head.headers));
+    let answer = gather(reply.body).await?;
+    if (200..300).contains(&status) {
+        return Ok(answer.bytes);
+    }
+    let why = format!("it answers {status}");
+    Err(if is_passing(status) {
+        SendFailure { pause, ..SendFailure::passing(why) }
+    } else {
+        SendFailure::lasting(why)
+    })
+}
+
+async fn of_grpc(reply: Reply) -> Result<Bytes, SendFailure> {
+    if reply.head.status != 200 {
+        return of_http(reply).await;
+    }
+    let early = reply.head.headers.get("grpc-status").map(Outcome::of);
+    let answer = gather(reply.body).await?;
+    let told = early.or_else(|| Outcome::in_trailers(&answer.trailers));
+    match told {
+        Some(Outcome::Status(Status::Ok)) => {
+            let message = answer.bytes.get(PREFIX_BYTES..);
+            message.map(|_| answer.bytes.slice(PREFIX_BYTES..)).ok_or_else(not_a_collector)
+        }
+        Some(Outcome::Status(status)) if may_pass(status) => {
+            Err(SendFailure::passing(format!("it answers with gRPC status {}", status.code())))
+        }
+        Some(outcome) => {
+            Err(SendFailure::lasting(format!("it answers with gRPC status {}", outcome.label())))
+        }
+        None => Err(not_a_collector()),
+    }
+}
+
+pub(crate) fn not_a_collector() -> SendFailure {
+    SendFailure::lasting("its answer is not that of a collector")
+}
+
+async fn gather(body: Body) -> Result<GatheredBody, SendFailure> {
+    let gathered = Box::pin(body.gather_all(ANSWER_BYTES_MAX, Kind::ReplyTooLarge)).await;
+    gathered.map_err(|fault| {
+        if fault.kind == Kind::ReplyTooLarge {
+            SendFailure::lasting("its answer is too large")
+        } else {
+            failure(&fault)
+        }
+    })
+}
+
+fn failure(fault: &Fault) -> SendFailure {
+    // What is not HTTP will not be the next time.
+    if fault.kind == Kind::UpstreamMalformed {
+        SendFailure::lasting(&*fault.cause)
+    } else {
+        SendFailure::passing(&*fault.cause)
+    }
+}
+
+/// The statuses with which a collector asks for the same again (OTLP 1, "Retryable Response Codes").
+fn is_passing(status: u16) -> bool {
+    matches!(status, 429 | 502 | 503 | 504)
+}
+
+/// The same of gRPC. `ResourceExhausted` may come with a time that nothing here reads; the pauses grow.
+fn may_pass(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Cancelled
+            | Status::DeadlineExceeded
+            | Status::ResourceExhausted
+            | Status::Aborted
+            | Status::OutOfRange
+            | Status::Unavailable
+            | Status::DataLoss
+    )
+}
+
+fn retry_after(headers: &Headers) -> Option<Duration> {
+    // Harmless: without a readable time the pauses grow.
+    let text = std::str::from_utf8(headers.get("retry-after")?).ok()?;
+    // Harmless: the same.
+    text.trim().parse().ok().map(Duration::from_secs)
+}

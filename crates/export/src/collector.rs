@@ -1,0 +1,44 @@
+//! The settings of a receiver that speaks HTTP.
+
+use std::fmt;
+use std::time::Duration;
+
+use upstream::UpstreamSettings;
+
+/// A receiver that speaks HTTP. Two are equal if they were written alike.
+#[derive(Clone, PartialEq)]
+pub struct Collector {
+    /// How it is reached: one target, without retries.
+    pub upstream: UpstreamSettings,
+    pub protocol: CollectorProtocol,
+    /// Header lines of each request; they may be credentials.
+    pub headers: Vec<(String, String)>,
+    /// The time for one request and its answer.
+    pub timeout: Duration,
+}
+
+/// The form of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CollectorProtocol {
+    /// A POST to this path.
+    Http(String),
+    /// A unary call of gRPC; what is sent decides its name.
+    Grpc,
+}
+
+impl Collector {
+    /// Its address, for logs.
+    pub fn name(&self) -> String {
+        match &self.protocol {
+            CollectorProtocol::Http(path) => format!("{}{path}", self.upstream.name),
+            CollectorProtocol::Grpc => format!("gRPC at {}", self.upstream.name),
+        }
+    }
+}
+
+/// Without the headers, which may be credentials.
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Collector").field(&self.name()).finish()
+    }
+}

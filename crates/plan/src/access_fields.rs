@@ -1,0 +1,162 @@
+//! The fields of the access log that the operator wants beside the usual ones.
+
+use std::cell::RefCell;
+
+use expression::{Expression, NameKind, Names, Slot};
+
+/// All of them, and the headers that they read.
+#[derive(Debug, Default)]
+pub struct AccessFields {
+    /// Sources name them by their index.
+    pub headers: Box<[LoggedHeader]>,
+    pub fields: Box<[AccessField]>,
+}
+
+/// A header that is kept for the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedHeader {
+    /// In lower case.
+    pub name: Box<str>,
+    /// True for one of the reply, as it is sent; false for one of the request, as it came.
+    pub of_reply: bool,
+}
+
+/// One field.
+#[derive(Debug)]
+pub struct AccessField {
+    pub name: Box<str>,
+    /// As it is written.
+    pub text: Box<str>,
+    pub value: AccessValue,
+}
+
+/// Where its value comes from.
+#[derive(Debug)]
+pub enum AccessValue {
+    Source(AccessSource),
+    /// An expression, whose slots are sources by their index.
+    Computed(Expression, Box<[AccessSource]>),
+}
+
+/// A value of an exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessSource {
+    /// A header of the request or the reply, by its index in [`AccessFields::headers`].
+    Header(usize),
+    Status,
+    Subject,
+    /// A claim of the token; the names lead to it.
+    Claim(Box<[String]>),
+    /// All claims of the token.
+    Claims,
+    Method,
+    Host,
+    /// The path of the request, without its query.
+    Path,
+    Route,
+    RequestId,
+    Client,
+}
+
+/// Two are equal if they were written alike.
+impl PartialEq for AccessFields {
+    fn eq(&self, other: &AccessFields) -> bool {
+        let same = |(a, b): (&AccessField, &AccessField)| a.name == b.name && a.text == b.text;
+        self.fields.len() == other.fields.len() && self.fields.iter().zip(&other.fields).all(same)
+    }
+}
+
+/// The names of an expression over a request and its reply. It numbers the sources that are asked for.
+#[derive(Debug, Default)]
+pub struct LineNames {
+    found: RefCell<LineSources>,
+}
+
+/// The sources that the expressions of a log name.
+#[derive(Debug, Default)]
+struct LineSources {
+    headers: Vec<LoggedHeader>,
+    /// Of the expression that is compiled.
+    slots: Vec<AccessSource>,
+}
+
+/// The groups, which have no value of their own.
+const HEADERS: Slot = Slot(u32::MAX);
+const REPLY: Slot = Slot(u32::MAX - 1);
+const REPLY_HEADERS: Slot = Slot(u32::MAX - 2);
+
+/// No source: there is no body any more when a line is written.
+const NOWHERE: Slot = Slot(u32::MAX - 3);
+
+impl LineNames {
+    /// The source that a name alone is, as `$headers.NAME` without its `$`.
+    pub fn source(&self, path: &[&str]) -> Option<AccessSource> {
+        Some(match *path {
+            ["status"] | ["reply", "status"] => AccessSource::Status,
+            ["subject"] => AccessSource::Subject,
+            ["claims"] => AccessSource::Claims,
+            ["method"] => AccessSource::Method,
+            ["host"] => AccessSource::Host,
+            ["path"] => AccessSource::Path,
+            ["route"] => AccessSource::Route,
+            ["request_id"] => AccessSource::RequestId,
+            ["client"] => AccessSource::Client,
+            ["headers", name] => self.header(name, false),
+            ["reply", "headers", name] => self.header(name, true),
+            _ => return None,
+        })
+    }
+
+    /// The sources of the expression that was compiled last, by their slots.
+    pub fn take_slots(&self) -> Box<[AccessSource]> {
+        std::mem::take(&mut self.found.borrow_mut().slots).into()
+    }
+
+    /// The headers of all of them.
+    pub fn headers(self) -> Box<[LoggedHeader]> {
+        self.found.into_inner().headers.into()
+    }
+
+    fn header(&self, name: &str, of_reply: bool) -> AccessSource {
+        let headers = &mut self.found.borrow_mut().headers;
+        let header = LoggedHeader { name: name.to_ascii_lowercase().into(), of_reply };
+        let known = headers.iter().position(|known| *known == header);
+        AccessSource::Header(known.unwrap_or_else(|| {
+            headers.push(header);
+            headers.len() - 1
+        }))
+    }
+
+    fn slot(&self, source: AccessSource) -> Slot {
+        let slots = &mut self.found.borrow_mut().slots;
+        let known = slots.iter().position(|known| *known == source);
+        let at = known.unwrap_or_else(|| {
+            slots.push(source);
+            slots.len() - 1
+        });
+        u32::try_from(at).map_or(NOWHERE, Slot)
+    }
+}
+
+impl Names for LineNames {
+    fn find(&self, path: &[&str]) -> Option<NameKind> {
+        match path {
+            ["headers"] => Some(NameKind::Group(HEADERS)),
+            ["reply"] => Some(NameKind::Group(REPLY)),
+            ["reply", "headers"] => Some(NameKind::Group(REPLY_HEADERS)),
+            path => self.source(path).map(|source| NameKind::Value(self.slot(source))),
+        }
+    }
+
+    fn namespace(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn document(&self) -> Slot {
+        NOWHERE
+    }
+
+    fn body(&self) -> Slot {
+        NOWHERE
+    }
+}

@@ -1,0 +1,256 @@
+//! The place of an exchange in a distributed trace: its ids, the headers that carry them, and its recorder if it is sampled.
+
+use std::rc::Rc;
+
+use fault::Fault;
+use kit::clock::Instant;
+use message::{Headers, RequestHead};
+use telemetry::span::{
+    Attribute, AttributeValue, ParentSpan, Propagation, Recorder, Span, SpanId, SpanIds, SpanKind,
+    Tracing, wall_of,
+};
+
+/// The span of an exchange.
+#[derive(Debug, Clone)]
+pub struct ExchangeTrace {
+    tracing: Rc<Tracing>,
+    pub span: SpanIds,
+    pub parent: Option<SpanId>,
+    /// Of a sampled one.
+    pub recorder: Option<Rc<Recorder>>,
+    /// Of a sampled one: the path of its route, as it is written.
+    pub route: Option<Box<str>>,
+}
+
+/// The place of a call in a trace.
+#[derive(Debug, Clone, Copy)]
+pub struct CallTrace<'a> {
+    pub trace: &'a ExchangeTrace,
+    /// The span around the call; none for one that begins a trace.
+    pub parent: Option<SpanId>,
+    /// The span that caused it, where that is of another trace.
+    pub link: Option<SpanIds>,
+}
+
+const TRACEPARENT: &str = "traceparent";
+
+/// The headers of B3 in several lines.
+const B3_TRACE_ID: &str = "x-b3-traceid";
+const B3_SPAN_ID: &str = "x-b3-spanid";
+const B3_SAMPLED: &str = "x-b3-sampled";
+const B3_FLAGS: &str = "x-b3-flags";
+const B3_PARENT: &str = "x-b3-parentspanid";
+
+impl ExchangeTrace {
+    /// Of a request, by its headers.
+    pub fn of_request(tracing: &Rc<Tracing>, headers: &Headers) -> ExchangeTrace {
+        let (span, parent) = tracing.begin(extract(&tracing.settings.propagate, headers));
+        ExchangeTrace::begun(tracing, span, parent)
+    }
+
+    /// Of work that no request began: a trace of its own, which is sampled if that is which caused it.
+    pub fn of_own(tracing: &Rc<Tracing>, cause: Option<SpanIds>) -> ExchangeTrace {
+        let root = tracing.root();
+        let sampled = cause.map_or(root.sampled, |cause| cause.sampled);
+        ExchangeTrace::begun(tracing, SpanIds { sampled, ..root }, None)
+    }
+
+    fn begun(tracing: &Rc<Tracing>, span: SpanIds, parent: Option<SpanId>) -> ExchangeTrace {
+        let recorder = span.sampled.then(|| Rc::new(Recorder::new(tracing.clone(), span.span_id)));
+        ExchangeTrace { tracing: tracing.clone(), span, parent, recorder, route: None }
+    }
+
+    /// The header that keeps the span with a message, for whoever processes it later.
+    pub fn note_in(&self, headers: &mut Headers) {
+        headers.remove(TRACEPARENT);
+        headers.add_known(TRACEPARENT, &self.span.traceparent());
+    }
+
+    /// The span that left a message, whose headers keep it no longer.
+    pub fn take_note(headers: &mut Headers) -> Option<SpanIds> {
+        let parent = only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent);
+        headers.remove(TRACEPARENT);
+        let (trace_id, span_id) = parent?.ids?;
+        Some(SpanIds { trace_id, span_id, sampled: parent?.sampled? })
+    }
+
+    /// Records the span of work that no request began.
+    pub fn end_own(
+        &self,
+        (name, kind): (String, SpanKind),
+        (began, link): (Instant, Option<SpanIds>),
+        failed: Option<&str>,
+    ) {
+        let Some(recorder) = &self.recorder else { return };
+        recorder.record(Span {
+            context: self.span,
+            parent: self.parent,
+            link,
+            kind,
+            name: name.into(),
+            start: wall_of(began),
+            end: kit::clock::wall(),
+            attributes: Vec::new(),
+            error: failed.map(Into::into),
+        });
+    }
+
+    /// True if the steps of flows have spans.
+    pub fn has_steps(&self) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.settings().steps)
+    }
+
+    /// A call within the exchange.
+    pub fn call(&self) -> CallTrace<'_> {
+        let current = self.recorder.as_ref().map(|recorder| recorder.current());
+        CallTrace { trace: self, parent: current.or(Some(self.span.span_id)), link: None }
+    }
+}
+
+impl CallTrace<'_> {
+    /// Begins an attempt to call an upstream: its span, which the headers name from now on.
+    pub fn begin_attempt(&self, headers: &mut Headers) -> SpanIds {
+        let ExchangeTrace { tracing, span, recorder, .. } = self.trace;
+        // One that is not sampled has no spans of calls: all name that of the exchange.
+        let span = if recorder.is_some() { span.child() } else { *span };
+        inject(&tracing.settings.propagate, span, headers);
+        span
+    }
+}
+
+/// The work within an exchange that a span is of.
+pub struct OpenSpan {
+    recorder: Rc<Recorder>,
+    context: SpanIds,
+    parent: SpanId,
+    name: Box<str>,
+    began: Instant,
+    attributes: Vec<Attribute>,
+}
+
+impl OpenSpan {
+    /// Begins a span below `parent`, or else below what the exchange does now. None if nothing is recorded.
+    pub fn begin(
+        trace: &ExchangeTrace,
+        name: &str,
+        began: Instant,
+        parent: Option<SpanId>,
+    ) -> Option<OpenSpan> {
+        let recorder = trace.recorder.clone()?;
+        let parent = parent.unwrap_or_else(|| recorder.current());
+        let context = trace.span.child();
+        Some(OpenSpan {
+            recorder,
+            context,
+            parent,
+            name: name.into(),
+            began,
+            attributes: Vec::new(),
+        })
+    }
+
+    pub fn id(&self) -> SpanId {
+        self.context.span_id
+    }
+
+    pub fn add(&mut self, name: &'static str, value: impl Into<AttributeValue>) {
+        self.attributes.push((name.into(), value.into()));
+    }
+
+    /// Waits for the work, whose calls have spans below this one, and ends it.
+    pub async fn around<T>(self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let before = self.recorder.enter(self.context.span_id);
+        let done = work.await;
+        self.recorder.enter(before);
+        self.end(done.as_ref().err().map(|fault| &*fault.cause));
+        done
+    }
+
+    /// Ends it; with the reason if the work failed.
+    pub fn end(self, failed: Option<&str>) {
+        let OpenSpan { recorder, context, parent, name, began, attributes } = self;
+        recorder.record(Span {
+            context,
+            parent: Some(parent),
+            link: None,
+            kind: SpanKind::Internal,
+            name: String::from(name).into(),
+            start: wall_of(began),
+            end: kit::clock::wall(),
+            attributes,
+            error: failed.map(Into::into),
+        });
+    }
+}
+
+/// The parent that headers name: the first format whose header is there and valid decides.
+fn extract(formats: &[Propagation], headers: &Headers) -> ParentSpan {
+    // Harmless: without a valid header the exchange begins a trace.
+    formats.iter().find_map(|format| parent(*format, headers)).unwrap_or_default()
+}
+
+fn parent(format: Propagation, headers: &Headers) -> Option<ParentSpan> {
+    match format {
+        Propagation::W3c => ParentSpan::of_traceparent(only(headers, TRACEPARENT)?),
+        Propagation::B3 | Propagation::B3Multi => {
+            let lines = || {
+                let ids = (only(headers, B3_TRACE_ID), only(headers, B3_SPAN_ID));
+                ParentSpan::of_b3_lines(ids, only(headers, B3_SAMPLED), only(headers, B3_FLAGS))
+            };
+            only(headers, "b3").and_then(ParentSpan::of_b3).or_else(lines)
+        }
+    }
+}
+
+/// The value of a header that is there once.
+fn only<'h>(headers: &'h Headers, name: &'h str) -> Option<&'h [u8]> {
+    let mut values = headers.get_all(name);
+    values.next().filter(|_| values.next().is_none())
+}
+
+/// Writes the headers of all formats in use, in place of those that came.
+fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
+    if formats.iter().any(|format| *format != Propagation::W3c) {
+        for name in ["b3", B3_TRACE_ID, B3_SPAN_ID, B3_SAMPLED, B3_FLAGS, B3_PARENT] {
+            headers.remove(name);
+        }
+    }
+    for format in formats {
+        match format {
+            Propagation::W3c => {
+                let is_valid =
+                    only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent).is_some();
+                if !is_valid && headers.contains(TRACEPARENT) {
+                    // It belongs to a trace that cannot be named (W3C Trace Context, 4.3).
+                    headers.remove("tracestate");
+                }
+                headers.remove(TRACEPARENT);
+                headers.add_known(TRACEPARENT, &span.traceparent());
+            }
+            Propagation::B3 => headers.add_known("b3", &span.b3()),
+            Propagation::B3Multi => {
+                headers.add_known("X-B3-TraceId", span.trace_id_text().as_str().as_bytes());
+                headers.add_known("X-B3-SpanId", span.span_id_text().as_str().as_bytes());
+                headers.add_known("X-B3-Sampled", if span.sampled { b"1" } else { b"0" });
+            }
+        }
+    }
+}
+
+/// The attributes of a call's target, for the span of each attempt.
+pub fn attributes_of(recorder: &Recorder, head: &RequestHead, url: &str) -> Vec<Attribute> {
+    let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
+    let (host, port) = match authority.rsplit_once(':') {
+        // Harmless: the URL of a target has a port that can be read, or none.
+        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()),
+        Some(_) | None => (authority, None),
+    };
+    let default = if url.starts_with("https:") { 443 } else { 80 };
+    let target = recorder.shown_target(head.target());
+    vec![
+        ("http.request.method".into(), AttributeValue::of_bytes(head.method())),
+        ("server.address".into(), host.trim_matches(['[', ']']).into()),
+        ("server.port".into(), port.unwrap_or(default).into()),
+        ("url.full".into(), AttributeValue::Text(format!("{url}{target}").into())),
+    ]
+}

@@ -1,0 +1,355 @@
+//! Spans of distributed traces: what is recorded of an exchange that is sampled, and the queue to whoever sends it.
+//!
+//! Nothing of this runs without `telemetry.traces`. An exchange that is not sampled has ids and no recorder, so it allocates
+//! nothing. A worker leaves its spans in the queue and never waits for it.
+
+mod propagation;
+
+pub use propagation::{HexText, ParentSpan, Propagation};
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use kit::clock::{self, Instant};
+
+use crate::count::SharedCounter;
+
+/// The id of a trace: not all zeros.
+pub type TraceId = [u8; 16];
+
+/// The id of a span: not all zeros.
+pub type SpanId = [u8; 8];
+
+/// A span as others refer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanIds {
+    pub trace_id: TraceId,
+    pub span_id: SpanId,
+    pub sampled: bool,
+}
+
+/// What is traced, and how ids pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceSettings {
+    /// The share of traces that begin here and are sampled, by [`Sampler`].
+    pub sampler: Sampler,
+    /// The formats of headers; the first whose header is there and valid decides.
+    pub propagate: Vec<Propagation>,
+    /// Headers of requests that become attributes, in lower case.
+    pub request_headers: Vec<String>,
+    /// A span for each step of a flow.
+    pub steps: bool,
+}
+
+/// Samples a share of all traces by the low bits of their ids, so that several gateways agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampler(u64);
+
+/// The part of a gateway or a worker in tracing: the settings, and where spans go.
+#[derive(Debug)]
+pub struct Tracing {
+    pub settings: Arc<TraceSettings>,
+    queue: Arc<SpanQueue>,
+}
+
+/// Spans on their way to the exporter, at most [`SPANS_WAITING_MAX`].
+#[derive(Debug)]
+pub struct SpanQueue {
+    sender: SyncSender<Vec<Span>>,
+    waiting: Arc<AtomicUsize>,
+    dropped: Arc<SharedCounter>,
+}
+
+/// The other end of the queue.
+#[derive(Debug)]
+pub struct SpanReceiver {
+    receiver: Receiver<Vec<Span>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// One piece of work that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    pub context: SpanIds,
+    pub parent: Option<SpanId>,
+    /// The span that caused it, where that is of another trace.
+    pub link: Option<SpanIds>,
+    pub kind: SpanKind,
+    pub name: Cow<'static, str>,
+    /// Since the Unix epoch.
+    pub start: Duration,
+    pub end: Duration,
+    pub attributes: Vec<Attribute>,
+    /// Why it failed; empty if there is no more to say.
+    pub error: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanKind {
+    Server,
+    Client,
+    Internal,
+    Consumer,
+    Producer,
+}
+
+/// A name with its value, by the semantic conventions where these have one.
+pub type Attribute = (Cow<'static, str>, AttributeValue);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttributeValue {
+    Text(Box<str>),
+    Number(i64),
+    Texts(Vec<Box<str>>),
+}
+
+/// Spans that wait for the exporter (O20); what is over is dropped and counted.
+pub const SPANS_WAITING_MAX: usize = 4_096;
+
+/// Spans of one exchange. A flow over many parts has a span for each step of each.
+const SPANS_MAX: usize = 1_000;
+
+impl Sampler {
+    /// `millionths` of all traces.
+    pub fn new(millionths: u32) -> Sampler {
+        let share = u64::from(millionths.min(1_000_000));
+        // The ids are compared with 63 bits (TraceIdRatioBased).
+        Sampler((1 << 63) / 1_000_000 * share + if share == 1_000_000 { 1 << 63 } else { 0 })
+    }
+
+    /// True for a trace that is sampled.
+    pub fn samples(self, trace_id: &TraceId) -> bool {
+        let [.., a, b, c, d, e, f, g, h] = *trace_id;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.0
+    }
+}
+
+impl SpanIds {
+    /// Another span of the same trace.
+    pub fn child(self) -> SpanIds {
+        SpanIds { span_id: new_span_id(), ..self }
+    }
+}
+
+/// A new id, unique and not secret.
+pub fn new_trace_id() -> TraceId {
+    fastrand::u128(1..).to_be_bytes()
+}
+
+/// A new id, unique and not secret.
+pub fn new_span_id() -> SpanId {
+    fastrand::u64(1..).to_be_bytes()
+}
+
+impl Tracing {
+    pub fn new(settings: Arc<TraceSettings>, queue: Arc<SpanQueue>) -> Tracing {
+        Tracing { settings, queue }
+    }
+
+    /// The span of an exchange that begins, and its parent's id, by the headers that it came with.
+    pub fn begin(&self, parent: ParentSpan) -> (SpanIds, Option<SpanId>) {
+        let trace_id = parent.ids.map_or_else(new_trace_id, |(trace_id, _)| trace_id);
+        let sampled = parent.sampled.unwrap_or_else(|| self.settings.sampler.samples(&trace_id));
+        let context = SpanIds { trace_id, span_id: new_span_id(), sampled };
+        (context, parent.ids.map(|(_, span_id)| span_id))
+    }
+
+    /// A span that begins a trace of its own.
+    pub fn root(&self) -> SpanIds {
+        self.begin(ParentSpan::default()).0
+    }
+}
+
+impl SpanQueue {
+    /// Both ends. What is dropped counts in `dropped`.
+    pub fn new(dropped: Arc<SharedCounter>) -> (SpanQueue, SpanReceiver) {
+        let (sender, receiver) = sync_channel(SPANS_WAITING_MAX);
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        (
+            SpanQueue { sender, waiting: waiting.clone(), dropped },
+            SpanReceiver { receiver, waiting },
+        )
+    }
+
+    /// Leaves spans, or drops and counts them if too many wait.
+    pub fn push(&self, spans: Vec<Span>) {
+        let count = spans.len();
+        if count == 0 {
+            return;
+        }
+        let is_full = self.waiting.fetch_add(count, Relaxed) + count > SPANS_WAITING_MAX;
+        if is_full || self.sender.try_send(spans).is_err() {
+            self.waiting.fetch_sub(count, Relaxed);
+            self.lose(count);
+        }
+    }
+
+    /// Counts spans that are lost.
+    pub fn lose(&self, count: usize) {
+        self.dropped.add(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+}
+
+impl SpanReceiver {
+    /// Adds the spans that wait to others, until there are so many; false if there will be no more.
+    pub fn take(&self, spans: &mut Vec<Span>, enough: usize) -> bool {
+        while spans.len() < enough {
+            match self.receiver.try_recv() {
+                Ok(mut more) => {
+                    self.waiting.fetch_sub(more.len(), Relaxed);
+                    spans.append(&mut more);
+                }
+                Err(error) => return error == std::sync::mpsc::TryRecvError::Empty,
+            }
+        }
+        true
+    }
+}
+
+/// The spans of one exchange that is sampled, so far. The last who holds it leaves them in the queue.
+#[derive(Debug)]
+pub struct Recorder {
+    tracing: Rc<Tracing>,
+    spans: RefCell<Vec<Span>>,
+    /// Spans beyond the bound.
+    left_out: Cell<usize>,
+    /// The span around what the exchange does now.
+    current: Cell<SpanId>,
+    /// Parameters of queries that are credentials on the route.
+    secrets: RefCell<Box<[String]>>,
+}
+
+impl Recorder {
+    pub fn new(tracing: Rc<Tracing>, around: SpanId) -> Recorder {
+        Recorder {
+            tracing,
+            spans: RefCell::default(),
+            left_out: Cell::new(0),
+            current: Cell::new(around),
+            secrets: RefCell::default(),
+        }
+    }
+
+    pub fn settings(&self) -> &TraceSettings {
+        &self.tracing.settings
+    }
+
+    pub fn current(&self) -> SpanId {
+        self.current.get()
+    }
+
+    /// Sets the span around what follows, and returns the one before.
+    pub fn enter(&self, span: SpanId) -> SpanId {
+        self.current.replace(span)
+    }
+
+    pub fn set_secrets(&self, secrets: &[String]) {
+        *self.secrets.borrow_mut() = secrets.into();
+    }
+
+    /// A target of a request as a text, without credentials.
+    pub fn shown_target(&self, target: &[u8]) -> String {
+        // Harmless: it is only shown.
+        String::from_utf8_lossy(&crate::masked::masked(target, &self.secrets.borrow())).into_owned()
+    }
+
+    pub fn record(&self, span: Span) {
+        let mut spans = self.spans.borrow_mut();
+        if spans.len() < SPANS_MAX {
+            spans.push(span);
+        } else {
+            self.left_out.set(self.left_out.get() + 1);
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.tracing.queue.lose(self.left_out.get());
+        self.tracing.queue.push(self.spans.take());
+    }
+}
+
+/// A time of the monotonic clock since the Unix epoch.
+pub fn wall_of(instant: Instant) -> Duration {
+    clock::wall().saturating_sub(instant.elapsed())
+}
+
+impl AttributeValue {
+    /// Text from a peer, which may have any bytes.
+    pub fn of_bytes(bytes: &[u8]) -> AttributeValue {
+        // Harmless: it is only shown.
+        AttributeValue::Text(String::from_utf8_lossy(bytes).into())
+    }
+}
+
+impl From<&str> for AttributeValue {
+    fn from(text: &str) -> AttributeValue {
+        AttributeValue::Text(text.into())
+    }
+}
+
+impl From<u16> for AttributeValue {
+    fn from(number: u16) -> AttributeValue {
+        AttributeValue::Number(number.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_traces_is_sampled_by_their_ids() {
+        let id = |low: u64| {
+            let mut id = [7; 16];
+            id[8..].copy_from_slice(&low.to_be_bytes());
+            id
+        };
+        for (millionths, low, samples) in [
+            (0, 0, false),
+            (1_000_000, u64::MAX, true),
+            (500_000, u64::MAX / 2 - 1_000_000, true),
+            (500_000, u64::MAX / 2 + 1_000_000, false),
+            (10_000, u64::MAX / 101, true),
+            (10_000, u64::MAX / 99, false),
+        ] {
+            assert_eq!(Sampler::new(millionths).samples(&id(low)), samples, "{millionths} {low}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_the_bound_is_dropped_and_counted() {
+        let dropped: Arc<SharedCounter> = Arc::default();
+        let (queue, receiver) = SpanQueue::new(dropped.clone());
+        let context = SpanIds { trace_id: new_trace_id(), span_id: new_span_id(), sampled: true };
+        let span = Span {
+            context,
+            parent: None,
+            link: None,
+            kind: SpanKind::Internal,
+            name: "a".into(),
+            start: Duration::ZERO,
+            end: Duration::ZERO,
+            attributes: Vec::new(),
+            error: None,
+        };
+        for _ in 0..SPANS_WAITING_MAX / 2 + 3 {
+            queue.push(vec![span.clone(), span.clone()]);
+        }
+        assert_eq!(dropped.get(), 6);
+        let mut taken = Vec::new();
+        assert!(receiver.take(&mut taken, usize::MAX));
+        assert_eq!(taken.len(), SPANS_WAITING_MAX);
+        queue.push(vec![span]);
+        drop(queue);
+        assert!(receiver.take(&mut taken, SPANS_WAITING_MAX + 1));
+        assert!(!receiver.take(&mut taken, usize::MAX));
+        assert_eq!((dropped.get(), taken.len()), (6, SPANS_WAITING_MAX + 1));
+    }
+}

@@ -1,0 +1,251 @@
+//! The ids of spans as headers have them: W3C Trace Context and B3.
+//!
+//! A value is read strictly: what is not exactly as specified is as if it were not there.
+
+use super::{SpanId, SpanIds, TraceId};
+
+/// A format of headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// `traceparent`, of W3C Trace Context.
+    W3c,
+    /// `b3`, one header.
+    B3,
+    /// `X-B3-TraceId` and others.
+    B3Multi,
+}
+
+/// What headers say of the span that a request comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ParentSpan {
+    pub ids: Option<(TraceId, SpanId)>,
+    /// The decision of the sender; none if it made none.
+    pub sampled: Option<bool>,
+}
+
+impl ParentSpan {
+    /// By a `traceparent` (W3C Trace Context, 3.2). Later versions may have more behind the flags.
+    pub fn of_traceparent(value: &[u8]) -> Option<ParentSpan> {
+        let (version, rest) = split(value, 2)?;
+        let (trace_id, rest) = split(rest, 32)?;
+        let (span_id, flags) = split(rest, 16)?;
+        let [version] = lower_hex::<1>(version)?;
+        let is_known = match (version, flags.len()) {
+            (0xff, _) => false,
+            (0, length) => length == 2,
+            (_, 2) => true,
+            (_, _) => flags.get(2) == Some(&b'-'),
+        };
+        let [flags] = lower_hex::<1>(flags.get(..2).filter(|_| is_known)?)?;
+        let ids = (not_zero(lower_hex(trace_id)?)?, not_zero(lower_hex(span_id)?)?);
+        Some(ParentSpan { ids: Some(ids), sampled: Some(flags & 1 == 1) })
+    }
+
+    /// By the one header `b3`: `TRACE-SPAN`, `TRACE-SPAN-STATE`, `TRACE-SPAN-STATE-PARENT`, or a state alone.
+    pub fn of_b3(value: &[u8]) -> Option<ParentSpan> {
+        if let Some(sampled) = b3_state(value) {
+            return Some(ParentSpan { ids: None, sampled: Some(sampled) });
+        }
+        let mut parts = value.split(|byte| *byte == b'-');
+        let ids = b3_ids(parts.next()?, parts.next()?)?;
+        let sampled = match parts.next() {
+            Some(state) => Some(b3_state(state)?),
+            None => None,
+        };
+        let parent_is_id = parts.next().is_none_or(|parent| lower_hex::<8>(parent).is_some());
+        (parent_is_id && parts.next().is_none()).then_some(ParentSpan { ids: Some(ids), sampled })
+    }
+
+    /// By the headers `X-B3-TraceId`, `X-B3-SpanId`, `X-B3-Sampled` and `X-B3-Flags`.
+    pub fn of_b3_lines(
+        (trace_id, span_id): (Option<&[u8]>, Option<&[u8]>),
+        sampled: Option<&[u8]>,
+        flags: Option<&[u8]>,
+    ) -> Option<ParentSpan> {
+        let sampled = match (flags, sampled) {
+            (Some(b"1"), _) => Some(true),
+            // Older senders write words.
+            (_, Some(b"1" | b"true")) => Some(true),
+            (_, Some(b"0" | b"false")) => Some(false),
+            (_, Some(_)) => return None,
+            (_, None) => None,
+        };
+        match (trace_id, span_id) {
+            (Some(trace_id), Some(span_id)) => {
+                Some(ParentSpan { ids: Some(b3_ids(trace_id, span_id)?), sampled })
+            }
+            (None, None) => sampled.map(|_| ParentSpan { ids: None, sampled }),
+            (Some(_), None) | (None, Some(_)) => None,
+        }
+    }
+}
+
+impl SpanIds {
+    /// As `traceparent`. Arrays, since each request has one, sampled or not.
+    pub fn traceparent(&self) -> [u8; 55] {
+        joined([b"00-", &self.trace_id_text().0, b"-", &self.span_id_text().0, b"-0", self.state()])
+    }
+
+    /// As `b3`.
+    pub fn b3(&self) -> [u8; 51] {
+        joined([&self.trace_id_text().0, b"-", &self.span_id_text().0, b"-", self.state()])
+    }
+
+    fn state(&self) -> &'static [u8] {
+        if self.sampled { b"1" } else { b"0" }
+    }
+
+    /// In hex digits.
+    pub fn trace_id_text(&self) -> HexText<32> {
+        HexText::of(&self.trace_id)
+    }
+
+    /// The same.
+    pub fn span_id_text(&self) -> HexText<16> {
+        HexText::of(&self.span_id)
+    }
+}
+
+/// Hex digits, without memory of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HexText<const N: usize>([u8; N]);
+
+impl<const N: usize> HexText<N> {
+    fn of(bytes: &[u8]) -> HexText<N> {
+        let mut digits = [b'0'; N];
+        // Harmless: each byte is two digits.
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        }
+        HexText(digits)
+    }
+
+    pub fn as_str(&self) -> &str {
+        // Harmless: digits are ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> std::fmt::Display for HexText<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn digit(value: u8) -> u8 {
+    if value < 10 { b'0' + value } else { b'a' + value - 10 }
+}
+
+/// Parts one behind the other, which are so many bytes.
+fn joined<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] {
+    let mut out = [0; N];
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    // Harmless: the parts fill it.
+    out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    out
+}
+
+/// The first bytes, and what follows behind a dash.
+fn split(value: &[u8], bytes: usize) -> Option<(&[u8], &[u8])> {
+    let (first, rest) = value.split_at_checked(bytes)?;
+    Some((first, rest.strip_prefix(b"-")?))
+}
+
+/// Hex digits in lower case, exactly for so many bytes.
+fn lower_hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    let value = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    // Harmless: both have the same length.
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = value(*high)? << 4 | value(*low)?;
+    }
+    Some(bytes)
+}
+
+fn not_zero<const N: usize>(id: [u8; N]) -> Option<[u8; N]> {
+    (id != [0; N]).then_some(id)
+}
+
+/// B3 has ids of traces with 64 bits too, which are the low ones.
+fn b3_ids(trace_id: &[u8], span_id: &[u8]) -> Option<(TraceId, SpanId)> {
+    let trace_id = match lower_hex::<8>(trace_id) {
+        Some([a, b, c, d, e, f, g, h]) => [0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d, e, f, g, h],
+        None => lower_hex(trace_id)?,
+    };
+    Some((not_zero(trace_id)?, not_zero(lower_hex(span_id)?)?))
+}
+
+fn b3_state(state: &[u8]) -> Option<bool> {
+    match state {
+        b"1" | b"d" => Some(true),
+        b"0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const SPAN: &str = "b7ad6b7169203331";
+
+    #[test]
+    fn headers_are_read_strictly() {
+        let parent = |text: String| ParentSpan::of_traceparent(text.as_bytes());
+        let read = parent(format!("00-{TRACE}-{SPAN}-01")).unwrap();
+        assert_eq!(read.sampled, Some(true));
+        let (trace_id, span_id) = read.ids.unwrap();
+        let context = SpanIds { trace_id, span_id, sampled: true };
+        assert_eq!(context.traceparent(), format!("00-{TRACE}-{SPAN}-01").as_bytes());
+        assert_eq!(context.b3(), format!("{TRACE}-{SPAN}-1").as_bytes());
+        for (text, sampled) in [
+            (format!("00-{TRACE}-{SPAN}-00"), Some(false)),
+            (format!("00-{TRACE}-{SPAN}-03"), Some(true)),
+            (format!("cc-{TRACE}-{SPAN}-01"), Some(true)),
+            (format!("cc-{TRACE}-{SPAN}-01-what"), Some(true)),
+            (format!("00-{TRACE}-{SPAN}-01-what"), None),
+            (format!("cc-{TRACE}-{SPAN}-01.what"), None),
+            (format!("ff-{TRACE}-{SPAN}-01"), None),
+            (format!("00-{}-{SPAN}-01", TRACE.to_uppercase()), None),
+            (format!("00-{TRACE}-{SPAN}-0"), None),
+            (format!("00-{TRACE}-{SPAN}-0x"), None),
+            (format!("00-{}-{SPAN}-01", "0".repeat(32)), None),
+            (format!("00-{TRACE}-{}-01", "0".repeat(16)), None),
+            (format!("00{TRACE}{SPAN}01"), None),
+            (format!(" 00-{TRACE}-{SPAN}-01"), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(parent(text.clone()).and_then(|read| read.sampled), sampled, "{text}");
+        }
+        let b3 = |text: &str| ParentSpan::of_b3(text.as_bytes());
+        assert_eq!(b3(&format!("{TRACE}-{SPAN}-d")).unwrap().ids, Some((trace_id, span_id)));
+        assert_eq!(b3(&format!("{TRACE}-{SPAN}")).unwrap().sampled, None);
+        assert_eq!(b3(&format!("{TRACE}-{SPAN}-0-{SPAN}")).unwrap().sampled, Some(false));
+        assert_eq!(b3("0"), Some(ParentSpan { ids: None, sampled: Some(false) }));
+        let short = b3(&format!("{SPAN}-{SPAN}-1")).unwrap().ids.unwrap().0;
+        assert_eq!((&short[..8], &short[8..]), (&[0; 8][..], &span_id[..]));
+        for bad in
+            ["", "2", "1-1", &format!("{TRACE}-{SPAN}-2"), &format!("{TRACE}-{SPAN}-1-{SPAN}-1")]
+        {
+            assert_eq!(b3(bad), None, "{bad}");
+        }
+        let lines = |sampled: Option<&[u8]>, flags: Option<&[u8]>| {
+            let ids = (Some(TRACE.as_bytes()), Some(SPAN.as_bytes()));
+            ParentSpan::of_b3_lines(ids, sampled, flags).map(|read| read.sampled)
+        };
+        assert_eq!(lines(None, None), Some(None));
+        assert_eq!(lines(Some(b"true"), None), Some(Some(true)));
+        assert_eq!(lines(Some(b"0"), Some(b"1")), Some(Some(true)));
+        assert_eq!(lines(Some(b"yes"), None), None);
+        assert_eq!(ParentSpan::of_b3_lines((Some(b"a"), None), None, None), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! The span of one attempt to call an upstream, where the exchange is traced.
+
+use fault::Fault;
+use kit::clock::{self, Instant};
+use message::RequestHead;
+use policy::{CallTrace, attributes_of};
+use telemetry::span::{Attribute, AttributeValue, Span, SpanIds, SpanKind, wall_of};
+
+/// An attempt that is under way. Dropping it records one that was given up.
+pub(crate) struct AttemptSpan<'a> {
+    of: CallTrace<'a>,
+    context: SpanIds,
+    began: Instant,
+    attributes: Vec<Attribute>,
+    error: Option<Box<str>>,
+}
+
+impl<'a> AttemptSpan<'a> {
+    /// Begins an attempt: the headers name its span from now on. None if nothing of it is recorded.
+    pub(crate) fn begin(
+        of: CallTrace<'a>,
+        head: &mut RequestHead,
+        url: &str,
+        resent: u32,
+    ) -> Option<AttemptSpan<'a>> {
+        let context = of.begin_attempt(&mut head.headers);
+        let mut attributes = attributes_of(of.trace.recorder.as_ref()?, head, url);
+        if resent > 0 {
+            let resent = AttributeValue::Number(resent.into());
+            attributes.push(("http.request.resend_count".into(), resent));
+        }
+        let error = Some("given up".into());
+        Some(AttemptSpan { of, context, began: clock::now(), attributes, error })
+    }
+
+    /// The target replied. For a client, what is the client's fault is an error as well.
+    pub(crate) fn replied(mut self, status: u16) {
+        self.attributes.push(("http.response.status_code".into(), status.into()));
+        self.error = None;
+        if status >= 400 {
+            self.attributes.push(("error.type".into(), status.to_string().as_str().into()));
+            self.error = Some(Box::default());
+        }
+    }
+
+    pub(crate) fn failed(mut self, fault: &Fault) {
+        self.attributes.push(("error.type".into(), fault.kind.label().into()));
+        self.error = Some(fault.cause.clone());
+    }
+}
+
+impl Drop for AttemptSpan<'_> {
+    fn drop(&mut self) {
+        let Some(recorder) = &self.of.trace.recorder else { return };
+        let method = self.attributes.iter().find(|(name, _)| name == "http.request.method");
+        let name = match method {
+            Some((_, AttributeValue::Text(method))) => String::from(&**method),
+            Some(_) | None => "HTTP".to_owned(),
+        };
+        recorder.record(Span {
+            context: self.context,
+            parent: self.of.parent,
+            link: self.of.link,
+            kind: SpanKind::Client,
+            name: name.into(),
+            start: wall_of(self.began),
+            end: clock::wall(),
+            attributes: std::mem::take(&mut self.attributes),
+            error: self.error.take(),
+        });
+    }
+}
