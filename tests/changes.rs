@@ -151,6 +151,7 @@ fn what_served_is_kept_compared_and_brought_back() {
     assert_eq!(gateway.wire().get("/hello").text(), "one");
     assert_eq!(history()[0]["by"], "ann");
 
+    gateway.wait_for_log("\"changes\":1,");
     let log = gateway.log();
     assert_eq!(log.matches("\"path\":\"/config/history/1/rollback\"").count(), 3, "{log}");
     assert!(log.contains("\"changes\":1,"), "{log}");
@@ -282,11 +283,38 @@ fn a_folder_goes_as_an_archive() {
     assert!(!gateway.path("b.yaml").exists() && !gateway.path("x/a.xsl").exists());
     assert_eq!(fs::read_to_string(gateway.path("notes.txt")).unwrap(), "kept");
     assert_eq!(gateway.wire().get("/more").status(), 404);
-    // A rollback writes the texts; the stylesheet that they name is gone.
-    assert_eq!(ask(&gateway, "POST /config/history/2/rollback", ANN, "").status(), 422);
-    assert!(!gateway.path("b.yaml").exists());
+    // A rollback brings back the texts and the stylesheet that they name.
+    assert_eq!(ask(&gateway, "POST /config/history/2/rollback", ANN, "").status(), 200);
+    assert_eq!(gateway.wire().get("/more").text().matches("<old/>").count(), 1);
+    assert_eq!(fs::read_to_string(gateway.path("x/a.xsl")).unwrap(), STYLESHEET);
     // A folder does not take a text.
     assert_eq!(ask(&gateway, "PUT /config", ANN, YAML).status(), 409);
+}
+
+#[test]
+fn a_rollback_of_a_folder_names_the_files_that_are_gone() {
+    let with_key = YAML.replace("body: one", "body: \"${file:secrets/key.pem}\"");
+    let key = "-----BEGIN PRIVATE KEY-----\none\n";
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("secrets")).unwrap();
+    fs::write(folder.path().join("secrets/key.pem"), key).unwrap();
+    fs::write(folder.path().join("a.yaml"), &with_key).unwrap();
+    let gateway = Gateway::start_in(folder.path(), "");
+    let kept = fs::read_dir(folder.path().join("history")).unwrap();
+    let kept = kept.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    assert!(kept.into_iter().all(|text| !text.contains("PRIVATE")), "a key is not kept");
+    let put = |yaml: &str| {
+        ask(&gateway, "PUT /config", &format!("{ANN}{AS_ZIP}"), zip(&[("a.yaml", yaml)])).status()
+    };
+    assert_eq!(put(&YAML.replace("one", "two")), 200);
+    fs::remove_file(folder.path().join("secrets/key.pem")).unwrap();
+    let reply = ask(&gateway, "POST /config/history/1/rollback", ANN, "");
+    assert_eq!(reply.status(), 422, "{reply:?}");
+    assert!(reply.text().contains("secrets/key.pem"), "{reply:?}");
+    assert_eq!(gateway.wire().get("/hello").text(), "two");
+    fs::write(folder.path().join("secrets/key.pem"), key).unwrap();
+    assert_eq!(ask(&gateway, "POST /config/history/1/rollback", ANN, "").status(), 200);
+    assert!(gateway.wire().get("/hello").text().contains("PRIVATE KEY"));
 }
 
 #[test]

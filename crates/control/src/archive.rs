@@ -24,6 +24,9 @@ const DEPTH_MAX: usize = 16;
 /// The largest file that is put into an archive.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
+/// The bytes of all of them.
+const ALL_BYTES_MAX: u64 = 128 << 20;
+
 /// A file by its name in the folder.
 pub(crate) type NamedFile = (String, Vec<u8>);
 
@@ -46,26 +49,39 @@ pub(crate) fn base_name(path: &Path) -> String {
 
 /// The files of the folder that the configuration names and that hold no secret.
 pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile> {
+    kept_files(folder, loaded).0
+}
+
+/// The same, and the names of the others: those with secrets, and those that are too large.
+pub(crate) fn kept_files(folder: &Path, loaded: &LoadedConfig) -> (Vec<NamedFile>, Vec<String>) {
     let is_source =
         |file: &Path| loaded.report.sources().iter().any(|of| Path::new(&of.name) == file);
-    let mut found = Vec::new();
+    let (mut found, mut others, mut left) = (Vec::new(), Vec::new(), ALL_BYTES_MAX);
     for file in &loaded.files {
         let Ok(below) = file.strip_prefix(folder) else { continue };
         let is_plain = below.components().all(|part| {
             matches!(part, std::path::Component::Normal(name) if !name.to_string_lossy().starts_with('.'))
         });
-        let is_small =
-            fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX);
-        if !is_plain || !is_small || is_source(file) || loaded.secret_files.contains(file) {
+        // Harmless: a file that is gone cannot be kept.
+        let metadata = fs::metadata(file).ok().filter(fs::Metadata::is_file);
+        let Some(bytes) = metadata.map(|metadata| metadata.len()) else { continue };
+        if is_source(file) {
             continue;
         }
-        // Harmless: a file that cannot be read is left out, and stays where it is.
-        let Ok(bytes) = fs::read(file) else { continue };
-        if !holds_key(&bytes) {
-            found.push((below.to_string_lossy().into_owned(), bytes));
+        let name = below.to_string_lossy().into_owned();
+        let is_small = bytes <= FILE_BYTES_MAX && bytes <= left;
+        let is_open = is_plain && is_small && !loaded.secret_files.contains(file);
+        // Harmless: a file that cannot be read is one of the others, and stays where it is.
+        let read = if is_open { fs::read(file).ok() } else { None };
+        match read.filter(|content| !holds_key(content)) {
+            Some(content) => {
+                left = left.saturating_sub(bytes);
+                found.push((name, content));
+            }
+            None => others.push(name),
         }
     }
-    found
+    (found, others)
 }
 
 /// True for a file with a private key in PEM.

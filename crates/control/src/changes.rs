@@ -10,7 +10,7 @@ use config::{Difference, LoadedConfig, Report, ShownValue, Source, Sources};
 use crate::archive::{self, NamedFile, TemporaryFolder};
 use crate::build::{self, Input};
 use crate::bundles;
-use crate::history::{History, HistoryEntry, KeptFile, KeptFiles};
+use crate::history::{History, HistoryEntry, KeptContent, KeptFile, KeptFiles};
 use crate::place::{self, Replacement};
 use crate::{Control, Current, Failure, Outcome, blocking, lock, to_the_end, unwritable};
 
@@ -61,13 +61,18 @@ impl Control {
         let back = move |by: String| async move {
             let files = control.kept(generation).await?;
             if control.path.is_dir() {
+                let missing = missing(&control.path, &files.others);
+                if !missing.is_empty() {
+                    return Err(Failure::FilesGone(missing));
+                }
                 let bytes = |(name, text): &KeptFile| (name.clone(), text.clone().into_bytes());
-                let new: Vec<NamedFile> = files.iter().map(bytes).collect();
+                let mut new: Vec<NamedFile> = files.texts.iter().map(bytes).collect();
+                new.extend(files.named.iter().cloned());
                 let own = archive::own_files(&control.path, &control.current().sources);
                 let own = own.into_iter().map(|(name, _)| name).collect();
                 control.replace(new, own, &by).await
             } else {
-                control.apply(joined(&files), &by).await
+                control.apply(joined(&files.texts), &by).await
             }
         };
         self.in_turn(demand, back).await
@@ -246,7 +251,7 @@ impl Control {
         with_secrets: bool,
     ) -> Result<String, Failure> {
         let files = self.kept(generation).await?;
-        let sources = self.sources_of(&files);
+        let sources = self.sources_of(&files.texts);
         let is_folder = self.path.is_dir();
         blocking(move || whole_text(&sources, is_folder, with_secrets)).await
     }
@@ -257,9 +262,9 @@ impl Control {
         from: u64,
         to: Option<u64>,
     ) -> Result<Vec<Difference>, Failure> {
-        let old = self.sources_of(&self.kept(from).await?);
+        let old = self.sources_of(&self.kept(from).await?.texts);
         let new = match to {
-            Some(to) => self.sources_of(&self.kept(to).await?),
+            Some(to) => self.sources_of(&self.kept(to).await?.texts),
             None => self.current().sources.clone(),
         };
         blocking(move || {
@@ -297,7 +302,8 @@ impl Control {
         let before = self.history.last().filter(|last| last.hash != current.hash);
         // Harmless: without the files of the last one the number of changes is not known.
         let before = before.and_then(|last| self.history.files(last.generation).ok().flatten());
-        let changes = before.map_or(0, |files| count(&self.sources_of(&files), &current.sources));
+        let changes =
+            before.map_or(0, |files| count(&self.sources_of(&files.texts), &current.sources));
         add((&self.history, &self.path), &current, ("start", changes), max);
     }
 
@@ -335,7 +341,18 @@ fn add(
         hash: current.hash.clone(),
         changes,
     };
-    history.add(entry, &archive::own_files(path, &current.sources), max);
+    let texts = archive::own_files(path, &current.sources);
+    let (named, others) = if path.is_dir() {
+        archive::kept_files(path, &config::read_again(&current.sources))
+    } else {
+        Default::default()
+    };
+    history.add(entry, KeptContent { texts, named, others }, max);
+}
+
+/// Of these names those that no file of the folder has.
+fn missing(folder: &Path, names: &[String]) -> Vec<String> {
+    names.iter().filter(|name| !folder.join(name).is_file()).cloned().collect()
 }
 
 impl Condition {

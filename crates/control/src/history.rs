@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::archive::NamedFile;
 use crate::lock;
 
 /// One configuration that served.
@@ -33,7 +36,18 @@ pub struct HistoryEntry {
 pub(crate) type KeptFile = (String, String);
 
 /// The files of one configuration.
-pub(crate) type KeptFiles = Arc<[KeptFile]>;
+pub(crate) type KeptFiles = Arc<KeptContent>;
+
+/// What is kept of one configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct KeptContent {
+    /// The texts of the configuration itself.
+    pub(crate) texts: Vec<KeptFile>,
+    /// Files of its folder that it names, such as stylesheets.
+    pub(crate) named: Vec<NamedFile>,
+    /// The names of files of its folder that it names and that are not kept, since they hold secrets or are too large.
+    pub(crate) others: Vec<String>,
+}
 
 /// The folder beside the configuration.
 const FOLDER: &str = "history";
@@ -128,12 +142,12 @@ impl History {
     }
 
     /// Adds the configuration that serves now, and removes all but the newest `max`.
-    pub(crate) fn add(&self, entry: HistoryEntry, files: &[KeptFile], max: usize) {
+    pub(crate) fn add(&self, entry: HistoryEntry, files: KeptContent, max: usize) {
         let is_same = |last: HistoryEntry| last.hash == entry.hash && !entry.hash.is_empty();
         if max == 0 || self.last().is_some_and(is_same) {
             return;
         }
-        let written = self.write(&entry, files);
+        let written = self.write(&entry, &files);
         let files = match written {
             Ok(()) => None,
             Err(error) => {
@@ -141,7 +155,7 @@ impl History {
                     let folder = self.folder.display();
                     tracing::warn!(%error, %folder, "the history of the configuration is kept in memory alone");
                 }
-                Some(KeptFiles::from(files))
+                Some(Arc::new(files))
             }
         };
         let mut kept = lock(&self.kept);
@@ -159,14 +173,19 @@ impl History {
         self.folder.join(format!("{}-{generation:08}.json", self.name))
     }
 
-    fn write(&self, entry: &HistoryEntry, files: &[KeptFile]) -> io::Result<()> {
+    fn write(&self, entry: &HistoryEntry, files: &KeptContent) -> io::Result<()> {
         if !self.folder.is_dir() {
             DirBuilder::new().mode(0o700).create(&self.folder)?;
         }
         let path = self.file(entry.generation);
         let new = path.with_extension("new");
-        let files = files.iter().map(|(name, text)| json!({ "name": name, "text": text }));
-        let lines = format!("{}\n{}\n", entry.to_json(), files.collect::<Value>());
+        let texts = files.texts.iter().map(|(name, text)| json!({ "name": name, "text": text }));
+        let named = files.named.iter();
+        let named =
+            named.map(|(name, bytes)| json!({ "name": name, "base64": STANDARD.encode(bytes) }));
+        let others = files.others.iter().map(|name| json!({ "name": name }));
+        let files: Value = texts.chain(named).chain(others).collect();
+        let lines = format!("{}\n{files}\n", entry.to_json());
         // Harmless: a file there is left of a write that was cut off.
         let _left = fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
@@ -209,9 +228,19 @@ fn read(path: &Path) -> io::Result<KeptFiles> {
     let (_, files) = text.split_once('\n').ok_or_else(damaged)?;
     let files: Value = serde_json::from_str(files)?;
     let member = |file: &Value, name: &str| file.get(name)?.as_str().map(str::to_owned);
-    let file = |file: &Value| Some((member(file, "name")?, member(file, "text")?));
-    let files = files.as_array().ok_or_else(damaged)?.iter().map(file);
-    files.collect::<Option<Vec<_>>>().map(KeptFiles::from).ok_or_else(damaged)
+    let mut content = KeptContent::default();
+    for file in files.as_array().ok_or_else(damaged)? {
+        let name = member(file, "name").ok_or_else(damaged)?;
+        match (member(file, "text"), member(file, "base64")) {
+            (Some(text), _) => content.texts.push((name, text)),
+            (None, Some(base64)) => {
+                let bytes = STANDARD.decode(base64).map_err(|_| damaged())?;
+                content.named.push((name, bytes));
+            }
+            (None, None) => content.others.push(name),
+        }
+    }
+    Ok(Arc::new(content))
 }
 
 #[cfg(test)]
@@ -224,8 +253,12 @@ mod tests {
         HistoryEntry { generation, time: text("t"), by: text("file"), hash: text(hash), changes: 2 }
     }
 
-    fn files(text: &str) -> Vec<KeptFile> {
-        vec![("a.yaml".to_owned(), text.to_owned())]
+    fn files(text: &str) -> KeptContent {
+        KeptContent {
+            texts: vec![("a.yaml".to_owned(), text.to_owned())],
+            named: vec![("x/a.bin".to_owned(), vec![0, 255, 10])],
+            others: vec!["key.pem".to_owned()],
+        }
     }
 
     #[test]
@@ -235,12 +268,12 @@ mod tests {
         let history = History::open(&path);
         assert_eq!((history.first_generation("x"), history.entries()), (1, vec![]));
         for (generation, hash) in [(1, "x"), (2, "y"), (3, "y"), (4, "z")] {
-            history.add(entry(generation, hash), &files(hash), 2);
+            history.add(entry(generation, hash), files(hash), 2);
         }
         // Two alike are one, and of the others the newest stay.
         let again = History::open(&path);
         assert_eq!(again.entries(), [entry(4, "z"), entry(2, "y")]);
-        assert_eq!(again.files(2).unwrap().unwrap().as_ref(), files("y"));
+        assert_eq!(*again.files(2).unwrap().unwrap(), files("y"));
         assert_eq!(again.files(1).unwrap(), None);
         assert_eq!((again.first_generation("z"), again.first_generation("a")), (4, 5));
         assert_eq!(History::open(&folder.path().join("b.yaml")).entries(), []);
@@ -257,7 +290,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("history"), "a file").unwrap();
         let history = History::open(&folder.path().join("a.yaml"));
-        history.add(entry(1, "x"), &files("x"), 2);
-        assert_eq!(history.files(1).unwrap().unwrap().as_ref(), files("x"));
+        history.add(entry(1, "x"), files("x"), 2);
+        assert_eq!(*history.files(1).unwrap().unwrap(), files("x"));
     }
 }
