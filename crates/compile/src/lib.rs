@@ -100,7 +100,6 @@ pub fn compile(
     if report.has_errors() {
         return Err(report);
     }
-
     let generation = builder.generation;
     let outlines = flow_outlines(&flows, std::mem::take(&mut builder.flow_steps));
     let (revoked, own_keys) = (builder.tokens.revoked.clone(), builder.tokens.publish());

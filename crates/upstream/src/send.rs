@@ -52,7 +52,6 @@ pub(crate) struct Attempts<'a> {
     left: u32,
     /// Retries of a request that a target may have got.
     retried: u32,
-    /// Attempts that were begun.
     repeated: u32,
     /// Where there is a budget: the retry that is under way.
     active_retry: Option<ActiveRetry>,
@@ -323,7 +322,6 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// One attempt, with its span if the exchange is traced.
     async fn try_traced(
         &mut self,
         place: &Rc<Place>,
