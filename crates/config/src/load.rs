@@ -74,6 +74,7 @@ const OF_THE_GATEWAY: &[&str] = &[
     "shutdown",
     "drain",
     "store",
+    "control",
     "defaults",
     "limits",
     "bundles",

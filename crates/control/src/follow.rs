@@ -64,7 +64,7 @@ struct Follower {
 impl Control {
     /// Follows the store for as long as the program runs.
     pub async fn follow(self: Arc<Self>) {
-        let mut follower = Follower::default();
+        let (mut follower, mut is_told) = (Follower::default(), false);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let plan = self.plan();
@@ -73,9 +73,12 @@ impl Control {
                 *lock(&self.shared) = None;
                 continue;
             };
-            if let Err(why) = self.follow_once(settings, &store, &mut follower).await {
+            let result = self.follow_once(settings, &store, &mut follower).await;
+            // A database that is away for an hour must not fill the log.
+            if let (Err(why), false) = (&result, is_told) {
                 tracing::warn!("the shared configuration: {why}");
             }
+            is_told = result.is_err();
         }
     }
 

@@ -505,6 +505,7 @@ async fn a_plan_is_shown_with_its_defaults() {
             "healthy": null,
             "ejected": false,
             "suspended_until_unix_ms": null,
+            "reason": null,
             "requests_active": 0
           }
         ]"#]]
