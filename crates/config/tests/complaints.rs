@@ -60,7 +60,7 @@ zebra: {}
             gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:19:1: unknown key `zebra`
-              help: the keys here are `listen`, `admin`, `status`, `workers`, `limits`, `shutdown`, `drain`, `upstreams`, `issuers`, `routes`, `flows`, `databases`, `endpoints`, `hubs`, `queues`, `schedules`, `cases`, `plans`, `applications`, `catalog`, `stores`, `store`, `control`, `policy_sets`, `defaults`, `apis`, `bundles`, `saxon` and `telemetry`
+              help: the keys here are `listen`, `admin`, `status`, `workers`, `limits`, `shutdown`, `upgrade`, `drain`, `upstreams`, `issuers`, `routes`, `flows`, `databases`, `endpoints`, `hubs`, `queues`, `schedules`, `cases`, `plans`, `applications`, `catalog`, `stores`, `store`, `control`, `policy_sets`, `defaults`, `apis`, `bundles`, `saxon` and `telemetry`
         "#]],
     );
 }
