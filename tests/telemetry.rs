@@ -237,6 +237,8 @@ fn the_metrics_are_openmetrics_text() {
         "tidegate_plans_alive",
         "tidegate_config_reloads",
         "tidegate_access_log_dropped",
+        "tidegate_audit_log_dropped",
+        "tidegate_traces_dropped",
         "process_resident_memory_bytes",
         "process_cpu_seconds",
         "process_open_fds",
