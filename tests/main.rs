@@ -158,6 +158,7 @@ mod tokens;
 mod traces;
 mod transform;
 mod upgrades;
+mod upstream_oauth;
 mod upstreams;
 mod usage;
 mod websocket;

@@ -42,6 +42,7 @@ mod streams;
 mod subscriptions;
 mod templates;
 mod traces;
+mod upstream_oauth;
 mod upstream_targets;
 mod upstreams;
 
@@ -83,8 +84,8 @@ pub fn compile(
     let config = &*config;
     let in_service = files::InService::of(previous);
     let listeners = listeners::compile(config, loaded.lacks("listen"), in_service, &mut report);
-    let mut upstreams = upstreams::compile(config, in_service, &mut report);
-    let mut builder = PolicyBuilder::new(previous, &upstreams, telemetry);
+    let mut builder = PolicyBuilder::new(previous, telemetry);
+    let mut upstreams = upstreams::compile(config, in_service, &mut builder, &mut report);
     builder.store = store::StoreBuilder::new(loaded, config, previous, &mut report);
     let catalog = clients(config, previous, &mut builder, telemetry, &mut report);
     let entrances = queues::entrances(config, &mut builder);

@@ -43,11 +43,7 @@ pub(crate) struct PolicyBuilder<'p> {
 }
 
 impl<'p> PolicyBuilder<'p> {
-    pub(crate) fn new(
-        previous: Option<&'p Plan>,
-        upstreams: &[UpstreamSettings],
-        telemetry: &'p Telemetry,
-    ) -> PolicyBuilder<'p> {
+    pub(crate) fn new(previous: Option<&'p Plan>, telemetry: &'p Telemetry) -> PolicyBuilder<'p> {
         PolicyBuilder {
             tokens: Tokens::default(),
             subscriptions: Subscriptions::default(),
@@ -57,14 +53,20 @@ impl<'p> PolicyBuilder<'p> {
             previous: previous.map(|plan| &plan.kept),
             kept: CarriedState::default(),
             background: Vec::new(),
-            upstreams: upstreams.iter().map(|settings| settings.name.clone()).collect(),
-            settings: upstreams.to_vec(),
+            upstreams: Vec::new(),
+            settings: Vec::new(),
             made: Vec::new(),
             outlets: HashMap::new(),
             documents: HashMap::new(),
             saxon: None,
             flow_steps: Vec::new(),
         }
+    }
+
+    /// Gives the configured upstreams, which policies may name from then on.
+    pub(crate) fn set_upstreams(&mut self, upstreams: &[UpstreamSettings]) {
+        self.upstreams = upstreams.iter().map(|settings| settings.name.clone()).collect();
+        self.settings = upstreams.to_vec();
     }
 
     /// Names of the configured upstreams.

@@ -7,20 +7,22 @@ use config::{
     At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, TargetAddress, TargetUrl,
     UpstreamAddresses, UpstreamProtocol, UpstreamTls,
 };
-use plan::Plan;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, TargetSettings, Upstream, UpstreamSettings};
+use plan::{Plan, UpstreamAddition};
 use tls::{Client, ClientSpec};
 
 use crate::files::InService;
 use crate::listeners::{bytes, count};
 use crate::policies::{self, NamedUpstreams};
-use crate::{files, paths, upstream_targets};
+use crate::policy_builder::PolicyBuilder;
+use crate::{files, paths, upstream_oauth, upstream_targets};
 
 /// Settings of every upstream, as far as they are sound.
 pub(crate) fn compile(
     config: &Config,
     in_service: InService<'_>,
+    builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Vec<UpstreamSettings> {
     let routes = config.routes.iter().filter_map(|(_, route)| route.value.upstream.as_ref());
@@ -51,13 +53,15 @@ pub(crate) fn compile(
         );
     }
     let mut clients = Clients { in_service, known: HashMap::new() };
-    config
+    let all: Vec<UpstreamSettings> = config
         .upstreams
         .iter()
         .filter_map(|(name, upstream)| {
-            settings(config, &name.value, upstream, &mut clients, report)
+            settings(config, &name.value, upstream, (&mut clients, &mut *builder), report)
         })
-        .collect()
+        .collect();
+    builder.set_upstreams(&all);
+    all
 }
 
 /// Upstreams whose settings did not change are those of the plan before, with their connections and their health.
@@ -113,6 +117,7 @@ pub(crate) fn to_url(
         },
         writes_at_once: false,
         tls: client(tls, report)?,
+        additions: settled::Additions::default(),
     })
 }
 
@@ -125,7 +130,7 @@ fn settings(
     config: &Config,
     name: &str,
     upstream: &config::Upstream,
-    clients: &mut Clients<'_>,
+    (clients, builder): (&mut Clients<'_>, &mut PolicyBuilder<'_>),
     report: &mut Report,
 ) -> Option<UpstreamSettings> {
     let targets = upstream_targets::compile(config, upstream, report);
@@ -134,6 +139,7 @@ fn settings(
     let timeout = &upstream.timeout;
     let health =
         upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
+    let additions = additions((name, upstream), builder, report)?;
     Some(UpstreamSettings {
         name: name.to_owned(),
         addresses: None,
@@ -164,7 +170,21 @@ fn settings(
         dns: upstream_targets::dns(upstream, report),
         writes_at_once: false,
         tls: clients.of(name, &upstream.tls, report)?,
+        additions,
     })
+}
+
+/// The gateway's own parts of every request to an upstream.
+fn additions(
+    (name, upstream): (&str, &config::Upstream),
+    builder: &mut PolicyBuilder<'_>,
+    report: &mut Report,
+) -> Option<settled::Additions> {
+    let mut additions: Vec<Arc<dyn UpstreamAddition>> = Vec::new();
+    if let Some(oauth) = &upstream.oauth {
+        additions.push(upstream_oauth::compile(name, oauth, builder, report)?);
+    }
+    Some(settled::Additions(additions))
 }
 
 fn breaker(breaker: &config::Breaker) -> settled::Breaker {

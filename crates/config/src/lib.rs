@@ -74,8 +74,9 @@ pub use sections::{
     Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror,
     RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule,
     ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store, StreamsOnReload,
-    SubscriptionState, Suspend, Target, Telemetry, TracePropagation, Traces, Upgrade, Upstream,
-    UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls, Validate, ready_plans,
+    SubscriptionState, Suspend, Target, Telemetry, TokenAuthentication, TracePropagation, Traces,
+    Upgrade, Upstream, UpstreamAddresses, UpstreamOauth, UpstreamProtocol, UpstreamTimeout,
+    UpstreamTls, Validate, ready_plans,
 };
 pub use substitute::{open, read_text, reason};
 pub use values::{

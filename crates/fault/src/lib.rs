@@ -36,6 +36,8 @@ pub struct FaultExtras {
     pub errors: Vec<Box<str>>,
     /// Details of a step over XML messages.
     pub processing: Option<ProcessingFault>,
+    /// The code of WS-Security that a SOAP fault carries, such as `FailedAuthentication`.
+    pub soap_code: Option<&'static str>,
 }
 
 /// A fault of a step that validates, transforms or routes XML messages, as SOAP faults tell it.
@@ -188,6 +190,8 @@ kinds! {
     Unresolved => 503, Upstream, Warn, Unavailable, "unresolved", "The upstream's targets are not known: its name cannot be resolved.", synapse 101_503;
     /// The upstream is at a limit of its `breaker`.
     BreakerOpen => 503, Upstream, Warn, Unavailable, "breaker_open", "The upstream is at its limit.", synapse 303_001;
+    /// There is no access token for the upstream: its `oauth` token endpoint cannot be reached, or gives none.
+    TokenUnavailable => 503, Upstream, Warn, Unavailable, "token_unavailable", "The upstream cannot be called at the moment.", synapse 101_503;
     /// The connection to the upstream could not be made.
     ConnectFailure => 502, Upstream, Warn, Unavailable, "connect_failure", "The upstream cannot be reached.", synapse 101_503;
     /// Connecting to the upstream took longer than `timeout.connect`.
@@ -356,6 +360,12 @@ impl Fault {
     /// Names the step over XML messages that failed.
     pub fn with_processing(mut self, processing: ProcessingFault) -> Fault {
         self.more.get_or_insert_default().processing = Some(processing);
+        self
+    }
+
+    /// Sets the code of WS-Security that a SOAP fault carries.
+    pub fn with_soap_code(mut self, code: &'static str) -> Fault {
+        self.more.get_or_insert_default().soap_code = Some(code);
         self
     }
 

@@ -152,6 +152,7 @@ impl Callbacks {
             dns: Dns::never(),
             writes_at_once: true,
             tls: self.ways.tls.clone(),
+            additions: upstream::Additions::default(),
         };
         Upstream::new(settings, self.ways.metrics.clone())
     }

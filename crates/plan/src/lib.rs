@@ -65,9 +65,9 @@ pub use upstream_handle::UpstreamHandle;
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {
     pub use upstream::{
-        AllowedHost, AllowedUrl, Balance, Breaker, Dns, Endpoints, Failures, HashKey, Health,
-        HostSent, Knowledge, Member, Mirror, Outlier, Protocol, Retry, Servers, ServiceName,
-        Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts, Upstream,
+        Additions, AllowedHost, AllowedUrl, Balance, Breaker, Dns, Endpoints, Failures, HashKey,
+        Health, HostSent, Knowledge, Member, Mirror, Outlier, Protocol, Retry, Servers,
+        ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts, Upstream,
         UpstreamSettings,
     };
 
@@ -89,8 +89,8 @@ pub mod queues {
 
 pub use export;
 pub use policy::{
-    Background, Escape, Fetch, PLACEHOLDERS, Policy, REVOKED_MAX, Resident, RevokedTokens, Slots,
-    TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION,
+    Background, Escape, Fetch, IdentityScheme, PLACEHOLDERS, Policy, REVOKED_MAX, Resident,
+    RevokedTokens, Slots, TOKEN_ID_BYTES_MAX, Template, UNKNOWN_OPERATION, UpstreamAddition,
 };
 pub use store::{LazyStore, SYNC_BOUNDS, StoreLocation, nodes};
 pub use telemetry;

@@ -5,7 +5,7 @@
 
 pub mod backend;
 mod claims;
-mod introspect;
+pub(crate) mod introspect;
 mod issuer;
 mod permitted;
 mod published;

@@ -24,6 +24,7 @@ mod step;
 mod subscription;
 mod template;
 mod traced;
+mod upstream_addition;
 
 pub use answerer::{Answer, Answerer, Explanation};
 pub use call::{Call, OpenWait, Totals, WaitTime};
@@ -48,3 +49,4 @@ pub use step::{
 pub use subscription::{ApplicationKey, Quota, Subscribed};
 pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};
 pub use traced::{MessageBefore, TracedHead, held};
+pub use upstream_addition::UpstreamAddition;

@@ -40,8 +40,8 @@ pub use health::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{
-    Balance, Breaker, Dns, Failures, HashKey, Health, HostSent, Outlier, Protocol, Retry,
-    ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts,
+    Additions, Balance, Breaker, Dns, Failures, HashKey, Health, HostSent, Outlier, Protocol,
+    Retry, ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts,
     UpstreamSettings,
 };
 pub use target::Target;

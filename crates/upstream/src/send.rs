@@ -1,5 +1,7 @@
 //! Sending a request: choose a target, connect, call; and again, where that is safe and allowed.
 
+mod additions;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,6 +61,8 @@ pub(crate) struct Attempts<'a> {
     pauses: bool,
     /// Other targets that may still be tried after a failed connection.
     elsewhere: usize,
+    /// An addition that a target refuses may be replaced; this happens once.
+    may_renew: bool,
     /// Streams that may still be refused before that is a fault.
     refusals_left: u32,
     /// True until a stale pooled connection has been replaced; this happens once.
@@ -121,16 +125,16 @@ impl Upstream {
         let mut permit = RequestPermit::take(self, pool.clone())?;
         let idempotent = request.head.is_idempotent();
         let retry = &self.settings.retry;
-        if (idempotent || retry.attempts > 0)
+        let has_additions = !self.settings.additions.0.is_empty();
+        if (idempotent || retry.attempts > 0 || has_additions)
             && matches!(request.body, Body::Stream(_))
             && !request.body.awaits_leave()
         {
-            // It may have to be sent twice.
-            let body = std::mem::take(&mut request.body);
-            let gathered = body.gather_small(retry.body_bytes_max, Kind::BodyTooLarge);
-            let waiting = call.totals.client_wait.begin();
-            request.body = Box::pin(gathered).await?;
-            drop(waiting);
+            Box::pin(self.gather_small(call.totals, request)).await?;
+            began = clock::now();
+        }
+        if has_additions {
+            Box::pin(self.make_additions(request, call.deadline)).await?;
             began = clock::now();
         }
         let roster = self.roster(&pool, call.worker, call.deadline).await?;
@@ -150,7 +154,7 @@ impl Upstream {
                     let status = begun.head().status;
                     self.record_outcome(target, begun.is_good(), || replied(status));
                     self.record_reply(target, begun.head(), attempts.began);
-                    let Some(next) = attempts.repeats(target, begun.head()) else {
+                    let Some(next) = attempts.after_reply(&place, begun.head()).await else {
                         attempts.pin(target, &mut begun.head().headers);
                         let hold = Lease {
                             pool: attempts.pool,
@@ -177,6 +181,16 @@ impl Upstream {
             attempts.pool.metrics().retries.add(1);
             attempts.began = clock::now();
         }
+    }
+
+    /// Gathers a small body that is on its way: it may have to be sent twice.
+    async fn gather_small(&self, totals: &Totals, request: &mut Request) -> Result<(), Fault> {
+        let body = std::mem::take(&mut request.body);
+        let waiting = totals.client_wait.begin();
+        let gathered = body.gather_small(self.settings.retry.body_bytes_max, Kind::BodyTooLarge);
+        request.body = gathered.await?;
+        drop(waiting);
+        Ok(())
     }
 
     fn attempts<'a>(
@@ -220,6 +234,7 @@ impl Upstream {
             pauses: false,
             elsewhere: if retry.elsewhere { roster.places.len().saturating_sub(1) } else { 0 },
             roster,
+            may_renew: !self.settings.additions.0.is_empty(),
             refusals_left: REFUSALS_MAX,
             stale_left: idempotent,
             was_stale: false,
@@ -419,7 +434,7 @@ impl<'a> Attempts<'a> {
             }
         };
         let reused = connection.reused;
-        let again = self.stale_left || self.left > 0;
+        let again = self.stale_left || self.left > 0 || self.may_renew;
         // A body in memory costs nothing to keep, whatever its size.
         let kept = if again { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
@@ -471,6 +486,15 @@ impl<'a> Attempts<'a> {
             HostSent::Target => Some(target.authority()),
             HostSent::Named(name) => Some(&**name),
         }
+    }
+
+    /// If a reply with this head is dropped and the request sent again: the target to use, which is the same one if the reply refuses
+    /// an addition and there is another one.
+    async fn after_reply(&mut self, place: &Rc<Place>, head: &ReplyHead) -> Option<Rc<Place>> {
+        if self.may_renew && Box::pin(self.renew(head)).await {
+            return Some(place.clone());
+        }
+        self.repeats(&place.target, head)
     }
 
     /// If a reply with this head is dropped and the request retried: the target to retry with. None if the reply is passed on.

@@ -8,6 +8,7 @@ use dns::Servers;
 use fault::Kind;
 use grpc::Status;
 use message::ReplyHead;
+use policy::UpstreamAddition;
 
 use crate::AddressRule;
 use crate::connect::Offer;
@@ -40,6 +41,27 @@ pub struct UpstreamSettings {
     pub writes_at_once: bool,
     /// TLS settings for `https` targets.
     pub tls: tls::Client,
+    /// The gateway's own parts of every request.
+    pub additions: Additions,
+}
+
+/// The gateway's own parts of requests, in the order in which they are made. Those of two plans are equal where they are the same ones.
+#[derive(Clone, Default)]
+pub struct Additions(pub Vec<Arc<dyn UpstreamAddition>>);
+
+impl PartialEq for Additions {
+    fn eq(&self, other: &Additions) -> bool {
+        // Harmless: the lengths are compared first.
+        let mut pairs = self.0.iter().zip(&other.0);
+        self.0.len() == other.0.len()
+            && pairs.all(|(one, two)| std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(two)))
+    }
+}
+
+impl fmt::Debug for Additions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(Arc::as_ptr)).finish()
+    }
 }
 
 /// Where the targets come from.
@@ -387,6 +409,7 @@ pub(crate) mod tests {
             dns: Dns { refresh: Duration::from_secs(5), servers: Servers::default() },
             writes_at_once: false,
             tls: tls::Client::new(&tls::ClientSpec { verify: true, ..Default::default() }).unwrap(),
+            additions: Additions::default(),
         }
     }
 

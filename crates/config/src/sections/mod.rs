@@ -21,6 +21,7 @@ mod schedules;
 mod store;
 mod telemetry;
 mod traces;
+mod upstream_oauth;
 mod upstreams;
 
 use std::time::Duration;
@@ -59,6 +60,7 @@ pub use schedules::{Schedule, ScheduleMessage};
 pub use store::Store;
 pub use telemetry::{AccessLog, AuditLog, LogFormat, Telemetry};
 pub use traces::{TracePropagation, Traces};
+pub use upstream_oauth::{TokenAuthentication, UpstreamOauth};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
     UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,

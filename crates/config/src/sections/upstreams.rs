@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
+use crate::sections::UpstreamOauth;
 use crate::values::{
     Between, CookieName, Factor, FilePath, HashBy, NameServer, Percent, RetryOn, Secret, Size,
     Spanned, StatusRange, TargetAddress, Timeout,
@@ -49,6 +50,8 @@ keys! {
         dns: Dns,
         /// How to verify `https` targets, and the certificate to show to them.
         tls: UpstreamTls,
+        /// An access token that each request to the service carries (OAuth 2.0 client credentials).
+        oauth: Option<Spanned<UpstreamOauth>>,
     }
 }
 

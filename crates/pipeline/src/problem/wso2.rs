@@ -98,6 +98,7 @@ const ROWS: &[Row] = &[
     row(Kind::Internal, 500, 102_500),
     row(Kind::ConnectFailure, 503, 102_503),
     row(Kind::UpstreamTls, 503, 102_503),
+    row(Kind::TokenUnavailable, 503, 102_503),
     row(Kind::Unresolved, 503, 102_503),
     // There, a connection that takes too long counts as failed; only replies time out.
     row(Kind::ConnectTimeout, 503, 102_503),

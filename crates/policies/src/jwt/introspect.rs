@@ -39,10 +39,7 @@ impl Introspection {
         timeout: Duration,
         cache: Duration,
     ) -> Introspection {
-        // RFC 6749, 2.3.1: both are encoded as form values first.
-        let credentials = client.map(|(id, secret)| {
-            format!("Basic {}", STANDARD.encode(format!("{}:{}", form(id), form(secret))))
-        });
+        let credentials = client.map(|(id, secret)| client_credentials(id, secret));
         Introspection { outlet, path, credentials, timeout, cache }
     }
 
@@ -80,23 +77,25 @@ impl Introspection {
     }
 }
 
-/// True if a text can be a token at all (RFC 6750, 2.1).
+/// True if a text can be a token at all.
 pub(crate) fn is_token(text: &[u8]) -> bool {
+    text.len() <= TOKEN_BYTES_MAX && is_bearer(text)
+}
+
+/// True if a text has the form of a bearer token (RFC 6750, 2.1).
+pub(crate) fn is_bearer(text: &[u8]) -> bool {
     let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
-    !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && text.iter().all(good)
+    !text.is_empty() && text.iter().all(good)
+}
+
+/// The value of `Authorization` for a client at an endpoint of OAuth (RFC 6749, 2.3.1): both parts are encoded as form values first.
+pub(crate) fn client_credentials(id: &str, secret: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{}:{}", form(id), form(secret))))
 }
 
 /// Percent-encodes everything but what every reader takes as it is.
-fn form(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte))
-        } else {
-            out.push_str(&format!("%{byte:02X}"))
-        }
-    }
-    out
+pub(crate) fn form(text: &str) -> String {
+    kit::percent::encoded(text.as_bytes(), b"")
 }
 
 impl fmt::Debug for Introspection {

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::refusal::Refusal;
+use crate::waiters::WaiterPlace;
 
 /// A larger key set is none: [`jose::KEYS_MAX`] keys with their certificates have half of this.
 pub const KEYS_BYTES_MAX: usize = 512 * 1024;
@@ -139,7 +140,7 @@ impl PublishedKeys {
 
     /// Waits for keys that were read after this was called; all who wait share one reading.
     pub(crate) async fn newer(&self) -> Result<KeySnapshot, Refusal> {
-        let Some(_waiting) = KeyWaiter::among(&self.waiting) else {
+        let Some(_waiting) = WaiterPlace::among(&self.waiting, WAITING_MAX) else {
             return Err(Refusal::KeyUnknown);
         };
         let mut seen = self.known.snapshot.subscribe();
@@ -316,22 +317,6 @@ impl Background for PublishedKeys {
             self.read(caller).await;
             APART
         })
-    }
-}
-
-/// A place among those who wait.
-struct KeyWaiter<'a>(&'a AtomicUsize);
-
-impl KeyWaiter<'_> {
-    fn among(count: &AtomicUsize) -> Option<KeyWaiter<'_>> {
-        let place = KeyWaiter(count);
-        (count.fetch_add(1, Ordering::AcqRel) < WAITING_MAX).then_some(place)
-    }
-}
-
-impl Drop for KeyWaiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
