@@ -166,3 +166,4 @@ mod websub;
 mod websub_peers;
 mod websub_rocks;
 mod wire;
+mod ws_security;

@@ -105,6 +105,19 @@ fn order(tags: usize) -> String {
     envelope(&format!(r#"<Order xmlns="urn:types"><number>1</number>{tags}</Order>"#))
 }
 
+/// A security header that is found good at its end.
+fn tokens(others: usize) -> String {
+    let namespace =
+        "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd";
+    let others = "<w:UsernameToken s:x=\"1\"/>".repeat(others);
+    envelope("<a/>").replace(
+        "<e:Body>",
+        &format!(
+            "<e:Header><w:Security xmlns:w=\"{namespace}\" xmlns:s=\"urn:s\"><w:UsernameToken><w:Username>alice</w:Username>{others}<w:Password>sesame</w:Password></w:UsernameToken></w:Security></e:Header><e:Body>"
+        ),
+    )
+}
+
 /// The four of the finding, in the languages that expressions are in. What runs out of its budget ends with a fault.
 fn expressions() -> Vec<Attack> {
     vec![
@@ -198,6 +211,12 @@ fn steps() -> Vec<Attack> {
         attack(
             "script",
             "[script: { jq: 'map(. + 1) | length' }, respond: {}]",
+            JSON,
+            numbers(100_000),
+        ),
+        attack(
+            "script",
+            "[script: { js: 'return message.map(x => x + 1).length;', values: { a: $body } }, respond: {}]",
             JSON,
             numbers(100_000),
         ),
@@ -324,6 +343,12 @@ fn policies() -> Vec<Attack> {
             "[xpath_route: { cases: [{ xpath: 'count(//a[count(preceding::a) > 9999999])', equals: '1', upstream: origin }] }]",
             XML,
             elements(2_000),
+        ),
+        attack(
+            "ws_security",
+            "[ws_security: { users: { alice: sesame }, passwords: [text] }]",
+            SOAP,
+            tokens(40_000),
         ),
         attack("xslt", "[xslt: { stylesheet: slow.xsl, on: request }]", XML, elements(2_000)),
     ]

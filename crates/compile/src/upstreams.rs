@@ -16,7 +16,7 @@ use crate::files::InService;
 use crate::listeners::{bytes, count};
 use crate::policies::{self, NamedUpstreams};
 use crate::policy_builder::PolicyBuilder;
-use crate::{files, paths, upstream_oauth, upstream_targets};
+use crate::{files, paths, upstream_oauth, upstream_soap, upstream_targets};
 
 /// Settings of every upstream, as far as they are sound.
 pub(crate) fn compile(
@@ -139,7 +139,7 @@ fn settings(
     let timeout = &upstream.timeout;
     let health =
         upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
-    let additions = additions((name, upstream), builder, report)?;
+    let additions = additions((name, upstream), &targets, builder, report)?;
     Some(UpstreamSettings {
         name: name.to_owned(),
         addresses: None,
@@ -177,6 +177,7 @@ fn settings(
 /// The gateway's own parts of every request to an upstream.
 fn additions(
     (name, upstream): (&str, &config::Upstream),
+    targets: &settled::Targets,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Option<settled::Additions> {
@@ -184,6 +185,7 @@ fn additions(
     if let Some(oauth) = &upstream.oauth {
         additions.push(upstream_oauth::compile(name, oauth, builder, report)?);
     }
+    additions.extend(upstream_soap::compile(upstream, targets, builder, report)?);
     Some(settled::Additions(additions))
 }
 

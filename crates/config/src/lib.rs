@@ -76,7 +76,8 @@ pub use sections::{
     ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store, StreamsOnReload,
     SubscriptionState, Suspend, Target, Telemetry, TokenAuthentication, TracePropagation, Traces,
     Upgrade, Upstream, UpstreamAddresses, UpstreamOauth, UpstreamProtocol, UpstreamTimeout,
-    UpstreamTls, Validate, ready_plans,
+    UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity, Validate, WsAddressingVersion,
+    ready_plans,
 };
 pub use substitute::{open, read_text, reason};
 pub use values::{

@@ -8,6 +8,7 @@
 pub mod attachments;
 pub mod charset;
 pub mod content_coding;
+mod date_time;
 pub mod form;
 pub mod json_schema;
 pub mod libxml_messages;
@@ -18,6 +19,9 @@ mod rejection;
 pub mod remote_definition;
 pub mod soap;
 pub mod soap_json;
+pub mod ws_addressing;
+pub mod ws_security;
+pub mod xml_edit;
 pub mod xpath_search;
 pub mod xslt;
 

@@ -8,6 +8,7 @@ mod check;
 mod code;
 mod definitions;
 mod label;
+pub mod nodes;
 mod recall;
 mod schemas;
 

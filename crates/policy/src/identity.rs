@@ -49,6 +49,8 @@ pub enum Scheme {
     Basic,
     /// A client certificate.
     MutualTls,
+    /// A UsernameToken of WS-Security.
+    WsSecurity,
 }
 
 impl Claims {
@@ -120,6 +122,7 @@ impl Scheme {
             Scheme::ApiKey => "api_key",
             Scheme::Basic => "basic",
             Scheme::MutualTls => "mutual_tls",
+            Scheme::WsSecurity => "ws_security",
         }
     }
 }

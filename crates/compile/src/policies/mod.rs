@@ -31,6 +31,7 @@ pub(crate) mod subscription;
 mod tests;
 pub(crate) mod transform;
 pub(crate) mod websocket;
+mod ws_security;
 pub(crate) mod xpath_route;
 pub(crate) mod xslt;
 
@@ -108,6 +109,7 @@ kinds! {
     SubscriptionCheck,
     Transform,
     WebSocket,
+    WsSecurity,
     XpathRoute,
     Xslt,
 }

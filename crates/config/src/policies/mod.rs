@@ -26,6 +26,7 @@ mod sse;
 mod subscription;
 mod transform;
 mod websocket;
+mod ws_security;
 mod xpath_route;
 mod xslt;
 
@@ -62,6 +63,7 @@ pub use sse::{EventWindow, ShareBy, SlowClient, Sse, SseShare};
 pub use subscription::SubscriptionCheck;
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
 pub use websocket::{MessageWindow, OnLimit, WebSocket, WebSocketTopic};
+pub use ws_security::{PasswordForm, TimestampCheck, WsSecurity};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
 
@@ -168,6 +170,8 @@ policies! {
     SoapRest = "soap_rest",
     /// The policies of a set.
     NamedSet = "use",
+    /// A header of the SOAP message shows who asks, and how old it is.
+    WsSecurity = "ws_security",
     /// Sends a message elsewhere by what stands in it.
     XpathRoute = "xpath_route",
     /// Transforms messages.

@@ -22,6 +22,7 @@ mod store;
 mod telemetry;
 mod traces;
 mod upstream_oauth;
+mod upstream_soap;
 mod upstreams;
 
 use std::time::Duration;
@@ -61,6 +62,7 @@ pub use store::Store;
 pub use telemetry::{AccessLog, AuditLog, LogFormat, Telemetry};
 pub use traces::{TracePropagation, Traces};
 pub use upstream_oauth::{TokenAuthentication, UpstreamOauth};
+pub use upstream_soap::{UpstreamWsAddressing, UpstreamWsSecurity, WsAddressingVersion};
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
     UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
-use crate::sections::UpstreamOauth;
+use crate::sections::{UpstreamOauth, UpstreamWsAddressing, UpstreamWsSecurity};
 use crate::values::{
     Between, CookieName, Factor, FilePath, HashBy, NameServer, Percent, RetryOn, Secret, Size,
     Spanned, StatusRange, TargetAddress, Timeout,
@@ -52,6 +52,10 @@ keys! {
         tls: UpstreamTls,
         /// An access token that each request to the service carries (OAuth 2.0 client credentials).
         oauth: Option<Spanned<UpstreamOauth>>,
+        /// A WS-Security header for SOAP messages to the service: UsernameToken and Timestamp.
+        ws_security: Option<Spanned<UpstreamWsSecurity>>,
+        /// A WS-Addressing header for SOAP messages to the service.
+        ws_addressing: Option<Spanned<UpstreamWsAddressing>>,
     }
 }
 

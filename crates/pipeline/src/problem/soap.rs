@@ -27,7 +27,12 @@ struct FaultTexts {
     message: String,
     server: bool,
     backend: Option<u16>,
+    /// A code of WS-Security.
+    code: Option<&'static str>,
 }
+
+const WSSE: &str =
+    "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd";
 
 /// A properly escaped SOAP fault; none for a client that uses JSON.
 pub(super) fn reply(
@@ -116,6 +121,7 @@ fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts
             message: told(of.verbose, || (*of.text).to_owned()),
             server,
             backend: of.backend_status.filter(|_| of.verbose),
+            code: None,
         },
         None => {
             let unasked = matches!(kind, Kind::NoTarget | Kind::Unresolved | Kind::TargetSuspended);
@@ -129,6 +135,7 @@ fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts
                 },
                 server,
                 backend: (of_upstream && verbose).then_some(status),
+                code: fault.more.as_ref().and_then(|more| more.soap_code),
             }
         }
     }
@@ -161,8 +168,12 @@ fn envelope(
 }
 
 fn envelope_11(said: &FaultTexts) -> String {
-    let FaultTexts { reason, message, server, backend } = said;
-    let code = if *server { "Server" } else { "Client" };
+    let FaultTexts { reason, message, server, backend, code } = said;
+    let code = match code {
+        Some(code) => format!("<faultcode xmlns:wsse=\"{WSSE}\">wsse:{code}</faultcode>"),
+        None if *server => "<faultcode>soap:Server</faultcode>".to_owned(),
+        None => "<faultcode>soap:Client</faultcode>".to_owned(),
+    };
     let backend = backend.map_or_else(String::new, |status| {
         format!("\n        <backendHttpCode>{status}</backendHttpCode>")
     });
@@ -171,7 +182,7 @@ fn envelope_11(said: &FaultTexts) -> String {
 <soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/">
   <soap:Body>
     <soap:Fault>
-      <faultcode>soap:{code}</faultcode>
+      {code}
       <faultstring>{reason}</faultstring>
       <detail>
         <errorMessage>{message}</errorMessage>{backend}
@@ -183,7 +194,12 @@ fn envelope_11(said: &FaultTexts) -> String {
 }
 
 fn envelope_12(said: &FaultTexts) -> String {
-    let FaultTexts { reason, message, server, backend } = said;
+    let FaultTexts { reason, message, server, backend, code } = said;
+    let subcode = code.map_or_else(String::new, |code| {
+        format!(
+            "\n        <env:Subcode>\n          <env:Value xmlns:wsse=\"{WSSE}\">wsse:{code}</env:Value>\n        </env:Subcode>"
+        )
+    });
     let code = if *server { "Receiver" } else { "Sender" };
     let backend = backend.map_or_else(String::new, |status| {
         format!("\n          <f:backendHttpCode>{status}</f:backendHttpCode>")
@@ -194,7 +210,7 @@ fn envelope_12(said: &FaultTexts) -> String {
   <env:Body>
     <env:Fault>
       <env:Code>
-        <env:Value>env:{code}</env:Value>
+        <env:Value>env:{code}</env:Value>{subcode}
       </env:Code>
       <env:Reason>
         <env:Text xml:lang="en">{reason}</env:Text>

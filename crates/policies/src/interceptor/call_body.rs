@@ -142,6 +142,7 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
             IdentityScheme::ApiKey => "API Key",
             IdentityScheme::Basic => "Basic",
             IdentityScheme::MutualTls => "Mutual TLS",
+            IdentityScheme::WsSecurity => "WS-Security",
         };
         let noted = ex.notes.as_ref().and_then(|notes| notes.token.as_deref());
         let bearer = head.headers.get("authorization").unwrap_or(b"");

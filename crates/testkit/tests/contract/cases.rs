@@ -63,6 +63,7 @@ const SOAP: Ask = Ask {
 };
 
 const ADD: &str = r#"<?xml version="1.0"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><Add xmlns="http://tempuri.org/"><intA>5</intA><intB>7</intB></Add></soap:Body></soap:Envelope>"#;
+const ADD_SECURED: &str = r#"<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Header><w:Security xmlns:w="http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"><w:UsernameToken><w:Username>alice</w:Username><w:Password>sesame</w:Password></w:UsernameToken></w:Security></soap:Header><soap:Body><Add xmlns="http://tempuri.org/"><intA>5</intA><intB>7</intB></Add></soap:Body></soap:Envelope>"#;
 const ADD_WRONG: &str = r#"<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><Add xmlns="http://tempuri.org/"><intA>five</intA><intB>7</intB></Add></soap:Body></soap:Envelope>"#;
 const ADDED: &str = r#"<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>"#;
 
@@ -341,6 +342,16 @@ pub(crate) const CASES: &[Case] = &[
         policy: "websocket",
         policies: "websocket: { messages: 10, per: 1s, message_bytes_max: 64KiB, connections: 9 }",
         asks: &[POST, GET],
+        ..CASE
+    },
+    Case {
+        policy: "ws_security",
+        policies: "ws_security: { users: { alice: sesame }, passwords: [text] }",
+        reply: ("Content-Type: text/xml\r\n", ADDED),
+        asks: &[
+            Ask { body: ADD_SECURED, shows: Shows::Above("<soap:Header></soap:Header>"), ..SOAP },
+            Ask { status: "401", shows: Shows::Below("wsse:InvalidSecurity"), ..SOAP },
+        ],
         ..CASE
     },
     Case {

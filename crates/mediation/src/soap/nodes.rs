@@ -1,0 +1,42 @@
+//! The parts of a SOAP message as nodes of its tree.
+
+use xml::{Document, Kind, NodeId};
+
+use super::{SOAP_11, SOAP_12, Version};
+
+/// The nodes of the parts of a SOAP message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope {
+    pub version: Version,
+    pub root: NodeId,
+    pub header: Option<NodeId>,
+    pub body: NodeId,
+}
+
+impl Envelope {
+    /// The levels of elements that show what is an envelope: the root element, and its parts.
+    pub const LEVELS: usize = 2;
+
+    /// The same down to the content of the Body.
+    pub const CONTENT_LEVELS: usize = Envelope::LEVELS + 1;
+
+    /// None: it is not a SOAP message.
+    pub fn of(document: &Document) -> Option<Envelope> {
+        let root = document.root_element()?;
+        let name = document.name(root);
+        let version = match (name.local, name.namespace.uri) {
+            ("Envelope", SOAP_11) => Version::V11,
+            ("Envelope", SOAP_12) => Version::V12,
+            _ => return None,
+        };
+        let part = |local: &str| {
+            document.children(root).find(|child| {
+                let name = document.name(*child);
+                document.kind(*child) == Kind::Element
+                    && name.local == local
+                    && name.namespace.uri == version.namespace()
+            })
+        };
+        Some(Envelope { version, root, header: part("Header"), body: part("Body")? })
+    }
+}

@@ -1,0 +1,161 @@
+//! Users with passwords, for the policies whose clients show both.
+//!
+//! Passwords hashed the way they should be take milliseconds to check, so that is done beside the worker and remembered: a
+//! password that this worker has checked costs one look-up.
+
+mod checks;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use fault::{Fault, Kind};
+use kit::clock;
+use message::RequestHead;
+use policy::{Exchange, Identity, IdentityScheme};
+
+use crate::credentials::{HashedSecret, Holder, sha256};
+use crate::hash::Key;
+use crate::identity::holder;
+use crate::key::KeySource;
+use crate::verdict_cache::{VerdictCache, next_number};
+use checks::{Checks, Full};
+
+/// The time for which a wrong password is remembered as wrong, in seconds: a client that repeats it costs nothing.
+const WRONG_FOR: u64 = 10;
+/// Texts that a worker remembers. Each is a digest, so it takes a hundred bytes.
+const REMEMBERED_MAX: usize = 4096;
+const REMEMBERED_BYTES_MAX: usize = 1024 * 1024;
+
+/// The users that may come in.
+pub struct Users {
+    number: u64,
+    users: HashMap<String, (HashedSecret, Arc<Identity>)>,
+    /// Checked for names that nobody has, so that nobody can tell which those are.
+    stand_in: Option<HashedSecret>,
+}
+
+/// A worker's memory of a name with a password.
+#[derive(Clone, Copy)]
+enum PasswordVerdict {
+    Right,
+    /// Until then, in seconds since the Unix epoch.
+    Wrong(u64),
+}
+
+thread_local! {
+    static KNOWN: RefCell<VerdictCache<PasswordVerdict>> =
+        RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
+}
+
+/// The checks of the whole process, and what its clients are known by.
+static CHECKS: LazyLock<(Arc<Checks>, Key)> = LazyLock::new(|| (Arc::default(), Key::random()));
+
+/// When to come again, in seconds.
+const RETRY_AFTER: &str = "1";
+
+impl Users {
+    /// Users who show themselves in this way.
+    pub fn new(users: Vec<Holder>, scheme: IdentityScheme) -> Users {
+        let stand_in = users.iter().map(|user| &user.secret).find(|hash| hash.is_slow()).cloned();
+        let user = |user: Holder| {
+            let (name, hash) = (user.name.clone(), user.secret.clone());
+            (name, (hash, Arc::new(holder(user, scheme))))
+        };
+        let users = users.into_iter().map(user).collect();
+        Users { number: next_number(), users, stand_in }
+    }
+
+    /// The verdict that this worker knows, or can work out in no time.
+    pub(crate) fn known(&self, name: &str, password: &[u8], digest: &[u8; 32]) -> Option<bool> {
+        let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, digest).copied());
+        match known {
+            Some(PasswordVerdict::Right) => return Some(true),
+            Some(PasswordVerdict::Wrong(until)) if until > clock::wall().as_secs() => {
+                return Some(false);
+            }
+            Some(PasswordVerdict::Wrong(_)) | None => {}
+        }
+        match self.users.get(name) {
+            Some((hash, _)) if !hash.is_slow() => Some(hash.is_of(password)),
+            None if self.stand_in.is_none() => Some(false),
+            Some(_) | None => None,
+        }
+    }
+
+    /// Checks beside the worker, when it is this client's turn.
+    async fn verify(
+        &self,
+        name: &str,
+        password: Vec<u8>,
+        ex: &Exchange,
+        head: &RequestHead,
+    ) -> Result<bool, Fault> {
+        let (checks, key) = &*CHECKS;
+        let client = KeySource::Client.hash(*key, ex, head);
+        let place = checks.place(client, &ex.alarm).await.map_err(full)?;
+        let hash = self.users.get(name).map(|(hash, _)| hash);
+        let is_user = hash.is_some();
+        let Some(hash) = hash.or(self.stand_in.as_ref()).cloned() else { return Ok(false) };
+        let checked = kit::task::beside(move || {
+            let _place = place;
+            hash.is_of(&password)
+        });
+        let checked = checked.await;
+        let checked =
+            checked.ok_or_else(|| Fault::new(Kind::Internal, "basic: a check did not end"))?;
+        Ok(checked && is_user)
+    }
+
+    /// True if the user has this password. The verdict is remembered.
+    pub(crate) async fn has(
+        &self,
+        name: &str,
+        password: Vec<u8>,
+        ex: &Exchange,
+        head: &RequestHead,
+    ) -> Result<bool, Fault> {
+        let digest = digest(name, &password);
+        if let Some(right) = self.known(name, &password, &digest) {
+            return Ok(right);
+        }
+        self.verify_and_remember(name, password, &digest, ex, head).await
+    }
+
+    pub(crate) async fn verify_and_remember(
+        &self,
+        name: &str,
+        password: Vec<u8>,
+        digest: &[u8; 32],
+        ex: &Exchange,
+        head: &RequestHead,
+    ) -> Result<bool, Fault> {
+        let right = self.verify(name, password, ex, head).await?;
+        let known = if right {
+            PasswordVerdict::Right
+        } else {
+            PasswordVerdict::Wrong(clock::wall().as_secs().saturating_add(WRONG_FOR))
+        };
+        KNOWN.with_borrow_mut(|memory| memory.put(self.number, digest, known, 64));
+        Ok(right)
+    }
+
+    /// The identity of a user.
+    pub(crate) fn identity(&self, name: &str) -> Option<Arc<Identity>> {
+        self.users.get(name).map(|(_, identity)| identity.clone())
+    }
+}
+
+/// The digest by which a name and its password are remembered.
+pub(crate) fn digest(name: &str, password: &[u8]) -> [u8; 32] {
+    sha256(&[name.as_bytes(), b":", password].concat())
+}
+
+/// A client that asks too much is told so; anybody else, that there is too much to do.
+fn full(full: Full) -> Fault {
+    let (kind, cause) = match full {
+        Full::OfClient => (Kind::RateLimited, "basic: many passwords of this client wait already"),
+        Full::OfAll => (Kind::Busy, "basic: too many passwords are being checked"),
+    };
+    Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)
+}
