@@ -52,6 +52,7 @@ mod flow_beside;
 mod flow_branches;
 mod flow_edges;
 mod flow_endpoints;
+mod flow_javascript;
 mod flow_limits;
 mod flow_rules;
 mod flow_runs;

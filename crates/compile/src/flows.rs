@@ -8,6 +8,7 @@ mod endpoints;
 mod expressions;
 mod gathers;
 mod labels;
+mod scripts;
 mod stateful_steps;
 mod steps;
 mod stylesheets;
@@ -251,6 +252,9 @@ fn declare_of(
     }
     if let config::Step::Store(store) = step {
         store.into.iter().for_each(|name| declare(&name.value, name.at, false));
+    }
+    if let config::Step::Script(script) = step {
+        script.into.iter().for_each(|name| declare(&name.value, name.at, false));
     }
     if let config::Step::Sql(sql) = step {
         sql.into.iter().for_each(|name| declare(&name.value, name.at, false));

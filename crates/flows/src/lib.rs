@@ -33,6 +33,6 @@ pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};
 pub use step::{
     Action, Block, Cache, Call, CallPath, CallTo, CallUrl, Condition, Convert, Endpoint,
     EndpointFinder, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header, Into, Method,
-    Payload, PayloadSource, Query, Respond, Scatter, Schemas, SoapHeader, Source, Split, Sql,
-    Status, Step, Steps, Store, TapPlaces, Test, Throttle, Type, Validate, WireTap, Xslt,
+    Payload, PayloadSource, Query, Respond, Scatter, Schemas, Script, SoapHeader, Source, Split,
+    Sql, Status, Step, Steps, Store, TapPlaces, Test, Throttle, Type, Validate, WireTap, Xslt,
 };

@@ -32,6 +32,7 @@ pub use crate::steps::fault::FaultTemplate;
 pub use crate::steps::gather::{Foreach, Gather, Into, Scatter, Split};
 pub use crate::steps::header::Header;
 pub use crate::steps::payload::{Payload, PayloadSource, Respond, Status};
+pub use crate::steps::script::Script;
 pub use crate::steps::soap_header::SoapHeader;
 pub use crate::steps::sql::Sql;
 pub use crate::steps::store::Store;
@@ -84,7 +85,7 @@ pub enum Action {
     Xslt(Box<Xslt>),
     Validate(Box<Validate>),
     Convert(Convert),
-    Script(Box<jq::Program>),
+    Script(Box<Script>),
     Filter { when: Condition, then: Steps, otherwise: Steps },
     Switch { on: Expression, cases: Vec<(Test, Steps)>, default: Steps },
     Foreach(Box<Foreach>),
@@ -265,7 +266,8 @@ impl Action {
             Action::Enrich(enrich) => enrich.slots(),
             Action::Xslt(xslt) => xslt.slots(),
             Action::Validate(validate) => validate.of.iter().flat_map(Expression::slots).collect(),
-            Action::Convert(_) | Action::Script(_) => Vec::new(),
+            Action::Convert(_) => Vec::new(),
+            Action::Script(script) => script.slots(),
             Action::Filter { when, .. } => condition(when),
             Action::Switch { on, .. } => on.slots(),
             Action::Foreach(foreach) => foreach.over.slots(),
@@ -474,7 +476,7 @@ async fn simple(step: &Step, run: &Run<'_>, state: &mut State) -> Result<StepsEn
         Action::Enrich(made) => enrich::enrich(made, run, state)?,
         Action::Xslt(made) => xslt::transform(made, run, state).await?,
         Action::Convert(made) => convert::convert(made, run, state)?,
-        Action::Script(program) => script::script(program, run, state).await?,
+        Action::Script(made) => script::script(made, run, state).await?,
         Action::Foreach(made) => return gather::foreach(made, run, state).await,
         Action::Split(made) => gather::split(made, step, run, state).await?,
         Action::Scatter(made) => gather::scatter(made, step, run, state).await?,

@@ -44,8 +44,8 @@ static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 pub(crate) const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|first| first == jq::ARGUMENT) {
-        return jq::serve();
+    if std::env::args_os().nth(1).is_some_and(|first| first == script::ARGUMENT) {
+        return script::serve();
     }
     let arguments = Arguments::parse();
     if let Err(why) = log::start() {

@@ -23,8 +23,12 @@ const CALLS: &[Call] = &[
     Call { text: "spawn_local", crates: &["kit"], instead: "call `kit::spawn`" },
     Call { text: "unbounded_channel", crates: &[], instead: "make a channel with a bound" },
     Call { text: "process::exit", crates: &["tidegate"], instead: "return an error" },
-    // `jq` runs programs of operators in processes that it can stop.
-    Call { text: "Command::new", crates: &["tidegate", "jq"], instead: "leave it to the program" },
+    // `script` runs programs of operators in processes that it can stop.
+    Call {
+        text: "Command::new",
+        crates: &["tidegate", "script"],
+        instead: "leave it to the program",
+    },
     Call { text: "tokio::signal", crates: &["tidegate"], instead: "leave it to the program" },
 ];
 

@@ -13,7 +13,7 @@ const CRATES: &[&str] = &[
     "flows",
     "fault",
     "hub",
-    "jq",
+    "script",
     "kit",
     "listen",
     "mediation",

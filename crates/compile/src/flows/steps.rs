@@ -98,7 +98,7 @@ impl<'a> Compiler<'a, '_> {
             },
             Step::Throttle(keys) => Action::Throttle(self.throttle(keys, step)),
             Step::Cache(keys) => Action::Cache(Box::new(self.cache(keys, namespaces, depth)?)),
-            Step::Script(keys) => Action::Script(Box::new(self.script(&keys.jq)?)),
+            Step::Script(keys) => Action::Script(Box::new(self.script(keys, step.at, namespaces)?)),
             Step::Sql(keys) => Action::Sql(Box::new(self.sql(keys, namespaces)?)),
             Step::Store(keys) => Action::Store(self.store(keys)?),
             Step::WireTap(keys) => {
@@ -143,21 +143,6 @@ impl<'a> Compiler<'a, '_> {
             return None;
         }
         Some(root.value.as_str().into())
-    }
-
-    fn script(&mut self, text: &Spanned<String>) -> Option<jq::Program> {
-        match jq::Program::new(&text.value) {
-            Ok(program) => Some(program),
-            Err(malformed) => {
-                let what = format!("the program in jq is malformed, at {malformed}");
-                self.report.error(
-                    text.at,
-                    what,
-                    "write a filter of jq, such as `{ id: .order.id }`",
-                );
-                None
-            }
-        }
     }
 
     fn fault(

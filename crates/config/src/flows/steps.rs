@@ -324,10 +324,16 @@ words! {
 }
 
 keys! {
-    /// Runs a program over the message's JSON.
+    /// Runs a program over the message.
     pub struct ScriptStep {
-        /// The program, in jq.
-        jq: Spanned<String>,
+        /// The program, as a filter of jq.
+        jq: Option<Spanned<String>>,
+        /// The program, as the body of a function in JavaScript.
+        js: Option<Spanned<String>>,
+        /// What a program in JavaScript knows as `values.NAME`.
+        values: Map<ExpressionText> = Map::default(),
+        /// The variable that takes the result; the message stays. Without it the result is the new message.
+        into: Option<Spanned<String>>,
     }
 }
 

@@ -1,37 +1,113 @@
-//! `script`: the message's JSON made anew by a program in jq.
+//! `script`: the message's JSON made anew by a program in jq or JavaScript.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use expression::{Expression, Slot, Value};
 use fault::{Fault, Kind};
-use jq::{Program, ProgramFailure};
+use script::{Language, Program, ProgramFailure};
 
-use crate::content::View;
-use crate::state::{Run, State};
+use crate::content::{Content, Format, View};
+use crate::state::{Run, State, Variable};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
 /// The longest run over one message. Its wait for a free process is not included.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Replaces the message by the program's value. A program without one leaves an empty message.
-pub(crate) async fn script(
-    program: &Program,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<(), Fault> {
-    let Some(content) = state.message.content().cloned() else { return Ok(()) };
-    let message = match content.known()? {
-        View::Json(json) => Bytes::copy_from_slice(json.text().as_bytes()),
-        View::Empty => Bytes::new(),
-        View::Xml { .. } | View::Text(_) | View::Bytes => {
-            return Err(content.malformed("script: the message is not JSON"));
+/// A program with what it gets beside the message.
+pub struct Script {
+    pub program: Program,
+    /// Values by the names that a program in JavaScript knows them by.
+    pub values: Vec<(Box<str>, Expression)>,
+    /// The number of the variable that takes the result.
+    pub into: Option<u32>,
+}
+
+impl Script {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.values.iter().flat_map(|(_, value)| value.slots()).collect()
+    }
+
+    /// What the program gets. None: it needs JSON, and the message is not JSON.
+    fn input(
+        &self,
+        content: Option<&Content>,
+        run: &Run<'_>,
+        state: &State,
+    ) -> Result<Option<Bytes>, Fault> {
+        match self.program.language() {
+            Language::Jq => match content.map(Content::known).transpose()? {
+                Some(View::Json(json)) => Ok(Some(Bytes::copy_from_slice(json.text().as_bytes()))),
+                Some(View::Empty) | None => Ok(Some(Bytes::new())),
+                Some(View::Xml { .. } | View::Text(_) | View::Bytes) => Ok(None),
+            },
+            Language::JavaScript => self.object(content, run, state).map(Some),
         }
+    }
+
+    /// `message` and `values` as one object.
+    fn object(
+        &self,
+        content: Option<&Content>,
+        run: &Run<'_>,
+        state: &State,
+    ) -> Result<Bytes, Fault> {
+        let failed = |kind: expression::FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
+        let mut budget = run.budget();
+        let mut out = "{\"message\":".to_owned();
+        match content.map(|content| Ok::<_, Fault>((content, content.known()?))).transpose()? {
+            None | Some((_, View::Empty)) => out.push_str("null"),
+            Some((content, View::Bytes)) => {
+                return Err(
+                    content.malformed("script: the message is neither JSON nor XML nor text")
+                );
+            }
+            Some((_, View::Json(json))) => out.push_str(json.text()),
+            Some((_, View::Text(text))) => json::push_string(&mut out, text),
+            Some((content, View::Xml { .. })) => {
+                let document = content.document().map_err(failed)?;
+                let mut markup = String::new();
+                document.write_xml(false, &mut markup, &mut budget).map_err(failed)?;
+                json::push_string(&mut out, &markup);
+            }
+        }
+        out.push_str(",\"values\":{");
+        for (place, (name, expression)) in self.values.iter().enumerate() {
+            out.push_str(if place == 0 { "" } else { "," });
+            json::push_string(&mut out, name);
+            out.push(':');
+            match run.value(state, expression)? {
+                value if value.is_missing() => out.push_str("null"),
+                nodes @ Value::Nodes(_) => {
+                    let mut markup = String::new();
+                    nodes.write_xml(false, &mut markup, &mut budget).map_err(failed)?;
+                    json::push_string(&mut out, &markup);
+                }
+                value => value.write_json(&mut out, &mut budget).map_err(failed)?,
+            }
+        }
+        out.push_str("}}");
+        run.bound(out.len())?;
+        Ok(out.into())
+    }
+}
+
+/// Replaces the message by the program's value, or sets a variable to it. A program of jq without a value leaves an empty message.
+pub(crate) async fn script(step: &Script, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    let content = state.message.content().cloned();
+    if content.is_none() && step.program.language() == Language::Jq && step.into.is_none() {
+        return Ok(());
+    }
+    let input = step.input(content.as_deref(), run, state)?;
+    let Some(input) = input else {
+        let malformed = content.map(|content| content.malformed("script: the message is not JSON"));
+        return Err(malformed.unwrap_or_else(|| Fault::new(Kind::Internal, "script: no message")));
     };
     let left = state.left();
     let failed = |what: &str| Fault::new(Kind::FlowFailed, format!("script: {what}"));
-    let value = match within(left, pin!(program.run(&message, LONGEST))).await {
+    let value = match within(left, pin!(step.program.run(&input, LONGEST))).await {
         Some(ran) => ran.map_err(|why| match why {
             ProgramFailure::Crowded => {
                 Fault::new(Kind::Busy, format!("script: {why}")).with_header("Retry-After", "1")
@@ -47,6 +123,13 @@ pub(crate) async fn script(
     // Harmless: a program without a result makes an empty message.
     let text = Bytes::from(value.unwrap_or_default());
     run.bound(text.len())?;
-    state.message.replace(text, payload::JSON.as_bytes());
+    match step.into {
+        None => state.message.replace(text, payload::JSON.as_bytes()),
+        Some(number) if text.is_empty() => state.set(number, Variable::Value(Value::Null)),
+        Some(number) => {
+            let text = std::str::from_utf8(&text).map_err(|_| failed("its value is not text"))?;
+            state.set(number, Variable::Value(payload::read(text, Format::Json)?));
+        }
+    }
     Ok(())
 }

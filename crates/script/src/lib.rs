@@ -1,7 +1,8 @@
-//! Programs in jq over messages of JSON, each message within bounds of time, memory and stack.
+//! Programs in jq and JavaScript over messages of JSON, each message within bounds of time, memory and stack.
 //!
-//! The interpreter (`jaq`) cannot be interrupted, so it runs in processes of its own, which are this program once more: one that
-//! takes too long is killed, and one that runs out of memory or stack ends alone. An [`Engine`] is such a process, [`Program`]
+//! The interpreter of jq (`jaq`) cannot be interrupted, and that of JavaScript (QuickJS, by `rquickjs`) is written in C. So they run in
+//! processes of their own, which are this program once more: one that takes too long is killed, and one that runs out of memory or stack
+//! ends alone. An [`Engine`] is such a process, [`Program`]
 //! keeps a few of them for one program text, and [`serve`] is what they run. They have an empty environment, `/` as their folder,
 //! and a socket to their parent as the only file.
 //!
@@ -11,10 +12,12 @@
 
 mod engine;
 mod interpreter;
+mod javascript;
+mod jq;
 mod program;
 
 pub use engine::{ARGUMENT, serve};
-pub use interpreter::ProgramError;
+pub use interpreter::{Language, ProgramError};
 pub use program::{Program, ProgramFailure};
 
 /// Bytes of a program's text.
@@ -23,7 +26,7 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Bytes of memory of one engine beside its stack.
 const MEMORY_BYTES_MAX: u64 = 256 << 20;
 
-/// Bytes of stack of one engine. A jq function that calls itself takes some hundred bytes each time.
+/// Bytes of stack of one engine. A function that calls itself takes some hundred bytes each time.
 const STACK_BYTES: usize = 32 << 20;
 
 /// Bytes of address space for the stack on which a text is checked, in this process: its parser calls itself for nearly each byte

@@ -12,13 +12,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::MESSAGE_BYTES_MAX;
 use crate::engine::Engine;
-use crate::interpreter::{self, Outcome, ProgramError};
+use crate::interpreter::{self, Language, Outcome, ProgramError};
 
 /// A program, for all workers. Its engines start when messages need them, and end with it.
 ///
 /// A message gets an engine in the first lane, where nothing stays for long, so that no message waits for those that take long. A message
 /// that does take long moves to the second lane, and is stopped where that is full.
 pub struct Program {
+    language: Language,
     text: Box<str>,
     /// Engines that may run at once, in each lane.
     first_lane: Semaphore,
@@ -80,14 +81,19 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
     /// A program of a text that has no defects.
     ///
     /// # Errors
     /// The first defect, with its place.
-    pub fn new(text: &str) -> Result<Program, ProgramError> {
-        interpreter::check(text)?;
+    pub fn new(language: Language, text: &str) -> Result<Program, ProgramError> {
+        interpreter::check(language, text)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Program {
+            language,
             text: text.into(),
             first_lane: Semaphore::new(cores * FIRST_LANE_EACH),
             second_lane: Semaphore::new(cores),
@@ -95,7 +101,7 @@ impl Program {
         })
     }
 
-    /// Runs it over a message of JSON; an empty one is `null`. None: it gave no value. Dropping the future stops the program, and so does
+    /// Runs it over an input, which is JSON; see [`Language`]. None: it gave no value. Dropping the future stops the program, and so does
     /// `longest`, which runs from when an engine has the message: nobody pays for the time of others.
     ///
     /// # Errors
@@ -114,7 +120,8 @@ impl Program {
         let engine = match kept {
             Some(engine) => engine,
             None => {
-                let started = Engine::start(&self.text).map_err(|error| not_started(&error))?;
+                let started = Engine::start(self.language, &self.text)
+                    .map_err(|error| not_started(&error))?;
                 started.ready().await.map_err(|_| ProgramFailure::Ended)?;
                 started
             }

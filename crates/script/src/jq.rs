@@ -1,6 +1,4 @@
-//! The interpreter: texts to programs, messages to results.
-
-use std::fmt;
+//! jq: texts to programs, messages to results.
 
 use jaq_core::compile::Undefined;
 use jaq_core::load::{self, Arena, File, Loader};
@@ -8,49 +6,19 @@ use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
 use jaq_json::{Val, read, write};
 use kit::TextPosition;
 
-use crate::{CHECK_STACK_BYTES, MESSAGE_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::interpreter::{Outcome, ProgramError, on_stack};
+use crate::{CHECK_STACK_BYTES, MESSAGE_BYTES_MAX};
 
 type Data = data::JustLut<Val>;
 
 /// A program that can run on the thread that compiled it.
-pub(crate) struct CompiledProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
-
-/// The result of a program for a message: a value, none, or the text of a failure.
-pub(crate) type Outcome = Result<Option<Vec<u8>>, String>;
+pub(crate) struct JqProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 
 /// Brackets inside one another.
 const BRACKETS_MAX: i32 = 500;
 
-/// A defect of a program's text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProgramError {
-    pub at: TextPosition,
-    pub what: String,
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TextPosition { line, column, .. } = self.at;
-        write!(f, "line {line}, column {column}: {}", self.what)
-    }
-}
-
-impl ProgramError {
-    /// A defect at a part of the text.
-    fn at(text: &str, part: &str, what: String) -> ProgramError {
-        ProgramError { at: TextPosition::of(text, load::span(text, part).start), what }
-    }
-
-    fn whole(what: String) -> ProgramError {
-        ProgramError { at: TextPosition::of("", 0), what }
-    }
-}
-
 /// Looks for defects of a text. On a stack of its own, since the parser calls itself for each bracket.
 pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
-    if text.len() > TEXT_BYTES_MAX {
-        return Err(ProgramError::whole(format!("a program has {TEXT_BYTES_MAX} bytes at most")));
-    }
     let (_, deepest) = text.bytes().fold((0, 0), |(depth, deepest), byte| {
         let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));
         (depth, deepest.max(depth))
@@ -59,13 +27,8 @@ pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
         let what = format!("brackets are nested deeper than {BRACKETS_MAX}");
         return Err(ProgramError::whole(what));
     }
-    let stack = std::thread::Builder::new().stack_size(CHECK_STACK_BYTES);
     let text = text.to_owned();
-    let thread = stack.spawn(move || compile(&text).map(drop));
-    let compiled = thread
-        .map_err(|error| ProgramError::whole(format!("no thread to read it: {error}")))?
-        .join();
-    compiled.unwrap_or_else(|_| Err(unread()))
+    on_stack(CHECK_STACK_BYTES, move || compile(&text).map(drop)).unwrap_or_else(|_| Err(unread()))
 }
 
 /// The defect of a text of which the library says no place.
@@ -74,7 +37,7 @@ fn unread() -> ProgramError {
 }
 
 /// Compiles a text.
-pub(crate) fn compile(text: &str) -> Result<CompiledProgram, ProgramError> {
+pub(crate) fn compile(text: &str) -> Result<JqProgram, ProgramError> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     // Messages must not read the environment.
@@ -94,10 +57,15 @@ pub(crate) fn compile(text: &str) -> Result<CompiledProgram, ProgramError> {
                 String::new()
             };
             let what = format!("there is no {} `{name}{arity}`", kind.as_str());
-            Some(ProgramError::at(text, name, what))
+            Some(defect(text, name, what))
         })
     })?;
-    Ok(CompiledProgram(filter))
+    Ok(JqProgram(filter))
+}
+
+/// A defect at a part of the text.
+fn defect(text: &str, part: &str, what: String) -> ProgramError {
+    ProgramError { at: TextPosition::of(text, load::span(text, part).start), what }
 }
 
 fn first<F, E>(errors: Vec<(F, E)>, told: impl Fn(F, E) -> Option<ProgramError>) -> ProgramError {
@@ -109,11 +77,11 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
     Some(match error {
         load::Error::Io(errors) => {
             let (part, _) = errors.into_iter().next()?;
-            ProgramError::at(text, part, "a program of a flow reads no other files".to_owned())
+            defect(text, part, "a program of a flow reads no other files".to_owned())
         }
         load::Error::Lex(errors) => {
             let (expected, rest) = errors.into_iter().next()?;
-            ProgramError::at(text, rest, format!("{} is expected", expected.as_str()))
+            defect(text, rest, format!("{} is expected", expected.as_str()))
         }
         load::Error::Parse(errors) => {
             let (expected, found) = errors.into_iter().next()?;
@@ -121,12 +89,12 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
             let found = if found.is_empty() { "the end" } else { found };
             // Harmless: it is only shown.
             let found: String = found.chars().take(20).collect();
-            ProgramError::at(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
+            defect(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
         }
     })
 }
 
-impl CompiledProgram {
+impl JqProgram {
     /// Runs it over one message. None: it gave no value. The error is for the log.
     pub(crate) fn run(&self, message: &[u8]) -> Outcome {
         let input = if message.is_empty() {
@@ -155,6 +123,7 @@ impl CompiledProgram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TEXT_BYTES_MAX;
 
     fn run(text: &str, message: &str) -> Result<String, String> {
         let made = compile(text).map_err(|malformed| malformed.to_string())?;
@@ -218,7 +187,6 @@ mod tests {
         }
         let deep = "[".repeat(30_000);
         assert!(check(&deep).unwrap_err().what.contains("500"));
-        assert!(check(&".".repeat(70_000)).unwrap_err().what.contains("65536"));
     }
 
     /// The parser calls itself for each of these, whether the text is whole or not.

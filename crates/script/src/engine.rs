@@ -1,6 +1,7 @@
 //! A process that runs one program, on both sides of its socket.
 //!
-//! The parent sends the program's text, and the engine says when it is [`READY`]. Then come messages; the engine answers each: its
+//! The parent sends the program's text behind a letter for its language, and the engine says when it is [`READY`].
+//! Then come messages; the engine answers each: its
 //! [`status`], then the value or the words about the failure. Each text has its length in front, in four bytes (little endian).
 
 use std::fs;
@@ -13,11 +14,11 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::interpreter::{self, CompiledProgram, Outcome};
+use crate::interpreter::{self, CompiledProgram, Language, Outcome};
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
 /// The first argument of a process that is to be an engine. It runs [`serve`] and nothing else.
-pub const ARGUMENT: &str = "jq-engine";
+pub const ARGUMENT: &str = "script-engine";
 
 /// The byte that an engine sends once it has compiled its program.
 const READY: u8 = b'r';
@@ -50,7 +51,7 @@ impl Drop for Engine {
 
 impl Engine {
     /// Starts a process and hands it the program.
-    pub(crate) fn start(text: &str) -> io::Result<Engine> {
+    pub(crate) fn start(language: Language, text: &str) -> io::Result<Engine> {
         let (mut socket, theirs) = UnixStream::pair()?;
         let process = Command::new(SELF)
             .arg0("tidegate")
@@ -64,7 +65,7 @@ impl Engine {
             .stderr(Stdio::null())
             .spawn()?;
         // Less than a socket takes at once, so this does not wait.
-        write_text(&mut socket, text.as_bytes())?;
+        write_text(&mut socket, &[&[language.letter()], text.as_bytes()].concat())?;
         socket.set_nonblocking(true)?;
         Ok(Engine { process, socket })
     }
@@ -128,9 +129,12 @@ fn answer_all() -> io::Result<()> {
     let none = Some(0);
     setrlimit(Resource::Core, Rlimit { current: none, maximum: none })?;
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let text = read_text(&mut socket, TEXT_BYTES_MAX)?;
+    let text = read_text(&mut socket, TEXT_BYTES_MAX + 1)?;
     let text = String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData)?;
-    let compiled = interpreter::compile(&text).map_err(|_| io::ErrorKind::InvalidData)?;
+    let (letter, text) = text.split_at_checked(1).ok_or(io::ErrorKind::InvalidData)?;
+    let language = letter.bytes().next().and_then(Language::of_letter);
+    let language = language.ok_or(io::ErrorKind::InvalidData)?;
+    let compiled = interpreter::compile(language, text).map_err(|_| io::ErrorKind::InvalidData)?;
     socket.write_all(&[READY])?;
     loop {
         let message = match read_text(&mut socket, MESSAGE_BYTES_MAX) {

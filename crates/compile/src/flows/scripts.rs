@@ -1,0 +1,72 @@
+//! The step `script`: its program, and what that gets beside the message.
+
+use ::flows::Script;
+use config::{At, ScriptStep, Spanned};
+use script::{Language, Program};
+
+use super::{Compiler, Namespaces};
+
+impl<'a> Compiler<'a, '_> {
+    pub(super) fn script(
+        &mut self,
+        keys: &'a ScriptStep,
+        at: At,
+        namespaces: &Namespaces,
+    ) -> Option<Script> {
+        let program = match (&keys.jq, &keys.js) {
+            (Some(text), None) => {
+                if let Some((name, _)) = keys.values.iter().next() {
+                    let what = "a program in jq gets the message alone";
+                    self.report.error(
+                        name.at,
+                        what,
+                        "remove `values`, or write the program as `js`",
+                    );
+                }
+                let help = "write a filter of jq, such as `{ id: .order.id }`";
+                self.program(Language::Jq, text, "jq", help)
+            }
+            (None, Some(text)) => {
+                let help =
+                    "write the body of a function, such as `return { id: message.order.id };`";
+                self.program(Language::JavaScript, text, "JavaScript", help)
+            }
+            (Some(_), Some(other)) => {
+                let what = "`jq` and `js` are both programs";
+                self.report.error(other.at, what, "keep one of the two");
+                None
+            }
+            (None, None) => {
+                let help = "add `jq: FILTER`, or `js: \"return message;\"`";
+                self.report.error(at, "a `script` without a program", help);
+                None
+            }
+        };
+        let values = keys.values.iter().map(|(name, value)| {
+            Some((name.value.as_str().into(), self.expression(value, namespaces)?))
+        });
+        let values: Vec<Option<_>> = values.collect();
+        let into = match &keys.into {
+            Some(name) => Some(self.table.variable(&name.value)?),
+            None => None,
+        };
+        Some(Script { program: program?, values: values.into_iter().collect::<Option<_>>()?, into })
+    }
+
+    fn program(
+        &mut self,
+        language: Language,
+        text: &Spanned<String>,
+        name: &str,
+        help: &str,
+    ) -> Option<Program> {
+        match Program::new(language, &text.value) {
+            Ok(program) => Some(program),
+            Err(malformed) => {
+                let what = format!("the program in {name} is malformed, at {malformed}");
+                self.report.error(text.at, what, help);
+                None
+            }
+        }
+    }
+}
