@@ -17,6 +17,12 @@ lints() {
   cargo clippy --workspace --all-targets --locked -- --deny warnings
 }
 
+# Links between crates and to items that are gone. The reader is a maintainer, so private items count.
+documentation() {
+  RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
+    cargo doc --quiet --workspace --no-deps --document-private-items --locked
+}
+
 fuzz_targets() {
   # What they are linked with is C++, which takes longer than all of them and is not looked at.
   CUSTOM_LIBFUZZER_PATH=./none cargo check --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz" --locked
@@ -82,6 +88,7 @@ cargo metadata --locked --format-version 1 >/dev/null
 if component fmt rustfmt "the format"; then step "format" cargo fmt --all --check; fi
 step "tidy" cargo xtask tidy
 if component clippy clippy "no lint"; then step "lints" lints; fi
+step "documentation" documentation
 step "fuzz targets compile" fuzz_targets
 step "schema is the program's" scripts/schema.sh check
 step "conformance" conformance

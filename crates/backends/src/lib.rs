@@ -1,6 +1,6 @@
 //! Small origin servers to put behind a gateway: for `tidegate backend`, the demo, tests and benches.
 //!
-//! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of the answer. A request enters in [`serve`] and is answered
+//! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of the answer. A request enters in [`serve()`] and is answered
 //! by the module named after its [`Kind`]. It is never a proxy and has no configuration file, and keeps nothing from one
 //! request to the next, except for the counts of a webhook. Test tokens are minted in [`token`], which serves nothing.
 

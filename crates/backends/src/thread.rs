@@ -37,7 +37,7 @@ impl Drop for Backend {
 ///
 /// # Errors
 ///
-/// The error of [`serve`] if it failed before it was ready.
+/// The error of [`serve()`] if it failed before it was ready.
 pub fn spawn_thread(kind: Kind, options: Options) -> io::Result<Backend> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel::<()>();

@@ -4,7 +4,7 @@
 //! certificate has to fit its key. It starts nothing and changes nothing that is running: beside reading the PEM files that
 //! the configuration names, it is a function from a configuration and the plan before to the next plan.
 //!
-//! The public names: [`compile`] and [`CompiledPlan`]; [`explain`] for a whole configuration and [`explain_request`] for one
+//! The public names: [`compile`] and [`CompiledPlan`]; [`explain()`] for a whole configuration and [`explain_request`] for one
 //! request and [`explain_differences`] for a change.
 
 #![forbid(unsafe_code)]

@@ -4,12 +4,12 @@
 //! complaints about text that cannot be read. It gives nothing a meaning: whether a route's upstream
 //! exists, or a certificate fits its key, is `compile`'s business. It never sees traffic.
 //!
-//! Text enters by [`load`] (a file or a folder) or [`parse`] (text in hand) and leaves as a [`LoadedConfig`]
+//! Text enters by [`load()`] (a file or a folder) or [`parse`] (text in hand) and leaves as a [`LoadedConfig`]
 //! or as a [`Report`] with every complaint.
 //!
 //! The public names:
 //!
-//! - [`load`], [`parse`], [`json_schema`], [`reference`], [`LoadedConfig`]: in and out.
+//! - [`load()`], [`parse`], [`json_schema`], [`reference()`], [`LoadedConfig`]: in and out.
 //! - [`differences`]: what tells two of them apart; [`shown`] and [`is_secret`]: what may be shown of one.
 //! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to
 //!   write instead. `compile` makes its complaints with the same types.

@@ -3,13 +3,12 @@
 //!
 //! Owns the meaning of a document: its operations, its schemas, and the routes, upstreams and policies that its extensions
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
-//! that `config` decodes or [`yaml`] writes.
+//! that `config` decodes or [`yaml()`] writes.
 //!
-//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand`] (routes, with a
-//! [`Note`] for each part that is left out or done otherwise),
-//! [`wsdl`] (SOAP services), [`rows`] (what became of
-//! each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml`] (configuration as text), [`listen_beside`] (a listener that no target uses),
-//! [`zip_names`] (what a ZIP archive has twice).
+//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand()`] (routes, with a
+//! [`Note`] for each part that is left out or done otherwise), [`wsdl`] (SOAP services), [`rows`] (what became of each part of both),
+//! [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml()`] (configuration as text), [`listen_beside`] (a listener that
+//! no target uses), [`zip_names`] (what a ZIP archive has twice).
 #![forbid(unsafe_code)]
 
 mod documents;

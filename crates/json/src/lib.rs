@@ -2,7 +2,7 @@
 //!
 //! Owns the strict grammar of RFC 8259 and the limits of a text. It makes no tree: a value is its place in the text and the
 //! number of values in it, so that members can be visited in any order a schema wants. Text goes in, [`TapeEntry`] values come out; the
-//! only thing it writes are strings. It knows no schema and parses no number; whoever wants no name twice in an object asks [`doubled`].
+//! only thing it writes are strings. It knows no schema and parses no number; whoever wants no name twice in an object asks [`doubled()`].
 #![forbid(unsafe_code)]
 
 mod doubled;

@@ -88,7 +88,7 @@ struct UnreportedUse {
     bytes: u64,
 }
 
-/// The hash of a client's number, which is one already, by a key that nobody else has: see [`Hash`].
+/// The hash of a client's number, which is one already, by a key that nobody else has: see [`struct@Hash`].
 #[derive(Debug, Default)]
 struct ClientHash(u64);
 

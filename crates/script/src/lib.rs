@@ -2,7 +2,7 @@
 //!
 //! The interpreter of jq (`jaq`) cannot be interrupted, and that of JavaScript (QuickJS, by `rquickjs`) is written in C. So they run in
 //! processes of their own, which are this program once more: one that takes too long is killed, and one that runs out of memory or stack
-//! ends alone. An [`Engine`] is such a process, [`Program`]
+//! ends alone. An [`engine::Engine`] is such a process, [`Program`]
 //! keeps a few of them for one program text, and [`serve`] is what they run. They have an empty environment, `/` as their folder,
 //! and a socket to their parent as the only file.
 //!

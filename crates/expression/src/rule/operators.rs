@@ -1,4 +1,4 @@
-//! Operators of an expression as calls of what [`numbers`](super::numbers) does, where an operand may be a number. Also the
+//! Operators of an expression as calls of what [`numbers`] does, where an operand may be a number. Also the
 //! functions that CEL does not have: `default` and `sameText`.
 
 use cel::common::ast::{

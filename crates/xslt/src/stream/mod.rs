@@ -1,6 +1,6 @@
 //! Streaming: stylesheets that need no tree of their source run on a parser's events, with the same result as in the machine.
 //!
-//! Decides which stylesheets can stream ([`lower`]), compiles their templates to acts, and runs them ([`events`]). A node's
+//! Decides which stylesheets can stream ([`lower()`]), compiles their templates to acts, and runs them ([`events`]). A node's
 //! template is chosen when the node begins, by the same rules as in the machine, and descends into the content at most once.
 
 mod acts;
