@@ -78,14 +78,15 @@ impl Script {
             out.push_str(if place == 0 { "" } else { "," });
             json::push_string(&mut out, name);
             out.push(':');
-            match run.value(state, expression)? {
-                value if value.is_missing() => out.push_str("null"),
-                nodes @ Value::Nodes(_) => {
-                    let mut markup = String::new();
-                    nodes.write_xml(false, &mut markup, &mut budget).map_err(failed)?;
-                    json::push_string(&mut out, &markup);
-                }
-                value => value.write_json(&mut out, &mut budget).map_err(failed)?,
+            let value = run.value(state, expression)?;
+            if value.is_missing() {
+                out.push_str("null");
+            } else if let Value::Nodes(_) = value {
+                let mut markup = String::new();
+                value.write_xml(false, &mut markup, &mut budget).map_err(failed)?;
+                json::push_string(&mut out, &markup);
+            } else {
+                value.write_json(&mut out, &mut budget).map_err(failed)?;
             }
         }
         out.push_str("}}");

@@ -1,6 +1,5 @@
 //! The gateway's own header blocks in messages to an upstream: WS-Security and WS-Addressing.
 
-use bytes::Bytes;
 use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
 use mediation::attachments::Root;
@@ -109,7 +108,7 @@ impl OwnHeaders {
                 gathered = GatheredBody::new(whole.ok_or_else(cut)?, Trailers::new());
             }
         }
-        request.body = Body::whole(Bytes::from(gathered.bytes));
+        request.body = Body::whole(gathered.bytes);
         Ok(())
     }
 }
