@@ -88,6 +88,7 @@ mod jwt;
 mod jwt_keys;
 mod kafka;
 mod kong_features;
+mod kong_keys;
 mod leaving;
 mod log_receivers;
 mod many_complaints;

@@ -26,7 +26,7 @@ const PART: u32 = 4;
 
 /// Policies that look at no body, or only at bytes as they pass.
 const LIGHT_POLICIES: &[(&str, &str)] = &[
-    ("api_key", "a digest of one header"),
+    ("api_key", "a digest of one header, or of one field of a body of 64 KiB"),
     ("authenticate", "other policies, each in this table"),
     ("forward_auth", "sends a head, and reads a reply of bounded size"),
     ("backend_jwt", "signs what the gateway knows"),
@@ -36,6 +36,11 @@ const LIGHT_POLICIES: &[(&str, &str)] = &[
     ("key_type", "a claim"),
     ("mutual_tls", "a certificate of the handshake"),
     ("redirect", "a head"),
+    ("for", "another policy, which is in this table"),
+    ("mock", "a head"),
+    ("hmac", "a head, and a digest of a body of bounded size"),
+    ("correlation", "a head"),
+    ("canary", "a head"),
     ("concurrency", "a count"),
     ("sse", "events as they pass"),
     ("websocket", "messages as they pass"),

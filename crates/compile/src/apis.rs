@@ -275,7 +275,10 @@ fn join_scopes(jwt: &mut config::Jwt, scopes: &[String]) {
 fn of_tokens(kind: &mut Spanned<CredentialKind>) -> Option<&mut config::Jwt> {
     match &mut kind.value {
         CredentialKind::Jwt(jwt) => Some(jwt),
-        CredentialKind::ApiKey(_) | CredentialKind::Basic(_) | CredentialKind::MutualTls(_) => None,
+        CredentialKind::ApiKey(_)
+        | CredentialKind::Basic(_)
+        | CredentialKind::Hmac(_)
+        | CredentialKind::MutualTls(_) => None,
     }
 }
 

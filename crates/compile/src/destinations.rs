@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use config::{
-    At, Decode as _, Map, Report, Respond, Route, RouteHost, RouteMirror, RouteShare,
-    RouteUpstream, Size, Spanned,
+    At, Balance, Config, Decode as _, HashBy, Map, Report, Respond, Route, RouteHost, RouteMirror,
+    RouteShare, RouteUpstream, Size, Spanned,
 };
 use message::Headers;
 use plan::telemetry::Telemetry;
@@ -359,6 +359,39 @@ pub(crate) fn split_names(route: &Route) -> Vec<String> {
     }
 }
 
+/// Warns of an upstream that balances by a parameter that the route does not have.
+pub(crate) fn warn_of_uncaptured(
+    route: &Route,
+    parameters: &[&str],
+    config: &Config,
+    report: &mut Report,
+) {
+    let Some(to) = &route.upstream else { return };
+    for name in to.value.names() {
+        let upstream = config.upstreams.iter().find(|(known, _)| known.value == name);
+        let Some((_, config::Upstream { balance: Balance::Hash(keys), .. })) = upstream else {
+            continue;
+        };
+        let missing = keys.iter().find_map(|key| match key {
+            HashBy::Capture(name) if !parameters.contains(&name.as_str()) => Some(name),
+            HashBy::Client
+            | HashBy::Consumer
+            | HashBy::Path
+            | HashBy::Header(_)
+            | HashBy::Cookie(_)
+            | HashBy::Query(_)
+            | HashBy::Capture(_) => None,
+        });
+        if let Some(missing) = missing {
+            let what = format!(
+                "`{name}` balances by the path parameter `{missing}`, which this route does not have"
+            );
+            let help = "name the parameter in `match.path`, or give the balance an `else`";
+            report.warn(to.at, what, help);
+        }
+    }
+}
+
 /// The end of a route and the form in which a request gets there, as text. The text changes when they do: replies from another
 /// place are not kept.
 pub(crate) fn words(route: &Route) -> String {
@@ -379,12 +412,16 @@ impl UnresolvedDestination<'_> {
     /// Builds it with the upstreams themselves. `diversions` are the names of those that something may divert to.
     pub(crate) fn build(
         self,
-        route: &str,
+        (route, parameters): (&str, &[&str]),
         diversions: &[String],
         upstreams: &Upstreams<'_>,
         telemetry: &Telemetry,
     ) -> Option<Ends> {
         let to = |name: &str| upstreams.get(name).map(|upstream| Arc::clone(upstream));
+        let captured = |upstream: &Upstream| {
+            let name = upstream.settings().balance.captured()?;
+            parameters.iter().position(|known| *known == name)
+        };
         // A diverted request has the same form as any other.
         let diverted = |path: &PathSent,
                         host: &HostSent,
@@ -395,7 +432,9 @@ impl UnresolvedDestination<'_> {
                 let (path, host, mirror) = (path.clone(), host.clone(), mirror.clone());
                 let call = call.clone();
                 let upstream = to(name)?;
-                Some(Destination::forward(Forward { upstream, mirror, path, host, call }))
+                let captured = captured(&upstream);
+                let forward = Forward { upstream, mirror, path, host, captured, call };
+                Some(Destination::forward(forward))
             });
             forwards.collect()
         };
@@ -428,7 +467,9 @@ impl UnresolvedDestination<'_> {
                     None => None,
                 };
                 let diversions = diverted(&path, &host, &mirror, &call);
-                let forward = Forward { upstream: to(name)?, mirror, path, host, call };
+                let upstream = to(name)?;
+                let captured = captured(&upstream);
+                let forward = Forward { upstream, mirror, path, host, captured, call };
                 Ends { destination: Destination::forward(forward), diversions, split }
             }
         })

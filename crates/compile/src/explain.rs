@@ -18,7 +18,7 @@ use message::{Protocol, RequestHead};
 use plan::nodes::{LEASE, PARTITIONS};
 use plan::path::PathRefusal;
 use plan::{
-    Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, RouteMatch, StoreLocation,
+    Arrival, Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, RouteMatch, StoreLocation,
     ValueCondition,
 };
 use policy::Scheme;
@@ -99,7 +99,9 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     let listener = listener(plan, url, &mut text);
     // Harmless: without a listener, the rules are those that listeners have by default.
     let rules = listener.map(|listener| listener.paths).unwrap_or_default();
-    let by = listener.map_or("", |listener| listener.name.as_str());
+    let name = listener.map_or("", |listener| listener.name.as_str());
+    let server_name = server_name(&head, scheme);
+    let by = Arrival { listener: name, client, server_name: server_name.as_deref() };
     let resolved = match plan::path::resolve(head.path(), rules) {
         Ok(resolved) => resolved,
         Err(why) => {
@@ -135,6 +137,13 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     Ok(text)
 }
 
+/// The name that a client asks for in its TLS handshake: that of the URL.
+fn server_name(head: &RequestHead, scheme: Scheme) -> Option<String> {
+    let host = head.host_name();
+    // Harmless: a host that is not text has no routes.
+    (scheme == Scheme::Https && !host.is_empty()).then(|| String::from_utf8_lossy(&host).into())
+}
+
 /// The listener that the URL leads to: by its port, else by its scheme. Its name is printed if the choice matters.
 fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p Listener> {
     let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
@@ -164,7 +173,7 @@ fn refused(text: &mut String, why: PathRefusal) {
 }
 
 /// The answer to a request that no route takes.
-fn untaken(plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) -> String {
+fn untaken(plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) -> String {
     let method = shown(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
     match plan.table.others(by, head, path) {
@@ -220,7 +229,7 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
 }
 
 /// The routes that were not taken, those that came nearest first.
-fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[u8]) {
+fn others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) {
     let examined = plan.table.examine(by, head, path);
     // Harmless: all were examined, and those without a refusal match.
     let mut refused: Vec<(&Matcher, &Route, &Refusal)> = plan
@@ -253,19 +262,28 @@ fn others(text: &mut String, plan: &Plan, by: &str, head: &RequestHead, path: &[
 /// The rank of a refusal: lower is closer to a match.
 fn distance(refusal: &Refusal) -> u8 {
     match refusal {
-        Refusal::LessSpecific => 0,
+        Refusal::LowerPriority | Refusal::LessSpecific => 0,
         Refusal::Query(_) => 1,
         Refusal::Header(_) => 2,
         Refusal::Method => 3,
         Refusal::Path => 4,
         Refusal::Host => 5,
-        Refusal::Listener => 6,
+        Refusal::Source => 6,
+        Refusal::ServerName => 7,
+        Refusal::Listener => 8,
     }
 }
 
 fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
     match refusal {
         Refusal::LessSpecific => format!("matches too, but {} is less specific", describe(matcher)),
+        Refusal::LowerPriority => {
+            format!("matches too, but its priority {} is lower", matcher.priority)
+        }
+        Refusal::ServerName => {
+            format!("the client does not ask for {} by TLS", any_of(&matcher.server_names))
+        }
+        Refusal::Source => format!("the client is not in {}", any_of(&matcher.sources)),
         Refusal::Host => {
             format!("the host is not {}", host(matcher))
         }
@@ -303,6 +321,10 @@ fn host(matcher: &Matcher) -> String {
     matcher.host.as_ref().map_or_else(String::new, ToString::to_string)
 }
 
+fn any_of(wanted: &[impl ToString]) -> String {
+    wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}
+
 /// Bytes as a person reads them.
 fn shown(bytes: &[u8]) -> String {
     // Harmless: the text is only displayed, with a replacement character for each invalid byte.
@@ -323,6 +345,15 @@ fn describe(matcher: &Matcher) -> String {
     }
     if !matcher.listeners.is_empty() {
         text.push_str(&format!(", listener {}", matcher.listeners.join(" or ")));
+    }
+    if !matcher.server_names.is_empty() {
+        text.push_str(&format!(", sni {}", any_of(&matcher.server_names)));
+    }
+    if !matcher.sources.is_empty() {
+        text.push_str(&format!(", source {}", any_of(&matcher.sources)));
+    }
+    if matcher.priority != 0 {
+        text.push_str(&format!(", priority {}", matcher.priority));
     }
     for (kind, wants) in [("header", &matcher.headers), ("query", &matcher.query)] {
         for (name, want) in wants {

@@ -115,9 +115,11 @@ fn check_cache(
             "`cache` stands above another `cache`, which sees no reply that this one has cached";
         report.error(place, what, "keep one of the two");
     }
-    if find(&|row| row.diverts == Diverts::ByCaller).is_some() {
-        let what = "`cache` stands above `key_type`, so the sandbox's callers would get what production replied";
-        report.error(place, what, "move it below `key_type`");
+    if let Some(name) = find(&|row| row.diverts == Diverts::ByCaller) {
+        let what = format!(
+            "`cache` stands above `{name}`, so some clients would get what another upstream replied"
+        );
+        report.error(place, what, format!("move it below `{name}`"));
     }
     let may_tell = client_lines::teller(route, behind).filter(|_| keys.ttl.is_some());
     if let Some(name) = find(&|row| row.replies_differ) {

@@ -320,8 +320,13 @@ fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Locat
 }
 
 fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<UpstreamSettings> {
-    let timeout =
-        Timeouts { connect: keys.timeout.0, response: keys.timeout.0, total: None, idle: IDLE };
+    let timeout = Timeouts {
+        connect: keys.timeout.0,
+        response: keys.timeout.0,
+        write: None,
+        total: None,
+        idle: IDLE,
+    };
     upstreams::to_url(&url.target, timeout, &keys.tls, report)
 }
 

@@ -128,8 +128,12 @@ fn route(
     upstreams: &HashMap<&str, &Arc<Upstream>>,
     telemetry: &Telemetry,
 ) -> Option<Arc<plan::Route>> {
+    // All matchers of a route have the same parameters.
+    let path = draft.matchers.first().map(|matcher| &matcher.path);
+    let parameters: Vec<&str> = path.into_iter().flat_map(PathWant::parameters).collect();
+    let of = (draft.name.value.as_str(), parameters.as_slice());
     let Ends { destination, split, diversions } =
-        draft.end.take()?.build(&draft.name.value, &draft.diversions, upstreams, telemetry)?;
+        draft.end.take()?.build(of, &draft.diversions, upstreams, telemetry)?;
     Some(Arc::new(plan::Route {
         name: draft.name.value.clone(),
         policies: std::mem::take(&mut draft.policies).into(),
@@ -218,7 +222,7 @@ fn complain_of_conflicts(conflicts: &[Conflict<'_, '_>], report: &mut Report) {
             );
             (
                 what,
-                "give one of them another path, host, listener, method, header or query parameter",
+                "give one of them another path, host, listener, method, header or query parameter, or a `priority`",
             )
         };
         report.error(second.at, what, help);
@@ -240,6 +244,8 @@ fn draft<'c>(
     for (path, want) in matches.value.path.0.iter().zip(&paths) {
         paths::warn_of_unreachable(path, &matches.value, want, config, report);
     }
+    let parameters: Vec<&str> = paths.first().into_iter().flat_map(PathWant::parameters).collect();
+    destinations::warn_of_uncaptured(&route.value, &parameters, config, report);
     // Faults beside the paths are complained of too.
     let matchers = matchers(&matches.value, &paths, config, report);
     // Those of a split come first, so that every policy knows of them.
@@ -365,6 +371,9 @@ fn matchers(
     let any = Matcher {
         host: None,
         path: PathWant::Pattern(plan::Pattern { segments: Vec::new(), open: true }),
+        priority: matches.priority.value.0,
+        server_names: server_names(matches, config, report),
+        sources: matches.source.0.iter().map(|network| network.value.0).collect(),
         listeners: matches.listener.0.iter().map(|name| listener(name, config, report)).collect(),
         methods: matches
             .methods
@@ -396,6 +405,20 @@ fn listener(name: &Spanned<String>, config: &Config, report: &mut Report) -> Str
         report.error(name.at, what, "name one of those below `listen`");
     }
     name.value.clone()
+}
+
+/// The names of `sni`. Where no listener of the route has TLS, no request has one.
+fn server_names(matches: &Match, config: &Config, report: &mut Report) -> Vec<plan::HostPattern> {
+    let Match { sni, listener: bound, .. } = matches;
+    let serves = |name: &str| bound.0.is_empty() || bound.0.iter().any(|b| b.value == name);
+    let mut listeners = config.listen.iter().filter(|(name, _)| serves(&name.value));
+    if let Some(first) = sni.0.first()
+        && !listeners.any(|(_, listener)| listener.tls.is_some())
+    {
+        let help = "give a listener of the route `tls`, or write `host`";
+        report.warn(first.at, "no listener of this route has TLS, so nobody asks for a name", help);
+    }
+    sni.0.iter().filter_map(|name| names::host(&name.value, name.at, report)).collect()
 }
 
 fn wants(

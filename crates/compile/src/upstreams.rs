@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use config::{
-    At, Balance, Config, Decode as _, HashBy, Report, Retry, RetryOn, TargetAddress, TargetUrl,
-    UpstreamAddresses, UpstreamProtocol, UpstreamTls,
+    At, Balance, Config, Decode as _, HashBy, OutlierUntil, Report, Retry, RetryOn, StatusRange,
+    TargetAddress, TargetUrl, UpstreamAddresses, UpstreamProtocol, UpstreamTls,
 };
 use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, TargetSettings, Upstream, UpstreamSettings};
@@ -155,16 +155,13 @@ fn settings(
         timeout: settled::Timeouts {
             connect: timeout.connect.0,
             response: timeout.response.0,
+            write: timeout.write.map(|write| write.0),
             total: timeout.total.map(|total| total.0),
             idle: timeout.idle.0,
         },
         retry: retry(&upstream.retry),
         health,
-        outlier: upstream.outlier.as_ref().map(|outlier| settled::Outlier {
-            consecutive_faults: outlier.consecutive_faults.get(),
-            eject: outlier.eject.0,
-            max_ejected_percent: outlier.max_ejected_percent.get(),
-        }),
+        outlier: upstream.outlier.as_ref().map(|outlier| self::outlier(outlier, upstream, report)),
         breaker: self::breaker(&upstream.breaker),
         idle_max: count(upstream.pool.idle_max.get()),
         dns: upstream_targets::dns(upstream, report),
@@ -210,6 +207,7 @@ fn balance(balance: &Balance) -> settled::Balance {
                 HashBy::Header(name) => HashKey::Header(name.clone()),
                 HashBy::Cookie(name) => HashKey::Cookie(name.clone()),
                 HashBy::Query(name) => HashKey::Query(name.clone()),
+                HashBy::Capture(name) => HashKey::Capture(name.clone()),
             };
             settled::Balance::Hash(keys.iter().map(key).collect())
         }
@@ -280,6 +278,34 @@ fn suspend(suspend: &config::Suspend, report: &mut Report) -> settled::Suspend {
         factor_permille: suspend.factor.permille(),
         max: max.value.0,
     }
+}
+
+fn outlier(
+    outlier: &config::Outlier,
+    upstream: &config::Upstream,
+    report: &mut Report,
+) -> settled::Outlier {
+    let until_probe = outlier.until.value == OutlierUntil::Probe;
+    if until_probe && upstream.health.is_none() {
+        let what = "no health check can bring a target back";
+        report.error(
+            outlier.until.at,
+            what,
+            "add `health: { path: /health }`, or write `until: time`",
+        );
+    }
+    settled::Outlier {
+        consecutive_faults: outlier.consecutive_faults.get(),
+        statuses: ranges(&outlier.statuses),
+        until_probe,
+        eject: outlier.eject.0,
+        max_ejected_percent: outlier.max_ejected_percent.get(),
+    }
+}
+
+/// Statuses as pairs.
+pub(crate) fn ranges(statuses: &[StatusRange]) -> Vec<(u16, u16)> {
+    statuses.iter().map(|range| (range.first, range.last)).collect()
 }
 
 /// True if the operator disabled the retry at another target after a failed connection.
@@ -363,7 +389,7 @@ fn health(
         timeout: health.timeout.0,
         unhealthy_after: health.unhealthy_after.get(),
         healthy_after: health.healthy_after.get(),
-        statuses: health.statuses.iter().map(|range| (range.first, range.last)).collect(),
+        statuses: ranges(&health.statuses),
     }
 }
 

@@ -47,7 +47,7 @@ fn mistakes_of_every_kind_are_all_said() {
         gate.yaml:10:54: there is no upstream `order`; did you mean `orders`?
           help: name one of the `upstreams`
         gate.yaml:11:19: the routes `again` and `orders` match the same requests; the other match is at gate.yaml:10:20
-          help: give one of them another path, host, listener, method, header or query parameter
+          help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
         gate.yaml:12:61: the route `both` ends in both `upstream` and `respond`
           help: keep one of the two
         gate.yaml:13:3: the route `none` has no destination
@@ -137,11 +137,11 @@ routes:
 "#,
         expect![[r#"
             gate.yaml:6:15: the routes `c` and `a` match the same requests; the other match is at gate.yaml:4:15
-              help: give one of them another path, host, listener, method, header or query parameter
+              help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
             gate.yaml:8:15: the routes `e` and `d` match the same requests; the other match is at gate.yaml:7:15
-              help: give one of them another path, host, listener, method, header or query parameter
+              help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
             gate.yaml:10:15: the routes `g` and `f` match the same requests; the other match is at gate.yaml:9:15
-              help: give one of them another path, host, listener, method, header or query parameter
+              help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
             gate.yaml:12:15: a host or a path is here twice
               help: remove one of the two
         "#]],

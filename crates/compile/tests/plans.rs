@@ -184,8 +184,11 @@ fn the_whole_in_words() {
           orders:
             match:
               path: "/orders/**"
+              priority: 0
               listener: []
               host: [api.example.com, "*.example.org"]
+              sni: []
+              source: []
               methods: [GET, POST]
               headers: {}
               query: {}
@@ -198,8 +201,8 @@ fn the_whole_in_words() {
               reload: keep
               drain: 30s
             policies:
-              - { headers: { request: { rename: {}, replace: {}, set: { X-A: "$${b}" }, default: {}, add: {}, remove: [x-c] }, response: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [] } } }
-              - { headers: { request: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [] }, response: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [] } } }
+              - { headers: { request: { rename: {}, replace: {}, set: { X-A: "$${b}" }, default: {}, add: {}, remove: [x-c], if_status: [] }, response: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [], if_status: [] } } }
+              - { headers: { request: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [], if_status: [] }, response: { rename: {}, replace: {}, set: {}, default: {}, add: {}, remove: [], if_status: [] } } }
             defaults: true
             errors: problem
             upstream: orders
@@ -208,8 +211,11 @@ fn the_whole_in_words() {
           gold:
             match:
               path: "/orders/**"
+              priority: 0
               listener: []
               host: api.example.com
+              sni: []
+              source: []
               methods: []
               headers:
                 X-Tier: gold
@@ -232,8 +238,11 @@ fn the_whole_in_words() {
           one:
             match:
               path: "/users/{id}/cards/{card}"
+              priority: 0
               listener: []
               host: []
+              sni: []
+              source: []
               methods: []
               headers: {}
               query: {}
@@ -253,8 +262,11 @@ fn the_whole_in_words() {
           hello:
             match:
               path: /hello
+              priority: 0
               listener: []
               host: []
+              sni: []
+              source: []
               methods: []
               headers: {}
               query: {}

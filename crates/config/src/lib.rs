@@ -70,7 +70,7 @@ pub use sections::{
     HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog,
     HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, KeyUse, LimitPlan, LimitStore,
     Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogAddress, LogFormat,
-    LogReceiver, LogTo, Match, Outlier, PathParameters, PlanBurst, PlanWindow, Pool, ProcessLimits,
+    LogReceiver, LogTo, Match, Outlier, OutlierUntil, PathParameters, PlanBurst, PlanWindow, Pool, ProcessLimits,
     Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror,
     RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule,
     ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store, StreamsOnReload,
@@ -83,6 +83,6 @@ pub use substitute::{open, read_text, reason};
 pub use values::{
     Address, Between, CollectorUrl, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt,
     Factor, FilePath, Fraction, HashBy, JsonText, Map, MemoryLimit, NameServer, Network, OneOrMore,
-    Percent, RetryOn, Secret, Size, SocketScheme, SocketUrl, Spanned, SrvUrl, StatusRange,
-    TargetAddress, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl, duration,
+    Percent, Priority, RetryOn, Secret, Size, SocketScheme, SocketUrl, Spanned, SrvUrl,
+    StatusRange, TargetAddress, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl, duration,
 };

@@ -56,7 +56,7 @@ zebra: {}
             gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
               help: write `round_robin`, `least_requests`, `failover` or `hash`
             gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
-              help: the policies are `api_key`, `authenticate`, `authorize`, `backend_jwt`, `basic`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `subscription`, `concurrency`, `sse`, `websocket`, `cors`, `cache`, `compress`, `grpc_web`, `forward_auth`, `ip_filter`, `interceptor`, `openapi`, `soap`, `soap_rest`, `use`, `ws_security`, `xpath_route` and `xslt`
+              help: the policies are `api_key`, `authenticate`, `authorize`, `backend_jwt`, `basic`, `hmac`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `for`, `subscription`, `concurrency`, `sse`, `websocket`, `correlation`, `canary`, `cors`, `cache`, `compress`, `grpc_web`, `forward_auth`, `ip_filter`, `interceptor`, `openapi`, `mock`, `soap`, `soap_rest`, `use`, `ws_security`, `xpath_route` and `xslt`
             gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:19:1: unknown key `zebra`
@@ -222,7 +222,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:7:67: the target `http://h_x:99999` has a bad port
               help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
             gate.yaml:8:28: `head:x` is nothing to hash by
-              help: write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`
+              help: write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME` or `capture:NAME`
             gate.yaml:9:25: zero is too short here
               help: write at least `1ms`; a very long time is written as such: `10d`
             gate.yaml:9:39: the duration `99999999999d` is too large

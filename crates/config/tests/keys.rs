@@ -121,6 +121,10 @@ telemetry: { access_log: {} }
                   },
                   "outlier": {
                     "consecutive_faults": 5,
+                    "statuses": [
+                      "500-599"
+                    ],
+                    "until": "time",
                     "eject": "30s",
                     "max_ejected_percent": 50
                   },
@@ -145,8 +149,11 @@ telemetry: { access_log: {} }
                 "a": {
                   "match": {
                     "path": "/**",
+                    "priority": 0,
                     "listener": [],
                     "host": [],
+                    "sni": [],
+                    "source": [],
                     "methods": [],
                     "headers": {},
                     "query": {}
@@ -170,8 +177,11 @@ telemetry: { access_log: {} }
                 "b": {
                   "match": {
                     "path": "/**",
+                    "priority": 0,
                     "listener": [],
                     "host": [],
+                    "sni": [],
+                    "source": [],
                     "methods": [],
                     "headers": {},
                     "query": {}
@@ -193,7 +203,8 @@ telemetry: { access_log: {} }
                           "set": {},
                           "default": {},
                           "add": {},
-                          "remove": []
+                          "remove": [],
+                          "if_status": []
                         },
                         "response": {
                           "rename": {},
@@ -201,7 +212,8 @@ telemetry: { access_log: {} }
                           "set": {},
                           "default": {},
                           "add": {},
-                          "remove": []
+                          "remove": [],
+                          "if_status": []
                         }
                       }
                     }
@@ -454,6 +466,10 @@ fn every_key() {
                   },
                   "outlier": {
                     "consecutive_faults": 3,
+                    "statuses": [
+                      "500-599"
+                    ],
+                    "until": "time",
                     "eject": "10s",
                     "max_ejected_percent": 100
                   },
@@ -560,11 +576,14 @@ fn every_key() {
                 "orders": {
                   "match": {
                     "path": "/orders/{id}/**",
+                    "priority": 0,
                     "listener": [],
                     "host": [
                       "api.example.com",
                       "*.example.org"
                     ],
+                    "sni": [],
+                    "source": [],
                     "methods": [
                       "GET",
                       "POST"
@@ -609,7 +628,8 @@ fn every_key() {
                           },
                           "remove": [
                             "x-c"
-                          ]
+                          ],
+                          "if_status": []
                         },
                         "response": {
                           "rename": {
@@ -625,7 +645,8 @@ fn every_key() {
                           },
                           "remove": [
                             "server"
-                          ]
+                          ],
+                          "if_status": []
                         }
                       }
                     }
@@ -645,8 +666,11 @@ fn every_key() {
                         "regex": "/s/[0-9]+"
                       }
                     ],
+                    "priority": 0,
                     "listener": [],
                     "host": [],
+                    "sni": [],
+                    "source": [],
                     "methods": [],
                     "headers": {},
                     "query": {}
@@ -678,8 +702,11 @@ fn every_key() {
                 "hello": {
                   "match": {
                     "path": "/hello",
+                    "priority": 0,
                     "listener": [],
                     "host": "one.example",
+                    "sni": [],
+                    "source": [],
                     "methods": "GET",
                     "headers": {},
                     "query": {}

@@ -462,7 +462,10 @@ async fn a_plan_is_shown_with_its_defaults() {
             "match": {
               "host": null,
               "path": "/orders/**",
+              "priority": 0,
               "listeners": [],
+              "sni": [],
+              "sources": [],
               "methods": [
                 "GET"
               ],

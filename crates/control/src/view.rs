@@ -286,7 +286,10 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
         "match": {
             "host": matcher.host.as_ref().map(ToString::to_string),
             "path": matcher.path.to_string(),
+            "priority": matcher.priority,
             "listeners": matcher.listeners,
+            "sni": matcher.server_names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "sources": matcher.sources.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "methods": matcher.methods,
             "headers": wants(&matcher.headers),
             "query": wants(&matcher.query),
@@ -468,6 +471,7 @@ fn balance(balance: &Balance) -> String {
                 HashKey::Header(name) => format!("header {name}"),
                 HashKey::Cookie(name) => format!("cookie {name}"),
                 HashKey::Query(name) => format!("query {name}"),
+                HashKey::Capture(name) => format!("capture {name}"),
             };
             format!("hash by {}", keys.iter().map(key).collect::<Vec<_>>().join(", else "))
         }

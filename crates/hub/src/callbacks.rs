@@ -134,6 +134,7 @@ impl Callbacks {
             timeout: Timeouts {
                 connect: self.ways.timeout,
                 response: self.ways.timeout,
+                write: None,
                 total: Some(self.ways.timeout),
                 idle: IDLE,
             },

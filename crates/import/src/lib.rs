@@ -5,14 +5,15 @@
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
 //! that `config` decodes or [`yaml()`] writes.
 //!
-//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`expand()`] (routes, with a
-//! [`Note`] for each part that is left out or done otherwise), [`wsdl`] (SOAP services), [`rows`] (what became of each part of both),
-//! [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml()`] (configuration as text), [`listen_beside`] (a listener that
-//! no target uses), [`zip_names`] (what a ZIP archive has twice).
+//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`examples`] (of replies),
+//! [`expand()`] (routes, with a [`Note`] for each part that is left out or done otherwise), [`wsdl`] (SOAP services), [`rows`] (what
+//! became of each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml()`] (configuration as text),
+//! [`listen_beside`] (a listener that no target uses), [`zip_names`] (what a ZIP archive has twice).
 #![forbid(unsafe_code)]
 
 mod documents;
 mod endpoints;
+mod examples;
 mod expand;
 mod extensions;
 mod files;
@@ -33,6 +34,7 @@ mod yaml;
 pub mod zip_names;
 
 pub use documents::{Documents, JsonLocation};
+pub use examples::{ExampleReply, examples};
 pub use expand::{GeneratedApi, GeneratedRoute, NotedTier, Options, expand};
 pub use listener::listen_beside;
 pub use model::{Body, Content, FieldEncoding, Model, Operation, Parameter, Path, Reply};

@@ -190,9 +190,10 @@ async fn prepare(
     };
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.map(|leaf| Arc::from(leaf.as_ref()));
+    let server_name = session.server_name().map(|name| name.to_ascii_lowercase().into());
     let wire = Wire::Wrapped(Box::new(stream));
     let caller = Caller::new(peer, local, Scheme::Https, worker);
-    let caller = Caller { tls: Some(version), certificate, ..caller };
+    let caller = Caller { tls: Some(version), server_name, certificate, ..caller };
     Ok(AcceptedConnection { wire, caller, http2 })
 }
 

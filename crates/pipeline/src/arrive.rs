@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use fault::{Fault, Kind};
 use message::{Headers, RequestHead};
 use plan::path::{self, PathRefusal, ResolvedPath, shown};
-use plan::{Listener, Plan};
+use plan::{Arrival, Listener, Plan};
 use policy::{Exchange, RequestId};
 use upstream::forward;
 
@@ -33,7 +33,8 @@ pub(crate) fn arrive(
     }
     let ResolvedPath { path, moved } =
         path::resolve(head.path(), listener.paths).map_err(|why| refused(why, head))?;
-    let found = plan.table.find(&listener.name, head, &path).ok_or_else(|| no_route(head))?;
+    let found = plan.table.find(arrival(listener, ex), head, &path);
+    let found = found.ok_or_else(|| no_route(head))?;
     if !found.names_method && !http1::is_registered_method(head.method()) {
         return Err(Fault::new(
             Kind::NotImplemented,
@@ -64,10 +65,11 @@ pub(crate) fn arrive(
 pub(crate) fn misdirected<'p>(
     plan: &'p Plan,
     listener: &Listener,
+    ex: &Exchange,
     head: &RequestHead,
 ) -> Option<(Fault, &'p HeldRoute)> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
-    let (allow, route) = plan.table.others(&listener.name, head, &path)?;
+    let (allow, route) = plan.table.others(arrival(listener, ex), head, &path)?;
     let (method, shown_path) = (head.method(), shown(&masked(head.path(), &[])));
     let known = http1::is_registered_method(method) || plan.table.names(method);
     let fault = if known {
@@ -82,9 +84,20 @@ pub(crate) fn misdirected<'p>(
 }
 
 /// The methods of a path that has no route for `OPTIONS`, as a list.
-pub(crate) fn options(plan: &Plan, listener: &Listener, head: &RequestHead) -> Option<String> {
+pub(crate) fn options(
+    plan: &Plan,
+    listener: &Listener,
+    ex: &Exchange,
+    head: &RequestHead,
+) -> Option<String> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
-    plan.table.options(&listener.name, head, &path)
+    plan.table.options(arrival(listener, ex), head, &path)
+}
+
+/// What conditions of routes ask besides the head.
+fn arrival<'a>(listener: &'a Listener, ex: &'a Exchange) -> Arrival<'a> {
+    let server_name = ex.caller.server_name.as_deref();
+    Arrival { listener: &listener.name, client: ex.client, server_name }
 }
 
 /// The client as trusted proxies name it: from the right of `X-Forwarded-For`, the first address that is not a trusted proxy.

@@ -138,10 +138,11 @@ fn unrouted(
     fault: Fault,
 ) -> Reply {
     if fault.kind == Kind::NoRoute {
-        if let Some(allow) = arrive::options(plan, listener, &request.head) {
+        if let Some(allow) = arrive::options(plan, listener, &account.ex, &request.head) {
             return allowing(&allow);
         }
-        if let Some((fault, route)) = arrive::misdirected(plan, listener, &request.head) {
+        let found = arrive::misdirected(plan, listener, &account.ex, &request.head);
+        if let Some((fault, route)) = found {
             problem::note_message_format(route.errors, &mut account.ex, &request.head);
             return problem::reply(&mut account.ex, route.errors, fault);
         }
@@ -164,7 +165,7 @@ async fn across(
 ) -> Reply {
     let destination = route.destination(ex.notes.as_ref().and_then(|notes| notes.divert));
     if destination.upstream().is_some() && hops::ends_here(&mut request.head) {
-        let methods = arrive::options(plan, listener, &request.head);
+        let methods = arrive::options(plan, listener, ex, &request.head);
         return allowing(methods.as_deref().unwrap_or("OPTIONS"));
     }
     hops::conditions(ex, &mut request.head);

@@ -20,6 +20,8 @@ pub struct Forward {
     pub mirror: Option<Arc<Mirror>>,
     pub path: PathSent,
     pub host: HostSent,
+    /// The path parameter by which the upstream balances, if it does by one.
+    pub captured: Option<usize>,
     /// The name of the step `call` of a flow that does nothing else: content goes along only with methods that give it a meaning.
     pub call: Option<Arc<str>>,
 }
@@ -86,10 +88,16 @@ impl Forward {
         if takes_trailers {
             request.head.headers.add_known("TE", b"trailers");
         }
-        let reply = match self.step_span(ex) {
-            None => self.upstream.send(&mut ex.call(), request, &self.host).await?,
+        let captured = self.captured.and_then(|at| ex.parameters.get(at));
+        // A group that took no part in the match is empty.
+        let captured = captured.filter(|value| !value.is_empty());
+        let captured = captured.map(|value| upstream::hash_of_capture(value));
+        let span = self.step_span(ex);
+        let mut call = ex.call();
+        call.captured = captured;
+        let reply = match span {
+            None => self.upstream.send(&mut call, request, &self.host).await?,
             Some(span) => {
-                let mut call = ex.call();
                 if let Some(trace) = &mut call.trace {
                     trace.parent = Some(span.id());
                 }

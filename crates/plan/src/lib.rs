@@ -51,7 +51,7 @@ pub use kit::memory::Limit as MemoryLimit;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
-pub use matcher::{HostPattern, Matcher, PathWant, ValueCondition};
+pub use matcher::{Arrival, HostPattern, Matcher, PathWant, ValueCondition};
 pub use path_regex::{PathRegex, RegexError, ValueRegex};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;

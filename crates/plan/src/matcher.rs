@@ -1,7 +1,9 @@
-//! The conditions of a route: host, path, listeners, methods, headers and query.
+//! The conditions of a route: host, path, listeners, server names, sources, methods, headers and query.
 
 use std::fmt;
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use message::RequestHead;
 
 use crate::table::Refusal;
@@ -13,12 +15,29 @@ pub struct Matcher {
     /// None: any host.
     pub host: Option<HostPattern>,
     pub path: PathWant,
+    /// Routes of a higher one are tried first, whatever else is more specific.
+    pub priority: i32,
     /// Names of listeners. Empty: any listener.
     pub listeners: Vec<String>,
+    /// Names that the client asked for in its TLS handshake. Empty: any, or none.
+    pub server_names: Vec<HostPattern>,
+    /// Networks of the client. Empty: any.
+    pub sources: Vec<IpNet>,
     /// Empty: any method.
     pub methods: Vec<String>,
     pub headers: Vec<(String, ValueCondition)>,
     pub query: Vec<(String, ValueCondition)>,
+}
+
+/// How a request arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// The name of the listener.
+    pub listener: &'a str,
+    /// The address of the client, as the listener believes it to be.
+    pub client: IpAddr,
+    /// The name that the client asked for in its TLS handshake, in lower case.
+    pub server_name: Option<&'a str>,
 }
 
 /// A host without its port, in lower case.
@@ -51,14 +70,19 @@ pub enum ValueCondition {
 
 impl Matcher {
     /// Of patterns of the same shape, the larger value is tried first.
-    pub(crate) fn specificity(&self) -> (bool, bool, usize, usize) {
-        (!self.listeners.is_empty(), !self.methods.is_empty(), self.headers.len(), self.query.len())
+    pub(crate) fn specificity(&self) -> (bool, bool, bool, bool, usize, usize) {
+        let by_way =
+            (!self.listeners.is_empty(), !self.server_names.is_empty(), !self.sources.is_empty());
+        let (listeners, names, sources) = by_way;
+        let methods = !self.methods.is_empty();
+        (listeners, names, sources, methods, self.headers.len(), self.query.len())
     }
 
     /// True if some request matches both and neither is more specific.
     pub(crate) fn clashes(&self, other: &Matcher) -> bool {
-        let meet = |a: &[String], b: &[String]| a == b || a.iter().any(|name| b.contains(name));
         meet(&self.listeners, &other.listeners)
+            && meet(&self.server_names, &other.server_names)
+            && meet(&self.sources, &other.sources)
             && meet(&self.methods, &other.methods)
             && same(&self.headers, &other.headers, str::eq_ignore_ascii_case)
             && same(&self.query, &other.query, str::eq)
@@ -67,12 +91,12 @@ impl Matcher {
     /// The first condition besides host and path that the request does not meet.
     pub(crate) fn unmet(
         &self,
-        listener: &str,
+        arrival: Arrival<'_>,
         method: &[u8],
         head: &RequestHead,
     ) -> Option<Refusal> {
-        if !self.listeners.is_empty() && !self.listeners.iter().any(|name| name == listener) {
-            return Some(Refusal::Listener);
+        if let Some(refusal) = self.unmet_by_way(arrival) {
+            return Some(refusal);
         }
         // A route that takes GET also takes HEAD (RFC 9110, 9.3.2).
         let takes = |m: &String| m.as_bytes() == method || (method == b"HEAD" && m == "GET");
@@ -94,9 +118,25 @@ impl Matcher {
         parameter.map(|(name, _)| Refusal::Query(name.clone()))
     }
 
+    /// The first condition on the way of the request that is not met.
+    fn unmet_by_way(&self, arrival: Arrival<'_>) -> Option<Refusal> {
+        if !self.listeners.is_empty() && !self.listeners.iter().any(|n| n == arrival.listener) {
+            return Some(Refusal::Listener);
+        }
+        let asked = |name: &str| self.server_names.iter().any(|p| p.is_met(name.as_bytes()));
+        if !self.server_names.is_empty() && !arrival.server_name.is_some_and(asked) {
+            return Some(Refusal::ServerName);
+        }
+        let client = arrival.client.to_canonical();
+        if !self.sources.is_empty() && !self.sources.iter().any(|net| net.contains(&client)) {
+            return Some(Refusal::Source);
+        }
+        None
+    }
+
     pub(crate) fn refusal(
         &self,
-        listener: &str,
+        arrival: Arrival<'_>,
         head: &RequestHead,
         path: &[u8],
     ) -> Option<Refusal> {
@@ -104,9 +144,14 @@ impl Matcher {
         match &self.host {
             Some(pattern) if !pattern.is_met(&host) => Some(Refusal::Host),
             _ if !self.path.is_met(path) => Some(Refusal::Path),
-            _ => self.unmet(listener, head.method(), head),
+            _ => self.unmet(arrival, head.method(), head),
         }
     }
+}
+
+/// True if both are the same, or have something in common.
+fn meet<T: PartialEq>(a: &[T], b: &[T]) -> bool {
+    a == b || a.iter().any(|one| b.contains(one))
 }
 
 fn same(

@@ -2,7 +2,8 @@
 //!
 //! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out,
 //! then regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before
-//! `**`; then listeners, methods, more headers, more query parameters. A prefix counts as literal up to where it ends. If a route's
+//! `**`; then listeners, server names, sources, methods, more headers, more query parameters. Only a route's own priority comes before
+//! all that: routes of one priority are searched before those of the next lower one. A prefix counts as literal up to where it ends. If a route's
 //! other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the same
 //! path names it.
 
@@ -16,14 +17,15 @@ use regex::bytes::RegexSet;
 
 use crate::matcher::is_below;
 use crate::prefixes::{Prefixes, Untried};
-use crate::{HostPattern, Matcher, PathRegex, PathWant, Pattern, Route, Segment};
+use crate::{Arrival, HostPattern, Matcher, PathRegex, PathWant, Pattern, Route, Segment};
 use crate::{path, path_regex};
 
 /// All routes, ready to search.
 #[derive(Default)]
 pub struct Table {
     entries: Vec<TableRoute>,
-    hosts: Hosts,
+    /// The routes of each priority, the highest first.
+    ranks: Vec<Rank>,
     /// Methods that routes name besides the usual ones, each once.
     unusual: Vec<String>,
 }
@@ -57,16 +59,27 @@ pub enum Refusal {
     Host,
     Path,
     Listener,
+    ServerName,
+    Source,
     Method,
     Header(String),
     Query(String),
     /// It would match, but a more specific route does too.
     LessSpecific,
+    /// It would match, but a route with a higher priority does too.
+    LowerPriority,
 }
 
 struct TableRoute {
     matcher: Matcher,
     route: Arc<Route>,
+}
+
+/// The routes of one priority.
+#[derive(Default)]
+struct Rank {
+    priority: i32,
+    hosts: Hosts,
 }
 
 /// One tree for each host, so that a host's routes are never mixed with another's.
@@ -110,10 +123,11 @@ struct Node {
 impl Table {
     /// Builds the table, or returns the routes that clash.
     pub fn build(routes: Vec<(Matcher, Arc<Route>)>) -> Result<Table, Vec<Conflict>> {
-        let mut hosts = Hosts::default();
+        let mut ranks: Vec<Rank> = Vec::new();
         let mut entries: Vec<TableRoute> = Vec::with_capacity(routes.len());
         let mut conflicts = Vec::new();
         for (index, (matcher, route)) in routes.into_iter().enumerate() {
+            let hosts = hosts(&mut ranks, matcher.priority);
             let list = hosts.tree(matcher.host.as_ref()).list(&matcher.path);
             let entry_at = |at: &usize| entries.get(*at).map(|e| &e.matcher);
             if let Some(first) =
@@ -127,38 +141,44 @@ impl Table {
             list.insert(place.unwrap_or(list.len()), index);
             entries.push(TableRoute { matcher, route });
         }
-        hosts.all_mut().for_each(Tree::unite);
-        hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
+        for Rank { hosts, .. } in &mut ranks {
+            hosts.all_mut().for_each(Tree::unite);
+            hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
+        }
         let unusual = unusual(&entries);
-        if conflicts.is_empty() { Ok(Table { entries, hosts, unusual }) } else { Err(conflicts) }
+        if conflicts.is_empty() { Ok(Table { entries, ranks, unusual }) } else { Err(conflicts) }
     }
 
-    /// The route of this request, if there is one. `listener` is the name of the listener it came by; `path` is its path,
-    /// resolved by [`path::resolve`]. A preflight belongs to the route of the request it asks about, unless another route names
+    /// The route of this request, if there is one. `path` is its path, resolved by [`path::resolve`]. A preflight belongs to the route of the request it asks about, unless another route names
     /// `OPTIONS` or that route has no `cors`.
-    pub fn find(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<RouteMatch<'_>> {
-        let found = self.find_for(head.method(), listener, head, path);
+    pub fn find(
+        &self,
+        arrival: Arrival<'_>,
+        head: &RequestHead,
+        path: &[u8],
+    ) -> Option<RouteMatch<'_>> {
+        let found = self.find_for(head.method(), arrival, head, path);
         let Some(asked) = preflight_method(head) else { return found };
         if found.as_ref().is_some_and(|found| found.names_method) {
             return found;
         }
-        let answering = self.find_for(asked, listener, head, path);
+        let answering = self.find_for(asked, arrival, head, path);
         answering.filter(|found| found.route.preflights.answered).or(found)
     }
 
     /// The `Allow` header for an `OPTIONS` that no route takes, if routes take other methods (RFC 9110, 9.3.7).
-    pub fn options(&self, listener: &str, head: &RequestHead, path: &[u8]) -> Option<String> {
+    pub fn options(&self, arrival: Arrival<'_>, head: &RequestHead, path: &[u8]) -> Option<String> {
         if head.method() != b"OPTIONS" {
             return None;
         }
-        self.others(listener, head, path).map(|(allow, _)| allow)
+        self.others(arrival, head, path).map(|(allow, _)| allow)
     }
 
     /// The `Allow` header for a request whose method no route takes (RFC 9110, 15.5.6), and one of the routes that take another
     /// method. None if there is no such route.
     pub fn others(
         &self,
-        listener: &str,
+        arrival: Arrival<'_>,
         head: &RequestHead,
         path: &[u8],
     ) -> Option<(String, &Arc<Route>)> {
@@ -168,7 +188,7 @@ impl Table {
             .chain(named)
             // Harmless: methods that no route takes are not listed.
             .filter_map(|name| {
-                Some((name, self.find_for(name.as_bytes(), listener, head, path)?.route))
+                Some((name, self.find_for(name.as_bytes(), arrival, head, path)?.route))
             })
             .collect();
         let (_, route) = taken.first()?;
@@ -184,16 +204,17 @@ impl Table {
     fn find_for(
         &self,
         method: &[u8],
-        listener: &str,
+        arrival: Arrival<'_>,
         head: &RequestHead,
         path: &[u8],
     ) -> Option<RouteMatch<'_>> {
-        let host = if self.hosts.tell_apart() { head.host_name() } else { Cow::default() };
+        let named = self.ranks.iter().any(|rank| rank.hosts.tell_apart());
+        let host = if named { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
-        self.hosts.trees(&host).find_map(|tree| {
+        self.ranks.iter().flat_map(|rank| rank.hosts.trees(&host)).find_map(|tree| {
             let (parameters, prefixes) = (Vec::new(), tree.prefixes.of(path));
             let mut search =
-                Search { table: self, listener, method, head, path, parameters, prefixes };
+                Search { table: self, arrival, method, head, path, parameters, prefixes };
             let by_regex = if tree.regexes.is_empty() {
                 None
             } else {
@@ -215,14 +236,20 @@ impl Table {
     /// Every route with the first condition that this request does not meet; none for the route that is found.
     pub fn examine(
         &self,
-        listener: &str,
+        arrival: Arrival<'_>,
         head: &RequestHead,
         path: &[u8],
     ) -> Vec<(&Arc<Route>, Option<Refusal>)> {
-        let found = self.find(listener, head, path).map(|found| found.route);
+        let found = self.find(arrival, head, path).map(|found| found.route);
+        let is_found = |entry: &&TableRoute| found.is_some_and(|r| Arc::ptr_eq(r, &entry.route));
+        let highest = self.entries.iter().find(is_found).map(|entry| entry.matcher.priority);
+        let met = |entry: &TableRoute| match highest {
+            Some(highest) if highest > entry.matcher.priority => Refusal::LowerPriority,
+            Some(_) | None => Refusal::LessSpecific,
+        };
         let why = |entry: &TableRoute| match found {
             Some(route) if Arc::ptr_eq(route, &entry.route) => None,
-            _ => Some(entry.matcher.refusal(listener, head, path).unwrap_or(Refusal::LessSpecific)),
+            _ => Some(entry.matcher.refusal(arrival, head, path).unwrap_or_else(|| met(entry))),
         };
         self.entries.iter().map(|entry| (&entry.route, why(entry))).collect()
     }
@@ -236,7 +263,7 @@ impl Table {
 /// One walk down a tree.
 struct Search<'t, 'r> {
     table: &'t Table,
-    listener: &'r str,
+    arrival: Arrival<'r>,
     method: &'r [u8],
     head: &'r RequestHead,
     path: &'r [u8],
@@ -319,7 +346,7 @@ impl<'t, 'r> Search<'t, 'r> {
         // Harmless: the lists hold places of entries.
         let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
         let is_met =
-            |e: &&TableRoute| e.matcher.unmet(self.listener, self.method, self.head).is_none();
+            |e: &&TableRoute| e.matcher.unmet(self.arrival, self.method, self.head).is_none();
         let named = (self.method == b"HEAD").then(|| {
             let names = |e: &&TableRoute| e.matcher.methods.iter().any(|method| method == "HEAD");
             entries().filter(names).find(is_met)
@@ -327,6 +354,16 @@ impl<'t, 'r> Search<'t, 'r> {
         // Harmless: a route for HEAD comes first, if there is one.
         named.flatten().or_else(|| entries().find(is_met))
     }
+}
+
+/// The hosts of a priority, made if necessary.
+fn hosts(ranks: &mut Vec<Rank>, priority: i32) -> &mut Hosts {
+    let at = ranks.partition_point(|rank| rank.priority > priority);
+    if ranks.get(at).is_none_or(|rank| rank.priority != priority) {
+        ranks.insert(at, Rank { priority, hosts: Hosts::default() });
+    }
+    #[allow(clippy::indexing_slicing, reason = "the lines above make the index good")]
+    &mut ranks[at].hosts
 }
 
 /// Where the rest of a path begins if the first part ends at `end`: after a slash.

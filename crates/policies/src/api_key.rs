@@ -1,6 +1,8 @@
 //! `api_key`: who asks is shown by a key. Keys are kept and looked up as SHA-256, so that neither memory nor timing gives one
 //! away.
 
+mod in_body;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +11,8 @@ use fault::{Fault, Kind};
 use kit::percent;
 use message::RequestHead;
 use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
+
+use in_body::KeysInBody;
 
 use crate::credential_check::CredentialCheck;
 use crate::credentials::{Holder, sha256};
@@ -71,6 +75,14 @@ impl Keys {
         }
     }
 
+    /// Whose key it is.
+    fn holder(&self, key: &[u8]) -> Result<Arc<Identity>, Fault> {
+        // A hash says nothing of the key it is of, so how long it takes to find one may be seen.
+        let holder = if key.len() <= KEY_BYTES_MAX { self.holders.get(&sha256(key)) } else { None };
+        let unknown = || refused(Kind::Unauthenticated, 900_901, "api_key: unknown key");
+        holder.cloned().ok_or_else(unknown)
+    }
+
     fn remove(&self, head: &mut RequestHead) {
         self.headers.iter().for_each(|name| head.headers.remove(name));
         self.queries.iter().for_each(|name| query::remove(head, name));
@@ -102,17 +114,18 @@ pub fn policy(keys: Keys) -> Policy {
     Policy { name: "api_key", request: Some(Step::Head(Box::new(keys))), response: None }
 }
 
+/// The policy of these keys, where a body may have one under these names.
+pub fn policy_with_bodies(keys: Keys, names: Vec<String>, bytes_max: usize) -> Policy {
+    let step = KeysInBody { keys, names, bytes_max };
+    Policy { name: "api_key", request: Some(Step::Buffered(Box::new(step))), response: None }
+}
+
 impl OnHead<RequestHead> for Keys {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let Some(key) = self.find(head)? else {
-            return Err(refused(Kind::CredentialMissing, 900_902, "api_key: no key"));
+            return Err(missing());
         };
-        // A hash says nothing of the key it is of, so how long it takes to find one may be seen.
-        let holder =
-            if key.len() <= KEY_BYTES_MAX { self.holders.get(&sha256(&key)) } else { None };
-        let holder = holder.cloned();
-        let holder = holder
-            .ok_or_else(|| refused(Kind::Unauthenticated, 900_901, "api_key: unknown key"))?;
+        let holder = self.holder(&key)?;
         self.strip(head);
         ex.identity = Some(holder);
         Ok(Onward::Next)
@@ -121,6 +134,10 @@ impl OnHead<RequestHead> for Keys {
 
 /// There is no registered scheme for keys; this one is what WSO2 and others answer.
 const CHALLENGE: &str = "ApiKey realm=\"tidegate\"";
+
+fn missing() -> Fault {
+    refused(Kind::CredentialMissing, 900_902, "api_key: no key")
+}
 
 fn refused(kind: Kind, code: u32, why: &str) -> Fault {
     Fault::new(kind, why).with_code(code).with_header("WWW-Authenticate", CHALLENGE)

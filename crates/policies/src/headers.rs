@@ -5,6 +5,8 @@ use fault::{Fault, Kind};
 use message::{Headers, ReplyHead, RequestHead};
 use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 
+use crate::statuses::Statuses;
+
 /// Edits of one side's header lines. Names and values are checked by whoever compiles them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
@@ -21,13 +23,21 @@ pub struct Edits {
     pub add: Vec<(String, Template)>,
 }
 
-/// The policy for these edits. A side without edits has no step.
-pub fn policy(request: Edits, response: Edits) -> Policy {
+/// Edits of replies.
+struct ReplyEdits {
+    edits: Edits,
+    statuses: Statuses,
+}
+
+/// The policy for these edits. A side without edits has no step. `statuses` are those of the replies that are edited.
+pub fn policy(request: Edits, response: Edits, statuses: Vec<(u16, u16)>) -> Policy {
+    let edits = response;
+    let response = ReplyEdits { edits, statuses: Statuses(statuses) };
     Policy {
         name: "headers",
         request: (!request.is_empty())
             .then(|| Step::Head(Box::new(request) as Box<dyn OnHead<RequestHead>>)),
-        response: (!response.is_empty())
+        response: (!response.edits.is_empty())
             .then(|| Step::Head(Box::new(response) as Box<dyn OnHead<ReplyHead>>)),
     }
 }
@@ -116,10 +126,13 @@ impl OnHead<RequestHead> for Edits {
     }
 }
 
-impl OnHead<ReplyHead> for Edits {
+impl OnHead<ReplyHead> for ReplyEdits {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
-        let filled = self.filled(ex, None);
-        self.apply(&mut head.headers, &filled)
+        if !self.statuses.have(head.status) {
+            return Ok(Onward::Next);
+        }
+        let filled = self.edits.filled(ex, None);
+        self.edits.apply(&mut head.headers, &filled)
     }
 }
 
@@ -176,8 +189,11 @@ mod tests {
 
     #[test]
     fn a_side_without_edits_costs_nothing() {
-        let policy =
-            policy(Edits::default(), Edits { remove: vec!["a".to_owned()], ..Edits::default() });
+        let policy = policy(
+            Edits::default(),
+            Edits { remove: vec!["a".to_owned()], ..Edits::default() },
+            Vec::new(),
+        );
         assert!(policy.request.is_none() && policy.response.is_some());
     }
 }

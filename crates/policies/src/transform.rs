@@ -1,9 +1,8 @@
-//! `transform`: changes the query of requests, and JSON in the bodies of requests and replies.
+//! `transform`: changes the query and forms of requests, and JSON in the bodies of requests and replies.
 //!
 //! Owns which bodies it looks at, and what is said of their bytes. What is not JSON by its content type passes as it comes; what
 //! says that it is and cannot be read is refused, since an edit that is left out may be the one that keeps a service safe.
 
-mod json;
 mod query;
 
 use std::borrow::Cow;
@@ -15,34 +14,40 @@ use policy::{
     Decision, Escape, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step, Template,
 };
 
-pub use json::{JsonEdits, Overlap, Pointer};
+pub use crate::json_edits::{JsonEdits, Overlap, Pointer};
 pub use query::QueryEdits;
 
 use crate::body_lines;
-use json::EditRefusal;
+use crate::json_edits::EditRefusal;
+use crate::statuses::Statuses;
 
 /// Settings of the policy. Sides without edits have no step.
 #[derive(Debug, Default)]
 pub struct TransformSettings {
     pub query: QueryEdits,
+    /// Of requests that are forms.
+    pub form: QueryEdits,
     pub request: JsonEdits,
     pub response: JsonEdits,
+    /// The statuses of replies that are changed.
+    pub statuses: Statuses,
     /// The largest body that is changed.
     pub bytes_max: usize,
 }
 
 /// The policy.
 pub fn policy(settings: TransformSettings) -> Policy {
-    let TransformSettings { query, request, response, bytes_max } = settings;
-    let (edits_body, reads_reply) = (!request.is_empty(), !response.is_empty());
+    let TransformSettings { query, form, request, response, statuses, bytes_max } = settings;
+    let edits_body = !(request.is_empty() && form.is_empty());
+    let reads_reply = !response.is_empty();
     let edits_head = reads_reply || !query.is_empty();
-    let asked = RequestStep { query, json: request, reads_reply, bytes_max };
+    let asked = RequestStep { query, form, json: request, reads_reply, bytes_max };
     let request = match (edits_body, edits_head) {
         (true, _) => Some(Step::Buffered(Box::new(asked) as Box<dyn OnBuffered<RequestHead>>)),
         (false, true) => Some(Step::Head(Box::new(asked) as Box<dyn OnHead<RequestHead>>)),
         (false, false) => None,
     };
-    let replied = ResponseStep { json: response, bytes_max };
+    let replied = ResponseStep { json: response, statuses, bytes_max };
     let response =
         reads_reply.then(|| Step::Buffered(Box::new(replied) as Box<dyn OnBuffered<ReplyHead>>));
     Policy { name: "transform", request, response }
@@ -50,6 +55,7 @@ pub fn policy(settings: TransformSettings) -> Policy {
 
 struct RequestStep {
     query: QueryEdits,
+    form: QueryEdits,
     json: JsonEdits,
     /// The reply has to be one that can be read.
     reads_reply: bool,
@@ -58,6 +64,7 @@ struct RequestStep {
 
 struct ResponseStep {
     json: JsonEdits,
+    statuses: Statuses,
     bytes_max: usize,
 }
 
@@ -86,9 +93,10 @@ impl OnHead<RequestHead> for RequestStep {
 impl OnBuffered<RequestHead> for RequestStep {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         self.edit_head(ex, head);
-        let wants = is_json(&head.headers);
+        let json = !self.json.is_empty() && is_json(&head.headers);
+        let wants = json || !self.form.is_empty() && is_form(&head.headers);
         if wants && is_coded(&head.headers) {
-            let detail = "Send JSON without a content coding.";
+            let detail = "Send JSON and forms without a content coding.";
             let cause = "transform: the body is encoded";
             return Err(Fault::with_detail(Kind::MediaTypeUnsupported, cause, detail));
         }
@@ -105,8 +113,13 @@ impl OnBuffered<RequestHead> for RequestStep {
         head: &'a mut RequestHead,
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        let values = filled(&self.json, ex, Some(head));
-        let flow = match edited(&self.json, body, &values) {
+        let edited = if is_form(&head.headers) {
+            Ok(self.form.of_form(ex, head, &body.bytes).map(Bytes::from))
+        } else {
+            let values = filled(&self.json, ex, Some(head));
+            edited(&self.json, body, &values)
+        };
+        let flow = match edited {
             Ok(Some(bytes)) => {
                 body.bytes = bytes;
                 body_lines::edited(&mut head.headers);
@@ -126,7 +139,7 @@ impl OnBuffered<ReplyHead> for ResponseStep {
     fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
         // The gateway's own faults are nobody's document. What a cache below gives in the place of one has an age.
         let is_own = ex.fault.is_some() && !head.headers.contains("age");
-        if is_own || !is_json(&head.headers) {
+        if is_own || !is_json(&head.headers) || !self.statuses.have(head.status) {
             return Ok(false);
         }
         let why = if is_coded(&head.headers) {
@@ -197,6 +210,12 @@ fn is_json(headers: &Headers) -> bool {
         let kind = message::media_type(value);
         message::is_json(kind) || kind.eq_ignore_ascii_case(b"text/json")
     })
+}
+
+/// True if the body is the kind of form that looks like a query.
+fn is_form(headers: &Headers) -> bool {
+    let kind = headers.get("content-type").map(message::media_type);
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
 }
 
 fn is_coded(headers: &Headers) -> bool {

@@ -18,6 +18,8 @@ pub struct Call<'a> {
     pub client: IpAddr,
     /// The subject, as a number: balancing by consumer uses it.
     pub subject: Option<u64>,
+    /// The path parameter that is balanced by, as a number.
+    pub captured: Option<u64>,
     /// The exchange that the call belongs to, if any.
     pub id: Option<&'a RequestId>,
     /// The deadline of the whole call, the reply's body included. None: only its pauses are bounded, not its length.
@@ -89,6 +91,7 @@ impl Call<'_> {
             worker: caller.worker,
             client: caller.peer.ip(),
             subject: None,
+            captured: None,
             id: None,
             deadline,
             alarm: kit::alarm::take(),
@@ -107,6 +110,7 @@ impl Exchange {
             worker: self.caller.worker,
             client: self.client,
             subject: self.identity.as_ref().map(|identity| identity.number()),
+            captured: None,
             id: Some(&self.id),
             deadline: self.grpc.as_ref().and_then(|call| call.deadline),
             alarm: self.alarm.clone(),

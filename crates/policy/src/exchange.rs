@@ -24,6 +24,8 @@ pub struct Caller {
     pub scheme: Scheme,
     /// The TLS version, on a TLS connection.
     pub tls: Option<&'static str>,
+    /// The name that the client asked for in its TLS handshake, in lower case.
+    pub server_name: Option<Box<str>>,
     /// The client's certificate as DER, checked by the listener.
     pub certificate: Option<Arc<[u8]>>,
     /// Index of the worker that owns the connection.
@@ -94,7 +96,8 @@ impl Caller {
     pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Caller {
         let address = peer.ip().to_canonical().to_string();
         let forwarded_for = WholeLine::made("X-Forwarded-For", &address);
-        Caller { peer, forwarded_for, local, scheme, tls: None, certificate: None, worker }
+        let (tls, server_name, certificate) = (None, None, None);
+        Caller { peer, forwarded_for, local, scheme, tls, server_name, certificate, worker }
     }
 }
 

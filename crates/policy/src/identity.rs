@@ -51,6 +51,8 @@ pub enum Scheme {
     MutualTls,
     /// A UsernameToken of WS-Security.
     WsSecurity,
+    /// A signature by a shared secret.
+    Hmac,
 }
 
 impl Claims {
@@ -123,6 +125,7 @@ impl Scheme {
             Scheme::Basic => "basic",
             Scheme::MutualTls => "mutual_tls",
             Scheme::WsSecurity => "ws_security",
+            Scheme::Hmac => "hmac",
         }
     }
 }

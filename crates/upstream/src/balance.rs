@@ -133,25 +133,26 @@ impl Roster {
 
 impl Upstream {
     /// The hash of a request's key, if this upstream balances by hash and the request has the key.
-    pub(crate) fn hash_key(
-        &self,
-        head: &RequestHead,
-        client: IpAddr,
-        subject: Option<u64>,
-    ) -> Option<u64> {
+    pub(crate) fn hash_key(&self, head: &RequestHead, call: &policy::Call<'_>) -> Option<u64> {
         let Balance::Hash(keys) = &self.settings.balance else { return None };
         keys.iter().find_map(|key| match key {
-            HashKey::Client => match client {
+            HashKey::Client => match call.client {
                 IpAddr::V4(ip) => Some(hash(&[&ip.octets()])),
                 IpAddr::V6(ip) => Some(hash(&[&ip.octets()])),
             },
-            HashKey::Subject => subject,
+            HashKey::Subject => call.subject,
             HashKey::Path => Some(hash(&[head.path()])),
             HashKey::Header(name) => head.headers.get(name).map(|value| hash(&[value])),
             HashKey::Cookie(name) => cookie(head, name).map(|value| hash(&[value])),
             HashKey::Query(name) => parameter(head, name).map(|value| hash(&[&value])),
+            HashKey::Capture(_) => call.captured,
         })
     }
+}
+
+/// The hash of what a route captured, for [`policy::Call::captured`].
+pub fn hash_of_capture(value: &[u8]) -> u64 {
+    hash(&[value])
 }
 
 /// The first value of a query parameter, without escapes.

@@ -30,6 +30,8 @@ pub(crate) struct Call<'a> {
     starvation: Starvation<'a>,
     /// Some of it may have been sent.
     polled: bool,
+    /// True while the target takes nothing of what is there to be sent.
+    is_stuck: bool,
     wait: ReplyTimeouts<'a>,
     url: &'a str,
     /// The way of interim replies to the client.
@@ -43,6 +45,8 @@ pub(crate) struct Call<'a> {
 pub(crate) struct ReplyTimeouts<'a> {
     pub(crate) alarm: &'a SharedAlarm,
     pub(crate) response: Duration,
+    /// While the target takes nothing of what is there to be sent.
+    pub(crate) write: Duration,
     /// The deadline of the whole call.
     pub(crate) deadline: Option<Instant>,
 }
@@ -84,9 +88,31 @@ const INTERIM_MAX: usize = 16;
 /// The time to wait for a target's 100. A target without support for `Expect` never sends one (RFC 9110, 10.1.1).
 pub(crate) const LEAVE_WAIT: Duration = Duration::from_secs(1);
 
-impl ReplyTimeouts<'_> {
+impl<'a> ReplyTimeouts<'a> {
+    /// The same limit for everything.
+    pub(crate) fn within(alarm: &'a SharedAlarm, limit: Duration) -> ReplyTimeouts<'a> {
+        ReplyTimeouts { alarm, response: limit, write: limit, deadline: None }
+    }
+
     pub(crate) fn set(&self, now: Instant) {
         self.set_within(now, self.response);
+    }
+
+    /// Begins the wait for the target to take more of the request, or for its reply.
+    pub(crate) fn set_while(&self, now: Instant, is_stuck: bool) {
+        let limit = if is_stuck { self.write } else { self.response };
+        self.alarm.borrow_mut().set_by(now, limit, self.deadline);
+    }
+
+    /// The reason why the wait is over.
+    pub(crate) fn why_late(&self, is_stuck: bool) -> String {
+        match (self.is_late(), is_stuck) {
+            (true, _) => "no reply in the time of the call".to_owned(),
+            (false, true) => {
+                format!("nothing more of the request was taken within {:?}", self.write)
+            }
+            (false, false) => format!("no reply within {:?}", self.response),
+        }
     }
 
     pub(crate) fn set_within(&self, now: Instant, wait: Duration) {
@@ -156,6 +182,7 @@ impl<'a> Call<'a> {
             partial: Vec::new(),
             starvation: Starvation::none(client_wait),
             polled: false,
+            is_stuck: false,
             wait,
             url,
             interim,
@@ -262,12 +289,7 @@ impl<'a> Call<'a> {
     }
 
     fn late(&self) -> Failure {
-        let why = if self.wait.is_late() {
-            "no reply in the time of the call".to_owned()
-        } else {
-            format!("no reply within {:?}", self.wait.response)
-        };
-        self.failure(Kind::UpstreamTimeout, &why, false)
+        self.failure(Kind::UpstreamTimeout, &self.wait.why_late(self.is_stuck), false)
     }
 
     /// Begins to send a body that waited for the target's 100, because that came or took too long.
@@ -293,9 +315,15 @@ impl<'a> Call<'a> {
             Poll::Ready(Err(CopyError::Peer(e))) => self.upload_broken = Some(e),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
-        self.starvation.note(self.upload.is_starved());
-        if self.upload.payload_bytes() != before && !at_once {
-            self.wait.set(clock::now());
+        let is_starved = self.upload.is_starved();
+        self.starvation.note(is_starved);
+        let sends =
+            !self.upload.is_done() && self.upload_broken.is_none() && !self.upload.is_held();
+        let is_stuck = sends && !is_starved;
+        let was_stuck = std::mem::replace(&mut self.is_stuck, is_stuck);
+        let moved = self.upload.payload_bytes() != before && !at_once;
+        if moved || is_stuck != was_stuck {
+            self.wait.set_while(clock::now(), is_stuck);
         }
         Ok(())
     }

@@ -66,6 +66,7 @@ async fn refresh(upstream: Weak<Upstream>, target: Weak<Target>) {
 /// Probes the target periodically, and takes it out or back in after enough equal results in a row.
 async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
     let mut streak = Streak::default();
+    let mut stood = true;
     loop {
         let pause = {
             let Some((upstream, target)) = alive(&upstream, &target) else { return };
@@ -75,7 +76,12 @@ async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
                 return;
             }
             let was = target.passes_checks();
+            if stood && !was {
+                // Its replies took it out meanwhile, so that earlier probes say nothing any more.
+                streak = Streak::default();
+            }
             let now = streak.after(probed.is_ok(), was, health);
+            stood = now;
             if now == was && now && probed.is_ok() {
                 // The first result for a target whose health was unknown.
                 target.set_healthy(true);
@@ -149,7 +155,7 @@ impl Upstream {
             head.headers.add(name, value).map_err(|_| "the probe cannot be written".to_owned())?;
         }
         let alarm = SharedAlarm::default();
-        let wait = ReplyTimeouts { alarm: &alarm, response: health.timeout, deadline: None };
+        let wait = ReplyTimeouts::within(&alarm, health.timeout);
         let (began, authority) = (clock::now(), target.authority());
         let client_wait = WaitTime::default();
         let (body, to) = (Body::Empty, (&**target.url(), None, &client_wait));
@@ -189,7 +195,7 @@ impl Upstream {
         lines.add_known("grpc-timeout", grpc::write_timeout(timeout).as_bytes());
         lines.add_known("user-agent", b"tidegate-health");
         let alarm = SharedAlarm::default();
-        let wait = ReplyTimeouts { alarm: &alarm, response: timeout, deadline: None };
+        let wait = ReplyTimeouts::within(&alarm, timeout);
         let permit = h2::apart(self, connection, target);
         let at = (target.settings().https, target.authority().as_bytes());
         let client_wait = WaitTime::default();

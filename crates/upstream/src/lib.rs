@@ -33,6 +33,7 @@ mod target;
 mod target_set;
 
 pub use address_rule::AddressRule;
+pub use balance::hash_of_capture;
 pub use called_url::{CalledUrl, UrlError, split_origin};
 pub use dns::Servers;
 pub use endpoints::{AllowedHost, AllowedUrl, Endpoint, Endpoints};

@@ -136,6 +136,7 @@ impl Copy {
                 worker: tally.worker,
                 client,
                 subject: None,
+                captured: None,
                 id: None,
                 deadline: clock::now().checked_add(TIME_MAX),
                 alarm: kit::alarm::take(),

@@ -22,7 +22,7 @@ use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
 use crate::roster::{Place, Roster};
 use crate::settings::Protocol;
-use crate::settings::{HostSent, Suspend};
+use crate::settings::{HostSent, Outlier, Suspend};
 use crate::target::Target;
 use crate::target_set::Knowledge;
 use crate::{Upstream, forward, h2, replay_buffer};
@@ -152,7 +152,10 @@ impl Upstream {
             match attempts.try_traced(&place, call.trace).await {
                 Ok(mut begun) => {
                     let status = begun.head().status;
-                    self.record_outcome(target, begun.is_good(), || replied(status));
+                    let is_fault =
+                        self.settings.outlier.as_ref().map(|outlier| begun.is_fault(outlier));
+                    let is_good = !is_fault.unwrap_or_else(|| !begun.is_good());
+                    self.record_outcome(target, is_good, || replied(status));
                     self.record_reply(target, begun.head(), attempts.began);
                     let Some(next) = attempts.after_reply(&place, begun.head()).await else {
                         attempts.pin(target, &mut begun.head().headers);
@@ -202,7 +205,7 @@ impl Upstream {
         began: Instant,
     ) -> Attempts<'a> {
         let (retry, idempotent) = (&self.settings.retry, request.head.is_idempotent());
-        let key = self.hash_key(&request.head, call.client, call.subject);
+        let key = self.hash_key(&request.head, call);
         let copy = if retry.attempts > 0 && !retry.on.calls.is_empty() {
             replay_buffer::keep(&mut request.body, retry.body_bytes_max)
         } else {
@@ -267,7 +270,11 @@ impl Upstream {
         target.is_failing(&why);
         let Some(outlier) = &self.settings.outlier else { return };
         if target.failed(outlier) && self.may_eject(outlier.max_ejected_percent) {
-            target.eject(outlier.eject);
+            if outlier.until_probe {
+                target.set_healthy(false);
+            } else {
+                target.eject(outlier.eject);
+            }
             target.explain(format!(
                 "{} faults in a row, the last: {}",
                 outlier.consecutive_faults,
@@ -308,7 +315,8 @@ impl Upstream {
 
     fn may_eject(&self, max_percent: u32) -> bool {
         let set = self.set.load();
-        let ejected = set.members().iter().filter(|member| member.target.is_ejected()).count();
+        let is_out = |target: &Target| target.is_ejected() || !target.passes_checks();
+        let ejected = set.members().iter().filter(|member| is_out(&member.target)).count();
         (ejected + 1) * 100 <= set.members().len() * usize::try_from(max_percent).unwrap_or(100)
     }
 }
@@ -444,9 +452,11 @@ impl<'a> Attempts<'a> {
         if host.is_some() {
             head.headers.remove("host");
         }
+        let timeout = &self.upstream.settings.timeout;
         let wait = ReplyTimeouts {
             alarm: &self.alarm,
-            response: self.upstream.settings.timeout.response,
+            response: timeout.response,
+            write: timeout.write.unwrap_or(timeout.response),
             deadline: self.deadline,
         };
         let call = Call::new(
@@ -596,16 +606,28 @@ impl OpenReply {
         }
     }
 
+    /// True if the reply counts for an ejection.
+    fn is_fault(&self, outlier: &Outlier) -> bool {
+        let counts = |status: u16| {
+            outlier.statuses.iter().any(|(first, last)| (*first..=*last).contains(&status))
+        };
+        counts(self.status())
+    }
+
     /// True if the reply is not a fault of the target. A call of gRPC that ends in its head says so by its status, as the one of HTTP is
     /// 200 then.
     fn is_good(&self) -> bool {
+        self.status() < 500
+    }
+
+    fn status(&self) -> u16 {
         match self {
-            OpenReply::Http1(begun) => begun.head.status < 500,
+            OpenReply::Http1(begun) => begun.head.status,
             OpenReply::Http2(begun) => {
                 let told = begun.head.headers.get("grpc-status").map(Outcome::of);
                 match told {
-                    Some(Outcome::Status(status)) => status.to_http() < 500,
-                    Some(Outcome::Other) | None => begun.head.status < 500,
+                    Some(Outcome::Status(status)) => status.to_http(),
+                    Some(Outcome::Other) | None => begun.head.status,
                 }
             }
         }

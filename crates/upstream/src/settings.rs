@@ -208,6 +208,8 @@ pub enum HashKey {
     Header(String),
     Cookie(String),
     Query(String),
+    /// The value of a path parameter, which the route gives along.
+    Capture(String),
 }
 
 /// The `Host` header for the upstream.
@@ -225,6 +227,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// Until the reply's head is there, and between two pieces of its body. Not a total: streams may last.
     pub response: Duration,
+    /// The longest time in which a target takes nothing more of the request; as `response` if absent.
+    pub write: Option<Duration>,
     /// From the beginning of a call to the end of its reply's body, retries included. None: no limit in all, only for its
     /// pauses.
     pub total: Option<Duration>,
@@ -285,6 +289,22 @@ pub struct Failures {
     pub statuses: Vec<u16>,
     /// Statuses of calls of gRPC that ended without a message.
     pub calls: Vec<Status>,
+}
+
+impl Balance {
+    /// The path parameter that is hashed, if one is.
+    pub fn captured(&self) -> Option<&str> {
+        let Balance::Hash(keys) = self else { return None };
+        keys.iter().find_map(|key| match key {
+            HashKey::Capture(name) => Some(name.as_str()),
+            HashKey::Client
+            | HashKey::Subject
+            | HashKey::Path
+            | HashKey::Header(_)
+            | HashKey::Cookie(_)
+            | HashKey::Query(_) => None,
+        })
+    }
 }
 
 impl Failures {
@@ -357,8 +377,12 @@ pub struct Health {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outlier {
-    /// Faults and 5xx replies in a row after which a target is ejected.
+    /// Faults in a row after which a target is ejected.
     pub consecutive_faults: u32,
+    /// Inclusive ranges of statuses that are faults.
+    pub statuses: Vec<(u16, u16)>,
+    /// Only good health checks bring it back.
+    pub until_probe: bool,
     /// The duration of an ejection; it grows with each further one.
     pub eject: Duration,
     /// The largest share of the targets that is ejected at once.
@@ -396,6 +420,7 @@ pub(crate) mod tests {
             timeout: Timeouts {
                 connect: Duration::from_secs(1),
                 response: Duration::from_secs(5),
+                write: None,
                 total: None,
                 idle: Duration::from_secs(60),
             },

@@ -63,12 +63,17 @@ pub(super) fn compile(
 /// Of each origin, but for its target.
 fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSettings> {
     let timeout = match &keys.timeout {
-        EndpointTimeout::Whole(whole) => {
-            Timeouts { connect: whole.0, response: whole.0, total: Some(whole.0), idle: IDLE }
-        }
+        EndpointTimeout::Whole(whole) => Timeouts {
+            connect: whole.0,
+            response: whole.0,
+            write: None,
+            total: Some(whole.0),
+            idle: IDLE,
+        },
         EndpointTimeout::Parts(parts) => Timeouts {
             connect: parts.connect.0,
             response: parts.response.0,
+            write: None,
             total: parts.total.map(|total| total.0),
             idle: parts.idle.0,
         },

@@ -7,6 +7,7 @@ use config::{ApiKey, At, Credentials, Report, Spanned};
 
 use super::jwt::parameter;
 use super::{Access, Facts, PolicyKind, Written, texts, whole};
+use crate::listeners::bytes;
 use crate::names;
 use crate::policy::RouteScope;
 
@@ -31,11 +32,18 @@ impl PolicyKind for ApiKey {
 }
 
 fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
-    self::keys(keys, at, report).map(api_key::policy)
+    let names: Vec<String> =
+        keys.body.0.iter().filter_map(|name| parameter(name, report)).collect();
+    let built = self::keys(keys, at, report)?;
+    Some(if names.is_empty() {
+        api_key::policy(built)
+    } else {
+        api_key::policy_with_bodies(built, names, bytes(keys.body_bytes_max))
+    })
 }
 
 pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
-    if keys.header.0.is_empty() && keys.query.0.is_empty() {
+    if keys.header.0.is_empty() && keys.query.0.is_empty() && keys.body.0.is_empty() {
         let what = "nothing says where the key is";
         report.error(at, what, "add `header: x-api-key`, or `query: NAME`");
     }
@@ -71,14 +79,7 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
     }
     read.into_iter()
         .filter_map(|Spanned { value, at, .. }| match HashedSecret::read(&value.secret.0) {
-            Ok(secret) => {
-                let config::Credential { name, subject, tier, application, .. } = value;
-                let (groups, attributes) = (value.groups, value.attributes);
-                let application = application.map(|name| name.value);
-                let holder =
-                    Holder { name, subject, secret, tier, application, groups, attributes };
-                Some((holder, at))
-            }
+            Ok(secret) => Some((holder(value, secret), at)),
             Err(why) => {
                 let what = format!("the secret of `{}` cannot be used: {why}", value.name);
                 report.error(at, what, "write the secret itself, or a hash that is known here");
@@ -86,4 +87,12 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
             }
         })
         .collect()
+}
+
+/// The holder of a secret that was read.
+pub(super) fn holder(written: config::Credential, secret: HashedSecret) -> Holder {
+    let config::Credential { name, subject, tier, application, .. } = written;
+    let (groups, attributes) = (written.groups, written.attributes);
+    let application = application.map(|name| name.value);
+    Holder { name, subject, secret, tier, application, groups, attributes }
 }

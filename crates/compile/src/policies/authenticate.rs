@@ -7,7 +7,7 @@ use ::policies::credential_check::CredentialCheck;
 use config::{Authenticate, CredentialKind, Report, WithoutCredential};
 
 use super::{
-    Access, Facts, PolicyKind, Written, WrittenLines, api_key, basic, jwt, mutual_tls, whole,
+    Access, Facts, PolicyKind, Written, WrittenLines, api_key, basic, hmac, jwt, mutual_tls, whole,
 };
 use crate::policy::RouteScope;
 
@@ -26,6 +26,7 @@ impl PolicyKind for Authenticate {
             CredentialKind::Jwt(keys) => keys.facts(&[]),
             CredentialKind::ApiKey(keys) => keys.facts(&[]),
             CredentialKind::Basic(keys) => keys.facts(&[]),
+            CredentialKind::Hmac(keys) => keys.facts(&[]),
             CredentialKind::MutualTls(keys) => keys.facts(&[]),
         });
         let start = Facts { access: Access::Identifies, ..Facts::NONE };
@@ -58,7 +59,7 @@ fn build(
         let optional = match &kind.value {
             CredentialKind::Jwt(keys) => keys.optional,
             CredentialKind::MutualTls(keys) => keys.optional,
-            CredentialKind::ApiKey(_) | CredentialKind::Basic(_) => false,
+            CredentialKind::ApiKey(_) | CredentialKind::Basic(_) | CredentialKind::Hmac(_) => false,
         };
         if optional && keys.otherwise == WithoutCredential::Refuse {
             let what = "`optional` has no effect here: `authenticate` refuses requests without a credential";
@@ -68,8 +69,22 @@ fn build(
             CredentialKind::Jwt(keys) => {
                 Some(::policies::jwt::credential(jwt::verifier(keys, place, report)))
             }
-            CredentialKind::ApiKey(keys) => api_key::keys(keys, kind.at, report).map(boxed),
+            CredentialKind::ApiKey(keys) => {
+                if let Some(name) = keys.body.0.first() {
+                    let what = "`authenticate` chooses by the head, and this key is in the body";
+                    report.error(name.at, what, "write `header` or `query`, or an `api_key` alone");
+                }
+                api_key::keys(keys, kind.at, report).map(boxed)
+            }
             CredentialKind::Basic(keys) => Some(boxed(basic::users(keys, report))),
+            CredentialKind::Hmac(keys) => {
+                if keys.body {
+                    let what =
+                        "`authenticate` chooses by the head, and `body` needs the whole body";
+                    report.error(kind.at, what, "remove `body`, or write an `hmac` alone");
+                }
+                Some(boxed(hmac::signatures(keys, report)))
+            }
             CredentialKind::MutualTls(keys) => {
                 let trusted = mutual_tls::trusted(keys, kind.at, place, report);
                 Some(::policies::mutual_tls::credential(trusted))
@@ -121,6 +136,7 @@ fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
             keys.header.0.iter().map(|name| named(name, "header")).chain(queries).collect()
         }
         CredentialKind::Basic(_) => vec![("authorization".to_owned(), "basic")],
+        CredentialKind::Hmac(_) => vec![("authorization".to_owned(), "hmac")],
         CredentialKind::MutualTls(keys) => {
             let header = keys.header.iter().map(|name| named(name, "header"));
             std::iter::once((String::new(), "certificate")).chain(header).collect()

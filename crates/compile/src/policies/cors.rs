@@ -85,9 +85,12 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
         report.error(keys.origins.at, "no origin is listed, so no page may read a reply", help);
     }
     if let Some(any) = written.iter().find(|origin| origin.value == "*") {
-        if keys.credentials.value {
-            let what = "with credentials every page of the world could act as its visitor";
-            report.error(any.at, what, "list the origins, or remove `credentials`");
+        let what = "with credentials every page of the world could act as its visitor";
+        let help = "list the origins, or remove `credentials`";
+        match (keys.credentials.value, keys.any_with_credentials) {
+            (true, false) => report.error(any.at, what, help),
+            (true, true) => report.warn(any.at, what, help),
+            (false, _) => {}
         }
         if written.len() > 1 {
             report.warn(any.at, "`*` is every origin, the others included", "keep `*` alone");

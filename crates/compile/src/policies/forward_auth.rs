@@ -78,7 +78,13 @@ fn service(
                 );
             }
             let connect = std::time::Duration::from_secs(1).min(keys.timeout.0);
-            let timeout = Timeouts { connect, response: keys.timeout.0, total: None, idle: IDLE };
+            let timeout = Timeouts {
+                connect,
+                response: keys.timeout.0,
+                write: None,
+                total: None,
+                idle: IDLE,
+            };
             let none = <UpstreamTls as config::Decode>::absent()?;
             let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
             let settings = upstreams::to_url(&url.value.target, timeout, tls, report)?;

@@ -5,6 +5,7 @@ use config::{Headers, HeadersEdit, Map, Report, Spanned};
 
 use super::{Facts, PolicyKind, Written, WrittenLines};
 use crate::policy::RouteScope;
+use crate::upstreams::ranges;
 use crate::{names, templates};
 
 impl PolicyKind for Headers {
@@ -20,7 +21,11 @@ impl PolicyKind for Headers {
         let response = edits(&self.response, &parameters, report);
         let values = written(&self.response).map(|(_, value)| value);
         templates::refuse_head(values, &parameters, report);
-        headers::policy(request, response)
+        if !self.request.if_status.value.is_empty() {
+            let what = "a request has no status";
+            report.error(self.request.if_status.at, what, "write `if_status` below `response`");
+        }
+        headers::policy(request, response, ranges(&self.response.if_status.value))
     }
 
     fn facts(&self, parameters: &[String]) -> Facts<'_> {

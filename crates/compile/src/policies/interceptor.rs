@@ -112,6 +112,7 @@ fn way(
             let timeout = Timeouts {
                 connect: keys.connect_timeout.0,
                 response: keys.timeout.0,
+                write: None,
                 total: None,
                 // As for upstreams: shorter than the timeout of most servers.
                 idle: std::time::Duration::from_secs(60),

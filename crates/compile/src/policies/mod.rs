@@ -5,17 +5,22 @@ pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod basic;
 pub(crate) mod cache;
+pub(crate) mod canary;
 pub(crate) mod compress;
 pub(crate) mod concurrency;
+pub(crate) mod correlation;
 pub(crate) mod cors;
 mod facts;
+pub(crate) mod for_clients;
 pub(crate) mod forward_auth;
 pub(crate) mod grpc_web;
 pub(crate) mod headers;
+pub(crate) mod hmac;
 pub(crate) mod interceptor;
 pub(crate) mod ip_filter;
 pub(crate) mod jwt;
 pub(crate) mod key_type;
+pub(crate) mod mock;
 pub(crate) mod mutual_tls;
 pub(crate) mod openapi;
 pub(crate) mod quotas;
@@ -87,17 +92,22 @@ kinds! {
     BackendJwt,
     Basic,
     Cache,
+    Canary,
     Compress,
     Concurrency,
+    Correlation,
     Cors,
+    ForClients,
     ForwardAuth,
     GrpcWeb,
     Headers,
+    Hmac,
     Interceptor,
     IpRules,
     Jwks,
     Jwt,
     KeyType,
+    Mock,
     MutualTls,
     NamedSet,
     OpenApi,

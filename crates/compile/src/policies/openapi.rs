@@ -67,6 +67,29 @@ impl PolicyKind for OpenApi {
     }
 }
 
+/// The path and the method of each operation, in the order in which the search knows them.
+type OperationOrder = Vec<Vec<(String, String)>>;
+
+/// The operations of a document for a search alone, with their order.
+pub(super) fn searched(
+    document: &Spanned<config::FilePath>,
+    base: Option<&str>,
+    place: &mut RouteScope<'_, '_>,
+    report: &mut Report,
+) -> Option<(Arc<Operations>, OperationOrder)> {
+    let read = read(document, place, report);
+    let complain = |fault: &String| report.error(document.at, fault.as_str(), UNREADABLE_HELP);
+    let read = read.as_ref().as_ref().map_err(|faults| faults.iter().for_each(complain)).ok()?;
+    let built = checks_of(read, (base, false, false), place);
+    let built = built.map_err(|fault| report.error(document.at, fault, "correct the document"));
+    let built = built.ok()?;
+    let order = read.model.paths.iter().map(|path| {
+        let named = path.operations.iter();
+        named.map(|operation| (path.template.clone(), operation.method.clone())).collect()
+    });
+    Some((built.operations.clone(), order.collect()))
+}
+
 /// A policy that takes credentials out of requests, so that an `openapi` below it sees them as they came.
 pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) -> plan::Policy {
     let validates = |policy: &Spanned<config::Policy>| matches!(&policy.value, config::Policy::OpenApi(keys) if keys.request);
@@ -98,7 +121,8 @@ fn settings(
             return None;
         }
     };
-    let built = match checks_of(read, keys, place) {
+    let base = keys.base_path.as_ref().map(|base| base.value.as_str());
+    let built = match checks_of(read, (base, keys.request, keys.response), place) {
         Ok(built) => built,
         Err(fault) => {
             report.error(document.at, fault, "correct the document");
@@ -167,15 +191,13 @@ fn hash(documents: &Documents) -> u64 {
 /// The checks of a document's operations, taken over from another route or from the plan before if the document says the same.
 fn checks_of(
     read: &OpenApiFile,
-    keys: &OpenApi,
+    (base, request, response): (Option<&str>, bool, bool),
     place: &mut RouteScope<'_, '_>,
 ) -> Result<Arc<BuiltChecks>, String> {
-    let base = keys.base_path.as_ref().map(|base| base.value.trim_end_matches('/'));
-    let base = crate::paths::as_matched(base.unwrap_or(""));
-    let OpenApi { request, response, .. } = keys;
+    let base = crate::paths::as_matched(base.unwrap_or("").trim_end_matches('/'));
     let key = format!("openapi {:x} {request} {response} {base}", read.content);
     place.builder.kept(&key, || {
-        let sides = [(SchemaSide::Request, *request), (SchemaSide::Response, *response)];
+        let sides = [(SchemaSide::Request, request), (SchemaSide::Response, response)];
         let [request, response] =
             sides.map(|(side, wanted)| wanted.then(|| SideSchemas::new(read, side)).transpose());
         let documents = &read.documents;

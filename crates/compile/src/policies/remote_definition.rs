@@ -57,6 +57,7 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
             let timeout = Timeouts {
                 connect: fetch.timeout.0,
                 response: fetch.timeout.0,
+                write: None,
                 total: None,
                 idle: IDLE,
             };

@@ -21,12 +21,17 @@ routes:
       - authorize: { rule: "identity.subject == 'ann'" }
       - backend_jwt: { keys: [own.pem], issuer: "https://gate.example" }
       - basic: { users: {} }
+      - hmac: { users: {} }
       - jwks: {}
       - jwt: { issuers: [main], claims_to_headers: { sub: x-sub } }
       - key_type: { sandbox: a }
       - mutual_tls: { header: x-cert }
       - headers: { request: { set: { x-a: "{subject}" }, remove: [x-b] } }
       - transform: { request: { json: { set: { a: "{subject}" } } } }
+      - mock: { document: api.yaml }
+      - canary: { upstream: a, percent: 5, by: subject }
+      - correlation: { header: x-id }
+      - for: { subjects: [ann], policy: { rate_limit: { by: client, requests: 1, per: 1s } } }
       - redirect: { to: "/{id}" }
       - cache: {}
       - compress: {}
@@ -112,12 +117,17 @@ fn the_facts_of_each_kind() {
         authorize: access Guards;
         backend_jwt: asks_identity true; replies_differ true; writes These(["X-JWT-Assertion"]);
         basic: access Identifies; removes ["authorization"];
+        hmac: access Identifies; removes ["authorization", "proxy-authorization"];
         jwks:
         jwt: access Identifies; replies_differ true; writes These(["sub"]); removes ["authorization"];
         key_type: asks_identity true; upstreams These(["a"]); diverts ByCaller;
         mutual_tls: access Identifies; removes ["x-cert"];
         headers: asks_identity true; replies_differ true; writes These(["x-a"]); removes ["x-b"];
         transform: asks_identity true; replies_differ true;
+        mock: answers true;
+        canary: asks_identity true; upstreams These(["a"]); diverts ByCaller;
+        correlation:
+        for: asks_identity true; counts Requests; replies_differ true;
         redirect: answers true;
         cache:
         compress:

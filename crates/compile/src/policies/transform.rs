@@ -1,5 +1,6 @@
 //! `transform`: places and names read, values as templates.
 
+use ::policies::statuses::Statuses;
 use ::policies::transform::{
     self as transforms, JsonEdits, Overlap, Pointer, QueryEdits, TransformSettings,
 };
@@ -8,6 +9,7 @@ use plan::Template;
 
 use super::{Facts, PolicyKind, Written};
 use crate::policy::RouteScope;
+use crate::upstreams::ranges;
 use crate::{names, templates};
 
 impl PolicyKind for Transform {
@@ -27,7 +29,12 @@ impl PolicyKind for Transform {
             templates::refuse_head(values.iter(), &parameters, report);
             json(&keys.value, &parameters, report)
         });
+        let form = self.request.form.as_ref();
+        let form = form.map(|keys| self::query(&keys.value, &parameters, report));
         transforms::policy(TransformSettings {
+            // Harmless: without edits nothing changes.
+            form: form.unwrap_or_default(),
+            statuses: Statuses(ranges(&self.response.if_status)),
             // Harmless: a side without edits changes nothing.
             query: query.unwrap_or_default(),
             // Harmless: the same.
@@ -67,7 +74,7 @@ fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
 
 /// The texts that an edit writes into requests, for who looks at their placeholders.
 pub(crate) fn texts(keys: &Transform) -> impl Iterator<Item = &str> {
-    let query = keys.query.iter().chain(&keys.request.query);
+    let query = keys.query.iter().chain(&keys.request.query).chain(&keys.request.form);
     let lines = query.flat_map(|keys| {
         let QueryEdit { replace, set, default, add, .. } = &keys.value;
         [replace, set, default, add].into_iter().flat_map(Map::iter)

@@ -17,6 +17,7 @@ use crate::{names, upstream_targets, upstreams};
 const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(1),
     response: Duration::from_secs(20),
+    write: None,
     total: None,
     idle: Duration::from_secs(60),
 };

@@ -1,7 +1,7 @@
 //! `api_key`: who asks is shown by a key that only they have.
 
 use crate::decode::keys;
-use crate::values::{Credentials, OneOrMore, Spanned};
+use crate::values::{Credentials, OneOrMore, Size, Spanned};
 
 keys! {
     /// Requires one of the keys.
@@ -10,6 +10,12 @@ keys! {
         header: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// The query parameter with the key, or several names for it. Queries end up in logs and histories; a header does not.
         query: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// The field of a form, or the member of a JSON object, with the key in the body; or several names for it. The head is looked at
+        /// first.
+        body: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// The largest body that is looked into for a key; 413 above.
+        // A form with a key is small, and whoever sends it has shown nothing yet.
+        body_bytes_max: Size = Size(64 * 1024),
         /// The keys by subject: `{ file: keys.yaml }`, or `{ SUBJECT: KEY }`. A key may be written as `sha256:HEX`.
         keys: Spanned<Credentials>,
         /// Whether the upstream sees the key.

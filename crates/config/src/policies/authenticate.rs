@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys, list, words};
 use crate::node::Node;
-use crate::policies::{ApiKey, Basic, Jwt, MutualTls, Policy};
+use crate::policies::{ApiKey, Basic, Hmac, Jwt, MutualTls, Policy};
 use crate::schema::{SchemaBuilder, one_key_of};
 use crate::values::Spanned;
 
@@ -12,7 +12,7 @@ keys! {
     /// Requires one of several kinds of credential. The first kind of the list whose credential a request has decides, and its
     /// refusal is the answer.
     pub struct Authenticate {
-        /// The kinds, in order: `jwt`, `api_key`, `basic` and `mutual_tls`, each with its own keys, such as
+        /// The kinds, in order: `jwt`, `api_key`, `basic`, `hmac` and `mutual_tls`, each with its own keys, such as
         /// `[{ jwt: { issuers: [main] } }, { api_key: { header: x-api-key, keys: { file: keys.yaml } } }]`.
         any: Spanned<Vec<Spanned<CredentialKind>>>,
         /// What happens to a request with none of the credentials: `refuse` is 401 with the challenge of each kind, `anonymous` lets it
@@ -42,12 +42,14 @@ pub enum CredentialKind {
     ApiKey(ApiKey),
     /// A name and a password.
     Basic(Basic),
+    /// A signature.
+    Hmac(Hmac),
     /// A client certificate.
     MutualTls(MutualTls),
 }
 
 impl CredentialKind {
-    const NAMES: &[&str] = &["jwt", "api_key", "basic", "mutual_tls"];
+    const NAMES: &[&str] = &["jwt", "api_key", "basic", "hmac", "mutual_tls"];
 
     /// The policy's name.
     pub fn name(&self) -> &'static str {
@@ -55,6 +57,7 @@ impl CredentialKind {
             Self::Jwt(_) => "jwt",
             Self::ApiKey(_) => "api_key",
             Self::Basic(_) => "basic",
+            Self::Hmac(_) => "hmac",
             Self::MutualTls(_) => "mutual_tls",
         }
     }
@@ -67,6 +70,7 @@ impl Decode for CredentialKind {
             Policy::Jwt(keys) => Some(Self::Jwt(keys)),
             Policy::ApiKey(keys) => Some(Self::ApiKey(keys)),
             Policy::Basic(keys) => Some(Self::Basic(keys)),
+            Policy::Hmac(keys) => Some(Self::Hmac(keys)),
             Policy::MutualTls(keys) => Some(Self::MutualTls(keys)),
             other => {
                 let what = format!("`{}` does not find the client identity", other.name());
@@ -81,6 +85,7 @@ impl Decode for CredentialKind {
             Self::Jwt(keys) => keys.encode(),
             Self::ApiKey(keys) => keys.encode(),
             Self::Basic(keys) => keys.encode(),
+            Self::Hmac(keys) => keys.encode(),
             Self::MutualTls(keys) => keys.encode(),
         };
         json!({ self.name(): keys })
@@ -91,6 +96,7 @@ impl Decode for CredentialKind {
             ("jwt", Jwt::schema(schema)),
             ("api_key", ApiKey::schema(schema)),
             ("basic", Basic::schema(schema)),
+            ("hmac", Hmac::schema(schema)),
             ("mutual_tls", MutualTls::schema(schema)),
         ];
         one_key_of(kinds)

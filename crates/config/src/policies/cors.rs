@@ -19,6 +19,9 @@ keys! {
         expose: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Pages may send cookies and other credentials. Needs listed origins.
         credentials: Spanned<bool> = Spanned::unwritten(false),
+        /// Whether `credentials` may stand beside `origins: ["*"]`, as in Kong: any page then acts for its visitor.
+        // Nobody should get that by a short list.
+        any_with_credentials: bool = false,
         /// How long a browser may cache the answer to a preflight.
         // Browsers ask again after 5 s on their own, which is one preflight for nearly every call; Chromium takes two hours at
         // the most. Ten minutes are enough, and a change is not long in coming.

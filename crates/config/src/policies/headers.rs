@@ -1,7 +1,7 @@
 //! `headers`: changes headers on the way in and out. Per side: rename, remove, then replace, set, default and add.
 
 use crate::decode::keys;
-use crate::values::{Map, Spanned};
+use crate::values::{Map, Spanned, StatusRange};
 
 keys! {
     /// Changes headers of the request and of the reply. In values `{NAME}` stands for a path parameter, `{subject}`, `{tier}`,
@@ -30,5 +30,7 @@ keys! {
         add: Map<Spanned<String>> = Map::default(),
         /// Headers to remove.
         remove: Vec<Spanned<String>> = Vec::new(),
+        /// In `response` only: the statuses of replies that are changed, such as `[404, "500-599"]`; all if absent.
+        if_status: Spanned<Vec<StatusRange>> = Spanned::unwritten(Vec::new()),
     }
 }

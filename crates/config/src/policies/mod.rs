@@ -5,16 +5,21 @@ mod authenticate;
 mod authorize;
 mod basic;
 mod cache;
+mod canary;
 mod compress;
 mod concurrency;
+mod correlation;
 mod cors;
+mod for_clients;
 mod forward_auth;
 mod grpc_web;
 mod headers;
+mod hmac;
 mod interceptor;
 mod ip_filter;
 mod jwt;
 mod key_type;
+mod mock;
 mod mutual_tls;
 mod named_set;
 mod openapi;
@@ -37,16 +42,21 @@ pub use authenticate::{Authenticate, CredentialKind, WithoutCredential};
 pub use authorize::{Authorize, GroupRules};
 pub use basic::Basic;
 pub use cache::{Cache, CacheControl, CacheCookies, CacheHeaders};
+pub use canary::Canary;
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
+pub use correlation::{Correlation, CorrelationGenerator};
 pub use cors::Cors;
+pub use for_clients::{ClientList, ForClients, InnerPolicy};
 pub use forward_auth::{ForwardAuth, ForwardAuthHeaders, OnAuthFailure};
 pub use grpc_web::GrpcWeb;
 pub use headers::{Headers, HeadersEdit};
+pub use hmac::{Hmac, HmacAlgorithm};
 pub use interceptor::{Endpoint, Include, Interception, Interceptor, InvokedApi, ServiceUrl};
 pub use ip_filter::IpRules;
 pub use jwt::{BackendJwt, ClaimWanted, Jwks, Jwt, Scopes, Subscription};
 pub use key_type::KeyType;
+pub use mock::{Mock, MockChoice};
 pub use mutual_tls::MutualTls;
 pub use named_set::NamedSet;
 pub use openapi::OpenApi;
@@ -124,6 +134,8 @@ policies! {
     BackendJwt = "backend_jwt",
     /// A name and a password show who asks.
     Basic = "basic",
+    /// A signature by a shared secret shows who asks.
+    Hmac = "hmac",
     /// Publishes the keys of `backend_jwt`.
     Jwks = "jwks",
     /// A signed token shows who asks.
@@ -140,6 +152,8 @@ policies! {
     Redirect = "redirect",
     /// Allows so many requests in so long.
     RateLimit = "rate_limit",
+    /// A policy for some clients only.
+    ForClients = "for",
     /// Requires a subscription, and holds it to its plans.
     SubscriptionCheck = "subscription",
     /// Limits the number of concurrent requests.
@@ -148,6 +162,10 @@ policies! {
     Sse = "sse",
     /// Counts the messages of WebSockets and bounds them.
     WebSocket = "websocket",
+    /// Gives requests an id in a header.
+    Correlation = "correlation",
+    /// Sends a part of the requests to another upstream.
+    Canary = "canary",
     /// Lets pages of other origins call.
     Cors = "cors",
     /// Gives replies again without asking.
@@ -164,6 +182,8 @@ policies! {
     Interceptor = "interceptor",
     /// Refuses what an OpenAPI document does not allow.
     OpenApi = "openapi",
+    /// Answers with examples of an OpenAPI document.
+    Mock = "mock",
     /// Refuses what is not a proper SOAP message.
     Soap = "soap",
     /// Offers a SOAP service as an API of JSON.

@@ -1,10 +1,10 @@
-//! `transform`: changes the query of requests, and JSON on the way in and out.
+//! `transform`: changes the query and forms of requests, and JSON on the way in and out.
 
 use crate::decode::keys;
-use crate::values::{JsonText, Map, Size, Spanned};
+use crate::values::{JsonText, Map, Size, Spanned, StatusRange};
 
 keys! {
-    /// Changes the query of the request, and JSON in the bodies of the request and of the reply. Texts may hold the placeholders
+    /// Changes the query of the request, and JSON and forms in the bodies of the request and of the reply. Texts may hold the placeholders
     /// of `headers`. `query` and `json` without `request` are the request's.
     pub struct Transform {
         /// Before the upstream sees the request.
@@ -28,6 +28,8 @@ keys! {
         query: Option<Spanned<QueryEdit>>,
         /// Its body, where its `Content-Type` is JSON.
         json: Option<Spanned<JsonEdit>>,
+        /// Its body, where it is a form (`application/x-www-form-urlencoded`); the keys are those of `query`.
+        form: Option<Spanned<QueryEdit>>,
     }
 }
 
@@ -36,11 +38,13 @@ keys! {
     pub struct ResponseEdit {
         /// Its body, where its `Content-Type` is JSON.
         json: Option<Spanned<JsonEdit>>,
+        /// The statuses of replies that are changed, such as `[404, "500-599"]`; all if absent.
+        if_status: Vec<StatusRange> = Vec::new(),
     }
 }
 
 keys! {
-    /// Changes to the query: `rename` first, then `remove`, `replace`, `set`, `default` and `add`. Names and values are written as they mean, without
+    /// Changes to the query or to a form: `rename` first, then `remove`, `replace`, `set`, `default` and `add`. Names and values are written as they mean, without
     /// percent-encoding.
     pub struct QueryEdit {
         /// Parameters to rename, the old name before the new one. They take the place of those that have the new name.

@@ -64,8 +64,8 @@ pub use traces::{TracePropagation, Traces};
 pub use upstream_oauth::{TokenAuthentication, UpstreamOauth};
 pub use upstream_soap::{UpstreamWsAddressing, UpstreamWsSecurity, WsAddressingVersion};
 pub use upstreams::{
-    Balance, Breaker, Dns, Health, Outlier, Pool, Retry, Sticky, Suspend, Target, Upstream,
-    UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
+    Balance, Breaker, Dns, Health, Outlier, OutlierUntil, Pool, Retry, Sticky, Suspend, Target,
+    Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
 };
 
 use crate::decode::keys;

@@ -9,7 +9,8 @@ use crate::node::{Node, Value};
 use crate::policies::Policy;
 use crate::schema::SchemaBuilder;
 use crate::values::{
-    Between, FilePath, Map, OneOrMore, Percent, Size, Spanned, Timeout, ValueMatch,
+    Between, FilePath, Map, Network, OneOrMore, Percent, Priority, Size, Spanned, Timeout,
+    ValueMatch,
 };
 
 keys! {
@@ -59,10 +60,19 @@ keys! {
         /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, `{ regex: "/a/[0-9]+" }` for the
         /// whole path, `{ prefix: /a }` for all that begin so, `/ab` too, or a list of such with the same parameters.
         path: OneOrMore<Spanned<RoutePath>> = OneOrMore(vec![Spanned::unwritten(RoutePath::all())]),
+        /// Routes of a higher priority are tried first, whatever else is more specific: a number from -1000000 to 1000000.
+        // Specificity alone decides, as it does for whoever writes no number.
+        priority: Spanned<Priority> = Spanned::unwritten(Priority(0)),
         /// The listeners that serve the route, a name or a list; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// The name that the client asks for in its TLS handshake (SNI), `*.example.com` for subdomains, or a list of such. A request
+        /// without TLS has none; any, or none, if absent.
+        sni: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// Networks of the client such as `10.0.0.0/8`, one address, or a list of such. Behind a trusted proxy, the client is whom it
+        /// names; any if absent.
+        source: OneOrMore<Spanned<Network>> = OneOrMore(Vec::new()),
         /// The methods; any if absent.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Headers by name: the exact value, `{ any: [a, b] }` for one of several, `{ regex: "a.*" }` for the whole value, or

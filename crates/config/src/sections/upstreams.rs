@@ -127,7 +127,8 @@ keys! {
 keys! {
     /// The key of the hash.
     pub(crate) struct HashKeys {
-        /// `client`, `consumer` (the subject), `path`, `header:NAME`, `cookie:NAME` or `query:NAME`.
+        /// `client`, `consumer` (the subject), `path`, `header:NAME`, `cookie:NAME`, `query:NAME`, or `capture:NAME` for a parameter
+        /// of the route's path.
         by: HashBy = HashBy::Client,
         /// The same for requests without that; without it they take targets in turn.
         otherwise as "else": Option<HashBy>,
@@ -144,6 +145,8 @@ keys! {
         /// event stream may be silent for any time.
         // What nginx, Kong and HAProxy users are used to.
         response: Timeout = Timeout(Duration::from_secs(60)),
+        /// The longest pause in which the target takes nothing more of the request; 504 after. As `response` if absent.
+        write: Option<Timeout>,
         /// The limit on a whole call: retries and the reply's body included, event streams too; 504 after, or the reply breaks off. No
         /// limit if absent.
         total: Option<Timeout>,
@@ -241,13 +244,29 @@ keys! {
 keys! {
     /// Passive health checks: ejects a target for a while if its replies are faults.
     pub struct Outlier {
-        /// How many faults in a row: connections that fail, resets, timeouts and statuses from 500.
-        consecutive_faults: Between<1, 1_000> = const { Between::new(5) },
+        /// How many faults in a row: connections that fail, resets, timeouts and `statuses`. `after` is the same.
+        consecutive_faults or "after": Between<1, 1_000> = const { Between::new(5) },
+        /// The statuses that are faults.
+        // They say that the service failed, whatever the request was.
+        statuses: Vec<StatusRange> = vec![StatusRange { first: 500, last: 599 }],
+        /// How an ejection ends: after a `time`, or by a `probe` of the upstream's `health` alone.
+        // It needs no health checks.
+        until: Spanned<OutlierUntil> = Spanned::unwritten(OutlierUntil::Time),
         /// For how long a target is ejected the first time; each time longer, up to ten times as long.
         eject: Timeout = Timeout(Duration::from_secs(30)),
         /// The largest share of the targets that may be ejected at once, in percent.
         // Past half, what is left would fail under the load of all.
         max_ejected_percent: Between<0, 100> = const { Between::new(50) },
+    }
+}
+
+words! {
+    /// How an ejection ends.
+    pub enum OutlierUntil {
+        /// By time.
+        Time = "time",
+        /// By good health checks.
+        Probe = "probe",
     }
 }
 
@@ -331,10 +350,13 @@ impl Balance {
 impl Decode for Balance {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         if let Value::Map(_) = &node.value {
-            return HashBalance::decode(node, decoder).map(|balance| {
-                let HashKeys { by, otherwise } = balance.hash;
-                Self::Hash(std::iter::once(by).chain(otherwise).collect())
-            });
+            let HashKeys { by, otherwise } = HashBalance::decode(node, decoder)?.hash;
+            if let (HashBy::Capture(_), Some(HashBy::Capture(_))) = (&by, &otherwise) {
+                let what = "two path parameters cannot be hashed";
+                decoder.error(node.at, what, "hash one, and something else in `else`");
+                return None;
+            }
+            return Some(Self::Hash(std::iter::once(by).chain(otherwise).collect()));
         }
         match decoder.word(node, Self::WORDS)? {
             "round_robin" => Some(Self::RoundRobin),

@@ -33,6 +33,8 @@ pub enum HashBy {
     Cookie(String),
     /// The value of a query parameter.
     Query(String),
+    /// The value of a path parameter of the route.
+    Capture(String),
 }
 
 /// The failures that make a second attempt worth it, or suspend a target.
@@ -49,6 +51,10 @@ pub enum RetryOn {
     /// A call of gRPC that ended so before its first message.
     Call(Status),
 }
+
+/// The rank of a route among those that match a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority(pub i32);
 
 /// The name of a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +84,7 @@ pub enum ValueMatch {
 
 impl Decode for HashBy {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help =
-            "write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME` or `query:NAME`";
+        let help = "write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME` or `capture:NAME`";
         decoder.parse(node, "what to hash", help, |text| match text.split_once(':') {
             None if text == "client" => Ok(Self::Client),
             None if text == "consumer" => Ok(Self::Consumer),
@@ -87,6 +92,7 @@ impl Decode for HashBy {
             Some(("header", name)) if is_token(name) => Ok(Self::Header(name.to_ascii_lowercase())),
             Some(("cookie", name)) if is_token(name) => Ok(Self::Cookie(name.to_owned())),
             Some(("query", name)) if !name.is_empty() => Ok(Self::Query(name.to_owned())),
+            Some(("capture", name)) if !name.is_empty() => Ok(Self::Capture(name.to_owned())),
             _ => Err(format!("{} is nothing to hash by", quote(text))),
         })
     }
@@ -99,11 +105,36 @@ impl Decode for HashBy {
             Self::Header(name) => format!("header:{name}").into(),
             Self::Cookie(name) => format!("cookie:{name}").into(),
             Self::Query(name) => format!("query:{name}").into(),
+            Self::Capture(name) => format!("capture:{name}").into(),
         }
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        text_like("^(client|consumer|path|header:.+|cookie:.+|query:.+)$")
+        text_like("^(client|consumer|path|header:.+|cookie:.+|query:.+|capture:.+)$")
+    }
+}
+
+/// No list of routes needs more ranks.
+const PRIORITY_MAX: i32 = 1_000_000;
+
+impl Decode for Priority {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write a whole number such as `10`; routes of a higher one are tried first";
+        decoder.parse(node, "a priority", help, |text| match text.parse() {
+            Ok(number) if (-PRIORITY_MAX..=PRIORITY_MAX).contains(&number) => Ok(Self(number)),
+            Ok(_) | Err(_) => Err(format!(
+                "{} is not a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}",
+                quote(text)
+            )),
+        })
+    }
+
+    fn encode(&self) -> Json {
+        self.0.into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "integer", "minimum": -PRIORITY_MAX, "maximum": PRIORITY_MAX })
     }
 }
 

@@ -129,6 +129,9 @@ impl Percent {
     /// All of it.
     pub const ALL: Percent = Percent(1_000_000);
 
+    /// Nothing of it.
+    pub const NONE: Percent = Percent(0);
+
     /// A whole number of percent.
     pub(crate) const fn of(percent: u32) -> Percent {
         Percent(percent * 10_000)

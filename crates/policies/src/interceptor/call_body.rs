@@ -143,6 +143,7 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
             IdentityScheme::Basic => "Basic",
             IdentityScheme::MutualTls => "Mutual TLS",
             IdentityScheme::WsSecurity => "WS-Security",
+            IdentityScheme::Hmac => "HMAC",
         };
         let noted = ex.notes.as_ref().and_then(|notes| notes.token.as_deref());
         let bearer = head.headers.get("authorization").unwrap_or(b"");

@@ -60,12 +60,7 @@ impl QueryEdits {
         if self.is_empty() {
             return;
         }
-        let written = self.values().map(|(edit, (name, value))| {
-            let filled = value.fill(ex, Some(head), Escape::Plain);
-            let pair = format!("{}={}", encoded(name.as_bytes(), b""), encoded(&filled, b""));
-            (edit, name.as_str(), pair.into_bytes())
-        });
-        let written: Vec<Written<'_>> = written.collect();
+        let written = self.written(ex, head);
         if let Some(target) = self.edited(head.target(), &written) {
             head.set_target(&[&target]);
         }
@@ -77,10 +72,36 @@ impl QueryEdits {
         }
     }
 
+    /// A form after the edits; none if nothing changes.
+    pub(super) fn of_form(
+        &self,
+        ex: &Exchange,
+        head: &RequestHead,
+        form: &[u8],
+    ) -> Option<Vec<u8>> {
+        self.changed(form, &self.written(ex, head))
+    }
+
+    fn written(&self, ex: &Exchange, head: &RequestHead) -> Vec<Written<'_>> {
+        let written = self.values().map(|(edit, (name, value))| {
+            let filled = value.fill(ex, Some(head), Escape::Plain);
+            let pair = format!("{}={}", encoded(name.as_bytes(), b""), encoded(&filled, b""));
+            (edit, name.as_str(), pair.into_bytes())
+        });
+        written.collect()
+    }
+
     /// A target with another query; none if nothing changes. `written` has the pairs to put in.
     fn edited(&self, target: &[u8], written: &[Written<'_>]) -> Option<Vec<u8>> {
         let mut parts = target.splitn(2, |byte| *byte == b'?');
         let (path, query) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
+        // `*` is not a path, and has no query.
+        let edited = self.changed(query, written).filter(|_| path != b"*")?;
+        Some(if edited.is_empty() { path.to_vec() } else { [path, b"?", &edited].concat() })
+    }
+
+    /// The pairs after the edits; none if nothing changes.
+    fn changed(&self, query: &[u8], written: &[Written<'_>]) -> Option<Vec<u8>> {
         let pairs = query.split(|byte| *byte == b'&').filter(|_| !query.is_empty());
         let mut pairs: Vec<Pair<'_>> = pairs.map(Cow::Borrowed).collect();
         for (old, new) in &self.rename {
@@ -104,12 +125,7 @@ impl QueryEdits {
             }
         }
         let edited = pairs.join(&b'&');
-        match edited.is_empty() {
-            // `*` is not a path, and has no query.
-            _ if edited == query || path == b"*" => None,
-            true => Some(path.to_vec()),
-            false => Some([path, b"?", &edited].concat()),
-        }
+        (edited != query).then_some(edited)
     }
 }
 

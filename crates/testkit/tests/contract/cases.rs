@@ -72,6 +72,8 @@ const LONG: &str = "all work and no play makes jack a dull boy, all work and no 
 
 const IDP: &str =
     "issuers: { idp: { issuer: \"https://idp.test\", jwks: \"http://192.0.2.20/jwks.json\" } }";
+/// Of the date alone, so that it holds for any method.
+const SIGNED: &str = "Date: Sun, 29 Nov 2026 16:00:00 GMT\r\nAuthorization: hmac username=\"alice\", algorithm=\"hmac-sha256\", headers=\"date\", signature=\"Y/W1VOL1J1NMP7lW4NDP0RXoxHGRmUP6hkJ2RnTitRg=\"\r\n";
 const BEARER: &str = "Authorization: Bearer {token}\r\n";
 
 pub(crate) const CASES: &[Case] = &[
@@ -217,6 +219,49 @@ pub(crate) const CASES: &[Case] = &[
         asks: &[
             Ask { shows: Shows::Above(r#""c":3"#), ..POST },
             Ask { shows: Shows::Below("\n{\"y\":[2,3]}"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "canary",
+        policies: "canary: { upstream: sandbox, header: X-Canary }",
+        asks: &[
+            Ask { lines: "X-Canary: always\r\n", shows: Shows::Above("at 192.0.2.11"), ..GET },
+            POST,
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "correlation",
+        policies: "correlation: { header: X-Trace, generator: counter, echo: true }",
+        asks: &[
+            Ask { shows: Shows::Above("x-trace: "), ..GET },
+            Ask { lines: "X-Trace: mine\r\n", shows: Shows::Below("x-trace: mine"), ..GET },
+        ],
+        volatile: &["x-trace"],
+        ..CASE
+    },
+    Case {
+        policy: "for",
+        policies: "api_key: { header: X-Api-Key, keys: { alice: sesame, bob: other } }, for: { subjects: [alice], policy: { headers: { request: { set: { x-plan: gold } } } } }",
+        asks: &[
+            Ask { lines: "X-Api-Key: sesame\r\n", shows: Shows::Above("x-plan: gold"), ..GET },
+            Ask { lines: "X-Api-Key: other\r\n", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "hmac",
+        policies: "hmac: { users: { alice: sesame }, headers: [date], clock_skew: 3650d }",
+        asks: &[Ask { lines: SIGNED, ..GET }, Ask { status: "401", ..GET }],
+        ..CASE
+    },
+    Case {
+        policy: "mock",
+        policies: "mock: { document: sums.yaml }",
+        asks: &[
+            Ask { start: "POST /sums", shows: Shows::Below("{\"sum\":3}"), ..POST },
+            Ask { start: "GET /none", status: "404", ..GET },
         ],
         ..CASE
     },

@@ -62,7 +62,7 @@ paths:
         required: true
         content: { application/json: { schema: { type: object, required: [a], properties: { a: { type: integer } } } } }
       responses:
-        "200": { description: ok, content: { application/json: { schema: { type: object } } } }
+        "200": { description: ok, content: { application/json: { schema: { type: object, example: { sum: 3 } } } } }
 "#;
 
 /// As few as there can be: whatever is not given back is missed by the next.
@@ -95,7 +95,7 @@ impl Stage {
     pub(crate) fn answering(case: &'static Case, answer: ServiceAnswer) -> Stage {
         // Nothing is behind a policy that answers everything.
         let end = match case.policy {
-            "redirect" => "",
+            "mock" | "redirect" => "",
             _ => "upstream: origin, ",
         };
         let yaml = format!(

@@ -15,7 +15,7 @@ use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use listen::UnboundListener;
 use message::{Protocol, Reply, RequestHead};
-use plan::{Listener, Plan};
+use plan::{Arrival, Listener, Plan};
 use policy::{Caller, Exchange, Scheme};
 use telemetry::Telemetry;
 use tokio::io::AsyncWriteExt as _;
@@ -240,7 +240,9 @@ fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
     let head = sent.head();
     let takes = |listener: &&Arc<Listener>| {
         let resolved = plan::path::resolve(head.path(), listener.paths);
-        resolved.is_ok_and(|path| plan.table.find(&listener.name, &head, &path.path).is_some())
+        let client = SocketAddr::from(CLIENT).ip();
+        let arrival = Arrival { listener: &listener.name, client, server_name: None };
+        resolved.is_ok_and(|path| plan.table.find(arrival, &head, &path.path).is_some())
     };
     plan.listeners.iter().find(takes).or(plan.listeners.first()).cloned()
 }

@@ -134,9 +134,11 @@ impl Attempts<'_> {
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
         let head = &self.request.head;
+        let timeout = &self.upstream.settings.timeout;
         let wait = ReplyTimeouts {
             alarm: &self.alarm,
-            response: self.upstream.settings.timeout.response,
+            response: timeout.response,
+            write: timeout.write.unwrap_or(timeout.response),
             deadline: self.deadline,
         };
         let authority = match self.host_for(target) {

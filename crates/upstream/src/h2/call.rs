@@ -19,6 +19,8 @@ pub(crate) struct Call<'a> {
     upload: Upload,
     starvation: Starvation<'a>,
     wait: ReplyTimeouts<'a>,
+    /// True while the target takes nothing of what is there to be sent.
+    is_stuck: bool,
     url: &'a str,
     /// The way of interim replies to the client.
     interim: Option<&'a Interim>,
@@ -59,7 +61,7 @@ impl<'a> Call<'a> {
         permit.shared.wake_task();
         let stream = Stream::new(permit, number);
         let starvation = Starvation::none(client_wait);
-        Ok(Call { stream, upload, starvation, wait, url, interim })
+        Ok(Call { stream, upload, starvation, wait, is_stuck: false, url, interim })
     }
 
     /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
@@ -99,12 +101,7 @@ impl<'a> Call<'a> {
 
     fn late(&self) -> Failure {
         self.stream.shared().suspect();
-        let why = if self.wait.is_late() {
-            "no reply in the time of the call".to_owned()
-        } else {
-            format!("no reply within {:?}", self.wait.response)
-        };
-        self.failure(Kind::UpstreamTimeout, &why)
+        self.failure(Kind::UpstreamTimeout, &self.wait.why_late(self.is_stuck))
     }
 
     /// Begins to send a body that waited for the target's 100, because that came or took too long.
@@ -125,9 +122,12 @@ impl<'a> Call<'a> {
         if let Poll::Ready(Err(fault)) = self.upload.poll(cx, &self.stream) {
             return Err(Failure::unsent(fault));
         }
-        self.starvation.note(self.upload.is_starved());
-        if self.upload.sent_bytes() != before {
-            self.wait.set(clock::now());
+        let is_starved = self.upload.is_starved();
+        self.starvation.note(is_starved);
+        let is_stuck = !self.upload.is_done() && !self.upload.is_held() && !is_starved;
+        let was_stuck = std::mem::replace(&mut self.is_stuck, is_stuck);
+        if self.upload.sent_bytes() != before || is_stuck != was_stuck {
+            self.wait.set_while(clock::now(), is_stuck);
         }
         Ok(())
     }

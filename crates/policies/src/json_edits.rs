@@ -58,7 +58,7 @@ enum Act {
 
 /// Why a document was not edited, with the byte it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum EditRefusal {
+pub(crate) enum EditRefusal {
     NotUtf8,
     Malformed {
         at: usize,
@@ -108,7 +108,19 @@ fn unescaped(segment: &str) -> Option<Box<str>> {
     Some(name.into())
 }
 
+impl Pointer {
+    /// The place of a member of the document.
+    pub(crate) fn of_member(name: &str) -> Pointer {
+        Pointer(vec![name.into()])
+    }
+}
+
 impl JsonEdits {
+    /// The document after edits that set nothing.
+    pub(crate) fn without_values(&self, body: &mut GatheredBody) -> Result<Vec<u8>, EditRefusal> {
+        self.apply(body, &[])
+    }
+
     /// Sets a place to a value, whose template makes JSON.
     pub fn set(&mut self, place: &Pointer, value: Template) -> Result<(), Overlap> {
         self.root.insert(place, Act::Set(self.values.len()))?;
@@ -129,17 +141,17 @@ impl JsonEdits {
         Ok(())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.root.inside.is_empty()
     }
 
     /// The values that are set, in the order in which [`JsonEdits::apply`] takes them.
-    pub(super) fn values(&self) -> impl Iterator<Item = &Template> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Template> {
         self.values.iter()
     }
 
     /// The document after all edits. The body stays as it is.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &self,
         body: &mut GatheredBody,
         values: &[Cow<'_, [u8]>],
@@ -458,7 +470,7 @@ fn length(text: &str) -> u32 {
 
 impl EditRefusal {
     /// For the client.
-    pub(super) fn detail(&self) -> &'static str {
+    pub(crate) fn detail(&self) -> &'static str {
         match self {
             EditRefusal::NotUtf8 | EditRefusal::Malformed { .. } => {
                 "The body is not well-formed JSON."

@@ -1,0 +1,75 @@
+//! `for`: a policy for some clients only.
+
+use serde_json::{Value as Json, json};
+
+use super::Policy;
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::Node;
+use crate::schema::SchemaBuilder;
+use crate::values::Spanned;
+
+keys! {
+    /// Runs a policy for some clients only, such as a limit of their own. It stands below the policy that finds the client identity.
+    pub struct ForClients {
+        /// Clients by their subjects. Without `subjects` and `groups` the policy is for all but those of `except`.
+        subjects: Vec<String> = Vec::new(),
+        /// Clients that are in one of these groups.
+        groups: Vec<String> = Vec::new(),
+        /// Clients that the policy is not for, whatever stands above.
+        except: ClientList,
+        /// The policy, such as `{ rate_limit: { requests: 10, per: 1m, by: subject } }`.
+        policy: InnerPolicy,
+    }
+}
+
+keys! {
+    /// Clients by name.
+    pub struct ClientList {
+        /// Their subjects.
+        subjects: Vec<String> = Vec::new(),
+        /// Groups that they are in.
+        groups: Vec<String> = Vec::new(),
+    }
+}
+
+/// A policy within another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InnerPolicy(pub Box<Spanned<Policy>>);
+
+/// Kinds that are for no single client: they find it, or other policies have to know of them.
+const NOT_INSIDE: [&str; 13] = [
+    "api_key",
+    "authenticate",
+    "basic",
+    "cache",
+    "cors",
+    "for",
+    "hmac",
+    "jwks",
+    "jwt",
+    "mock",
+    "mutual_tls",
+    "redirect",
+    "use",
+];
+
+impl Decode for InnerPolicy {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let inner = Spanned::<Policy>::decode(node, decoder)?;
+        let name = inner.value.name();
+        if NOT_INSIDE.contains(&name) {
+            let what = format!("`{name}` cannot be for some clients only");
+            decoder.error(node.at, what, "write it beside `for`");
+            return None;
+        }
+        Some(Self(Box::new(inner)))
+    }
+
+    fn encode(&self) -> Json {
+        self.0.value.encode()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": "object", "minProperties": 1, "maxProperties": 1 })
+    }
+}

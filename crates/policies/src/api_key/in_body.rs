@@ -1,0 +1,137 @@
+//! A key in the body of a request: a field of a form, or a member of a JSON object.
+
+use std::borrow::Cow;
+
+use fault::{Fault, Kind};
+use kit::percent;
+use message::{GatheredBody, RequestHead};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnHead as _, Onward};
+use serde_json::{Map, Value};
+
+use super::{Keys, missing, refused};
+use crate::body_lines;
+use crate::json_edits::{JsonEdits, Pointer};
+use crate::query::is_named;
+
+/// Looks for a key in the head first, and then in the body.
+pub(super) struct KeysInBody {
+    pub(super) keys: Keys,
+    /// The names of the field or the member.
+    pub(super) names: Vec<String>,
+    /// The largest body that is looked into.
+    pub(super) bytes_max: usize,
+}
+
+/// A body that can have a key.
+#[derive(Clone, Copy)]
+enum BodyForm {
+    Form,
+    Json,
+}
+
+impl BodyForm {
+    fn of(head: &RequestHead) -> Option<BodyForm> {
+        let coded = head.headers.get("content-encoding").is_some();
+        let kind = message::media_type(head.headers.get("content-type")?);
+        if coded {
+            None
+        } else if kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
+            Some(BodyForm::Form)
+        } else {
+            message::is_json(kind).then_some(BodyForm::Json)
+        }
+    }
+}
+
+impl OnBuffered<RequestHead> for KeysInBody {
+    fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
+        if self.keys.find(head)?.is_some() {
+            // The head has one: the step is done.
+            return self.keys.on_head(ex, head).map(|_| false);
+        }
+        if BodyForm::of(head).is_some() { Ok(true) } else { Err(missing()) }
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    fn on_buffered<'a>(
+        &'a self,
+        ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+        body: &'a mut GatheredBody,
+    ) -> Decision<'a> {
+        Decision::Ready(self.checked(ex, head, body))
+    }
+}
+
+impl KeysInBody {
+    fn checked(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut GatheredBody) -> Flow {
+        let form = BodyForm::of(head).ok_or_else(missing)?;
+        let found = match form {
+            BodyForm::Form => self.in_form(&body.bytes),
+            BodyForm::Json => self.in_json(&body.bytes)?,
+        };
+        let key = one(found)?.ok_or_else(missing)?;
+        ex.identity = Some(self.keys.holder(&key)?);
+        if !self.keys.forward {
+            let without = match form {
+                BodyForm::Form => self.form_without(&body.bytes),
+                BodyForm::Json => self.json_without(body)?,
+            };
+            body.bytes = without.into();
+            body_lines::edited(&mut head.headers);
+        }
+        Ok(Onward::Next)
+    }
+
+    fn in_form<'b>(&'b self, form: &'b [u8]) -> Vec<Cow<'b, [u8]>> {
+        let is_it = |name: &[u8]| self.names.iter().any(|wanted| wanted.as_bytes() == name);
+        let pairs = percent::pairs(form).filter(|(name, _)| is_it(name));
+        pairs.map(|(_, value)| percent::decoded(value, true)).collect()
+    }
+
+    fn in_json(&self, text: &[u8]) -> Result<Vec<Cow<'static, [u8]>>, Fault> {
+        let read = serde_json::from_slice::<Map<String, Value>>(text);
+        let members = read.map_err(|_| unreadable())?;
+        // Harmless: a member that is not a text is not a key.
+        let values = self.names.iter().filter_map(|name| members.get(name)?.as_str());
+        Ok(values.map(|value| Cow::Owned(value.as_bytes().to_vec())).collect())
+    }
+
+    fn form_without(&self, form: &[u8]) -> Vec<u8> {
+        let is_kept = |pair: &&[u8]| !self.names.iter().any(|name| is_named(pair, name));
+        let kept: Vec<&[u8]> = form.split(|byte| *byte == b'&').filter(is_kept).collect();
+        kept.join(&b'&')
+    }
+
+    fn json_without(&self, body: &mut GatheredBody) -> Result<Vec<u8>, Fault> {
+        let mut edits = JsonEdits::default();
+        for name in &self.names {
+            let pointer = Pointer::of_member(name);
+            edits.remove(&pointer).map_err(|_| unreadable())?;
+        }
+        // A key that is there twice may be read either way.
+        edits.without_values(body).map_err(|_| unreadable())
+    }
+}
+
+/// The one key of several places.
+fn one(found: Vec<Cow<'_, [u8]>>) -> Result<Option<Cow<'_, [u8]>>, Fault> {
+    let mut found = found.into_iter().filter(|key| !key.is_empty());
+    let key = found.next();
+    if found.any(|other| Some(&other) != key.as_ref()) {
+        Err(refused(Kind::Unauthenticated, 900_901, "api_key: two keys that are not the same"))
+    } else {
+        Ok(key)
+    }
+}
+
+fn unreadable() -> Fault {
+    refused(
+        Kind::Unauthenticated,
+        900_901,
+        "api_key: the body is not a JSON object that can be read",
+    )
+}

@@ -1,0 +1,69 @@
+//! `canary`: a part of the requests goes to another upstream, such as a new version of a service.
+//!
+//! Owns the choice: by a header of the client, by its groups, or by a share of all. A client that is chosen by a key stays with its
+//! version, on every gateway.
+
+use message::RequestHead;
+use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+
+use crate::hash::Key;
+use crate::key::KeySource;
+
+/// Settings of the policy.
+#[derive(Debug)]
+pub struct CanarySettings {
+    /// The index of the upstream among the route's diversions.
+    pub diversion: usize,
+    /// How many of a million requests go there.
+    pub share: u32,
+    /// The key by which a client is chosen; by chance if there is none.
+    pub by: Option<KeySource>,
+    /// A header that says `always` or `never`.
+    pub header: Option<String>,
+    /// Clients in one of these always go there.
+    pub allow: Vec<String>,
+    /// If there are some, all clients go there but those in one of these.
+    pub deny: Vec<String>,
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// The policy.
+pub fn policy(settings: CanarySettings) -> Policy {
+    Policy { name: "canary", request: Some(Step::Head(Box::new(settings))), response: None }
+}
+
+impl OnHead<RequestHead> for CanarySettings {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        if self.takes(ex, head) {
+            ex.notes().divert = Some(self.diversion);
+        }
+        Ok(Onward::Next)
+    }
+}
+
+impl CanarySettings {
+    fn takes(&self, ex: &Exchange, head: &RequestHead) -> bool {
+        let said = self.header.as_ref().and_then(|name| head.headers.get(name));
+        match said {
+            Some(said) if said.eq_ignore_ascii_case(b"always") => return true,
+            Some(said) if said.eq_ignore_ascii_case(b"never") => return false,
+            Some(_) | None => {}
+        }
+        let groups = ex.identity.as_ref().map_or(&[][..], |identity| &identity.groups);
+        let is_in = |list: &[String]| groups.iter().any(|g| list.iter().any(|one| **one == **g));
+        if !self.deny.is_empty() {
+            return !is_in(&self.deny);
+        }
+        is_in(&self.allow) || self.is_drawn(ex, head)
+    }
+
+    fn is_drawn(&self, ex: &Exchange, head: &RequestHead) -> bool {
+        let drawn = match &self.by {
+            // Other policies hash the same clients: without a name of its own, the first of them would be the first here.
+            Some(by) => by.hash(Key::of("canary"), ex, head),
+            None => fastrand::u64(..),
+        };
+        drawn % MILLION < u64::from(self.share)
+    }
+}

@@ -1,0 +1,121 @@
+//! `correlation`: a header by which a request is found again in the logs of others.
+//!
+//! Owns what the id is made of. A client's own id is kept.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fault::{Fault, Kind};
+use kit::clock;
+use message::{ReplyHead, RequestHead};
+use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
+
+/// What an id is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generator {
+    /// A UUID of its own for each request.
+    Uuid,
+    /// One UUID of this gateway, and a number that grows.
+    Counter,
+    /// Address and port of the gateway, process, worker, number and time.
+    Tracker,
+}
+
+struct Correlation {
+    header: String,
+    generator: Generator,
+    /// The first part of ids with a number.
+    prefix: String,
+    count: AtomicU64,
+    /// The id of an exchange, for its reply.
+    id: Option<Slot<Box<[u8]>>>,
+}
+
+struct Echo {
+    header: String,
+    id: Slot<Box<[u8]>>,
+}
+
+/// The policy. With `echo` the reply has the header too.
+pub fn policy(header: &str, generator: Generator, echo: bool, slots: &mut Slots) -> Policy {
+    let id = echo.then(|| slots.assign());
+    let response = id.map(|id| Step::Head(Box::new(Echo { header: header.to_owned(), id }) as _));
+    let (prefix, count) = (uuid(), AtomicU64::new(0));
+    let step = Correlation { header: header.to_owned(), generator, prefix, count, id };
+    Policy { name: "correlation", request: Some(Step::Head(Box::new(step))), response }
+}
+
+impl OnHead<RequestHead> for Correlation {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        let given = head.headers.get(&self.header).filter(|value| !value.is_empty());
+        let id = match given.map(<[u8]>::to_vec) {
+            Some(given) => given,
+            None => {
+                let made = self.made(ex).into_bytes();
+                head.headers.remove(&self.header);
+                add(&mut head.headers, &self.header, &made)?;
+                made
+            }
+        };
+        if let Some(slot) = self.id {
+            slot.put(ex, id.into());
+        }
+        Ok(Onward::Next)
+    }
+}
+
+impl OnHead<ReplyHead> for Echo {
+    fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
+        if let Some(id) = self.id.remove(ex) {
+            head.headers.remove(&self.header);
+            add(&mut head.headers, &self.header, &id)?;
+        }
+        Ok(Onward::Next)
+    }
+}
+
+impl Correlation {
+    fn made(&self, ex: &Exchange) -> String {
+        let number = || self.count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match self.generator {
+            Generator::Uuid => uuid(),
+            Generator::Counter => format!("{}#{}", self.prefix, number()),
+            Generator::Tracker => {
+                let local = ex.caller.local;
+                let (process, worker) = (std::process::id(), ex.caller.worker);
+                let time = clock::wall().as_secs_f64();
+                let address = local.ip().to_canonical();
+                format!("{address}-{}-{process}-{worker}-{}-{time:.3}", local.port(), number())
+            }
+        }
+    }
+}
+
+fn add(headers: &mut message::Headers, name: &str, value: &[u8]) -> Result<(), Fault> {
+    headers.add(name, value).map_err(|_| {
+        Fault::new(Kind::ProcessingFailed, "correlation: the id cannot stand in a line")
+    })
+}
+
+/// A random UUID (RFC 9562, 5.4). It is unique, not secret.
+fn uuid() -> String {
+    let random = fastrand::u128(..);
+    let version = (random & !(0xf << 76)) | (0x4 << 76);
+    let variant = (version & !(0b11 << 62)) | (0b10 << 62);
+    let hex = format!("{variant:032x}");
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| hex.get(range).unwrap_or(""));
+    parts.join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uuid;
+
+    #[test]
+    fn uuids_have_their_version_and_variant() {
+        let made = uuid();
+        assert_eq!(made.len(), 36);
+        assert_eq!(made.as_bytes()[14], b'4', "{made}");
+        assert!(b"89ab".contains(&made.as_bytes()[19]), "{made}");
+        assert_ne!(made, uuid());
+    }
+}

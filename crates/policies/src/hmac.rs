@@ -1,0 +1,291 @@
+//! `hmac`: who asks is shown by a signature of parts of the request, made with a secret that both sides know.
+//!
+//! Owns the form that Kong and "Signing HTTP Messages" (draft-cavage-http-signatures-00) have in common:
+//! `Authorization: hmac username="..", algorithm="..", headers="..", signature=".."`. The date of a request has to be recent, so a
+//! signature that was seen is worth nothing later.
+
+mod digest;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fault::{Fault, Kind};
+use kit::clock;
+use message::{Protocol, RequestHead};
+use policy::{Decision, Exchange, Flow, Identity, IdentityScheme, OnHead, Onward, Policy, Step};
+
+use crate::credential_check::CredentialCheck;
+use crate::credentials::Holder;
+use crate::identity::holder;
+use digest::WithDigest;
+
+/// Settings of the policy.
+pub struct HmacSettings {
+    /// Owners with their secrets.
+    pub users: Vec<(Holder, Vec<u8>)>,
+    pub algorithms: Vec<HmacAlgorithm>,
+    /// How far the date of a request may be from ours.
+    pub clock_skew: Duration,
+    /// What has to be among the signed headers, in lower case.
+    pub signed: Vec<String>,
+    pub realm: String,
+    /// The upstream sees the signature.
+    pub forward: bool,
+}
+
+/// A way to sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HmacAlgorithm {
+    Sha1,
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+/// The check of signatures.
+pub struct Signatures {
+    users: HashMap<String, (Vec<u8>, Arc<Identity>)>,
+    algorithms: Vec<HmacAlgorithm>,
+    clock_skew: Duration,
+    signed: Vec<String>,
+    realm: String,
+    forward: bool,
+}
+
+/// A credential of this kind is not longer.
+const CREDENTIAL_BYTES_MAX: usize = 4096;
+
+/// More signed lines than any client has.
+const SIGNED_MAX: usize = 64;
+
+/// The lines in which a signature may come; the first that has one counts.
+const LINES: [&str; 2] = ["proxy-authorization", "authorization"];
+
+impl HmacAlgorithm {
+    fn of(name: &str) -> Option<HmacAlgorithm> {
+        let all = [Self::Sha1, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
+        all.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            HmacAlgorithm::Sha1 => "hmac-sha1",
+            HmacAlgorithm::Sha224 => "hmac-sha224",
+            HmacAlgorithm::Sha256 => "hmac-sha256",
+            HmacAlgorithm::Sha384 => "hmac-sha384",
+            HmacAlgorithm::Sha512 => "hmac-sha512",
+        }
+    }
+
+    fn hmac(self) -> hmac::Algorithm {
+        match self {
+            HmacAlgorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            HmacAlgorithm::Sha224 => hmac::HMAC_SHA224,
+            HmacAlgorithm::Sha256 => hmac::HMAC_SHA256,
+            HmacAlgorithm::Sha384 => hmac::HMAC_SHA384,
+            HmacAlgorithm::Sha512 => hmac::HMAC_SHA512,
+        }
+    }
+}
+
+/// The policy. With a bound the body of each request has to be the one that its `Digest` says, and no longer.
+pub fn policy(signatures: Signatures, body_bytes_max: Option<usize>) -> Policy {
+    let request = match body_bytes_max {
+        Some(bytes_max) => Step::Buffered(Box::new(WithDigest { signatures, bytes_max })),
+        None => Step::Head(Box::new(signatures)),
+    };
+    Policy { name: "hmac", request: Some(request), response: None }
+}
+
+/// What a client says of its signature.
+struct Claim<'h> {
+    user: &'h str,
+    algorithm: &'h str,
+    signed: Vec<&'h str>,
+    signature: &'h str,
+}
+
+impl Signatures {
+    pub fn new(settings: HmacSettings) -> Signatures {
+        let user = |(owner, secret): (Holder, Vec<u8>)| {
+            let name = owner.name.clone();
+            (name, (secret, Arc::new(holder(owner, IdentityScheme::Hmac))))
+        };
+        Signatures {
+            users: settings.users.into_iter().map(user).collect(),
+            algorithms: settings.algorithms,
+            clock_skew: settings.clock_skew,
+            signed: settings.signed,
+            realm: settings.realm,
+            forward: settings.forward,
+        }
+    }
+
+    /// The value of the line that has a signature.
+    fn line<'h>(&self, head: &'h RequestHead) -> Result<Option<&'h str>, Fault> {
+        for name in LINES {
+            let mut lines = head.headers.get_all(name).filter(|line| is_hmac(line));
+            let Some(line) = lines.next() else { continue };
+            if lines.next().is_some() {
+                return Err(self.refused("more than one signature"));
+            }
+            // Harmless: the caller is told that it cannot be read.
+            let text = std::str::from_utf8(line).ok().filter(|l| l.len() <= CREDENTIAL_BYTES_MAX);
+            return text.map(Some).ok_or_else(|| self.refused("a signature that cannot be read"));
+        }
+        Ok(None)
+    }
+
+    fn challenge_text(&self) -> String {
+        format!("hmac realm=\"{}\"", self.realm)
+    }
+
+    fn fault(&self, kind: Kind, code: u32, why: &str) -> Fault {
+        let cause = format!("hmac: {why}");
+        Fault::new(kind, cause)
+            .with_code(code)
+            .with_header("WWW-Authenticate", self.challenge_text())
+    }
+
+    fn refused(&self, why: &str) -> Fault {
+        self.fault(Kind::Unauthenticated, 900_901, why)
+    }
+
+    /// Whose signature the head has.
+    fn signer(&self, head: &RequestHead) -> Result<Arc<Identity>, Fault> {
+        let missing = || self.fault(Kind::CredentialMissing, 900_902, "no signature");
+        let line = self.line(head)?.ok_or_else(missing)?;
+        let claim =
+            Claim::read(line).ok_or_else(|| self.refused("a signature that cannot be read"))?;
+        if !self.is_recent(head) {
+            return Err(self.refused("neither `X-Date` nor `Date` is a date that is near enough"));
+        }
+        let is_signed = |name: &String| claim.signed.iter().any(|s| s.eq_ignore_ascii_case(name));
+        if let Some(absent) = self.signed.iter().find(|name| !is_signed(name)) {
+            return Err(self.refused(&format!("`{absent}` is not signed")));
+        }
+        let algorithm = HmacAlgorithm::of(claim.algorithm);
+        let algorithm = algorithm.filter(|algorithm| self.algorithms.contains(algorithm));
+        let algorithm =
+            algorithm.ok_or_else(|| self.refused("an algorithm that is not allowed"))?;
+        let wrong = || self.refused("the name or the signature is wrong");
+        let tag = STANDARD.decode(claim.signature).map_err(|_| wrong())?;
+        // An unknown name costs as much as a known one.
+        let user = self.users.get(claim.user);
+        let secret = user.map_or(&b"nobody"[..], |(secret, _)| secret);
+        let key = hmac::Key::new(algorithm.hmac(), secret);
+        let verified = hmac::verify(&key, &signed_text(&claim, head), &tag).is_ok();
+        let user = user.filter(|_| verified).ok_or_else(wrong)?;
+        Ok(user.1.clone())
+    }
+
+    fn is_recent(&self, head: &RequestHead) -> bool {
+        let now = UNIX_EPOCH + clock::wall();
+        let near = |name: &str| {
+            // Harmless: the same.
+            let text = head.headers.get(name).and_then(|line| std::str::from_utf8(line).ok());
+            // Harmless: what is not a date is not a recent one.
+            let date = text.and_then(|text| httpdate::parse_http_date(text).ok());
+            let apart = date.map(|date| date.duration_since(now).unwrap_or_else(|e| e.duration()));
+            apart.is_some_and(|apart| apart <= self.clock_skew)
+        };
+        near("x-date") || near("date")
+    }
+}
+
+/// The text that is signed: a line for each signed header, `request-line` and `@request-target` included.
+fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (at, name) in claim.signed.iter().enumerate() {
+        if at > 0 {
+            text.push(b'\n');
+        }
+        let host = || name.eq_ignore_ascii_case("host").then(|| head.host());
+        let value = head.headers.get(name).or_else(host);
+        match (value, *name) {
+            (Some(value), name) => text.extend([name.as_bytes(), b": ", value].concat()),
+            (None, "request-line") => {
+                let version = version(head.protocol);
+                text.extend(
+                    [head.method(), b" ", head.target(), b" ", version.as_bytes()].concat(),
+                );
+            }
+            (None, "@request-target") => {
+                let method = head.method().to_ascii_lowercase();
+                text.extend([b"@request-target: ", &*method, b" ", head.target()].concat());
+            }
+            (None, name) => text.extend([name.as_bytes(), b":"].concat()),
+        }
+    }
+    text
+}
+
+/// As Kong writes it.
+fn version(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http2 => "HTTP/2.0",
+        Protocol::Http10 | Protocol::Http11 => protocol.name(),
+    }
+}
+
+fn is_hmac(line: &[u8]) -> bool {
+    let Some((scheme, rest)) = line.split_at_checked(4) else { return false };
+    scheme.eq_ignore_ascii_case(b"hmac") && rest.first().is_some_and(u8::is_ascii_whitespace)
+}
+
+impl<'h> Claim<'h> {
+    /// Reads `hmac NAME="VALUE", ...` with each of the four names once.
+    fn read(line: &'h str) -> Option<Claim<'h>> {
+        let mut values: [Option<&str>; 4] = [None; 4];
+        let mut rest = line.get(4..)?.trim();
+        while !rest.is_empty() {
+            let (name, after) = rest.split_once("=\"")?;
+            let (value, after) = after.split_once('"')?;
+            let names = ["username", "algorithm", "headers", "signature"];
+            let at = names.iter().position(|known| name.trim().eq_ignore_ascii_case(known))?;
+            if values.get_mut(at)?.replace(value).is_some() {
+                return None;
+            }
+            let after = after.trim_start();
+            rest = if after.is_empty() { after } else { after.strip_prefix(',')?.trim_start() };
+        }
+        let [user, algorithm, signed, signature] = values;
+        let signed: Vec<&str> = signed?.split_ascii_whitespace().collect();
+        let fits = !signed.is_empty() && signed.len() <= SIGNED_MAX;
+        let (user, algorithm, signature) = (user?, algorithm?, signature?);
+        fits.then_some(Claim { user, algorithm, signed, signature })
+    }
+}
+
+impl CredentialCheck for Signatures {
+    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+        !matches!(self.line(head), Ok(None))
+    }
+
+    fn strip(&self, head: &mut RequestHead) {
+        let named = LINES.into_iter().filter(|name| head.headers.get_all(name).any(is_hmac));
+        let named: Vec<&str> = named.filter(|_| !self.forward).collect();
+        named.into_iter().for_each(|name| head.headers.remove(name));
+    }
+
+    fn challenge(&self) -> Option<String> {
+        Some(self.challenge_text())
+    }
+
+    fn check<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
+        Decision::Ready(self.on_head(ex, head))
+    }
+}
+
+impl OnHead<RequestHead> for Signatures {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        ex.identity = Some(self.signer(head)?);
+        self.strip(head);
+        Ok(Onward::Next)
+    }
+}

@@ -1,0 +1,50 @@
+//! The check that a body is the one that the request's `Digest` says (RFC 3230).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fault::Fault;
+use message::{GatheredBody, RequestHead};
+use policy::{Decision, Exchange, OnBuffered, OnHead as _, Onward};
+
+use super::Signatures;
+use crate::credentials::sha256;
+
+/// Signatures of requests whose bodies are compared with their digest.
+pub(super) struct WithDigest {
+    pub(super) signatures: Signatures,
+    pub(super) bytes_max: usize,
+}
+
+impl OnBuffered<RequestHead> for WithDigest {
+    /// No byte of a body is gathered for somebody who has shown nothing.
+    fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
+        let digest = head.headers.get("digest").is_some();
+        self.signatures.on_head(ex, head)?;
+        if digest || ex.has_body { Ok(true) } else { Ok(false) }
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    fn on_buffered<'a>(
+        &'a self,
+        _ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+        body: &'a mut GatheredBody,
+    ) -> Decision<'a> {
+        let right = match head.headers.get("digest") {
+            // Without a digest there may be no body.
+            None => body.bytes.is_empty(),
+            Some(said) => {
+                let made = format!("SHA-256={}", STANDARD.encode(sha256(&body.bytes)));
+                said == made.as_bytes()
+            }
+        };
+        Decision::Ready(if right {
+            Ok(Onward::Next)
+        } else {
+            Err(self.signatures.refused("the body is not the one that `Digest` says"))
+        })
+    }
+}
