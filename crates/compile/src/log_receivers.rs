@@ -69,8 +69,13 @@ impl ReceiverKeys<'_> {
         report: &mut Report,
     ) -> Option<Collector> {
         let tls = self.tls(target.tls, report)?;
-        let timeout =
-            Timeouts { connect: self.timeout, response: self.timeout, total: None, idle: IDLE };
+        let timeout = Timeouts {
+            connect: self.timeout,
+            response: self.timeout,
+            write: None,
+            total: None,
+            idle: IDLE,
+        };
         let mut upstream = upstreams::to_url(target, timeout, &tls, report)?;
         if protocol == CollectorProtocol::Grpc {
             upstream.protocol = Protocol::Http2;

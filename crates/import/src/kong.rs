@@ -4,17 +4,21 @@
 //! the difference, or refused with the reason. The routes of a refused guard answer 503. Values in the files are literal. The import
 //! downloads nothing. What Kong or decK would not load is a mistake with its place.
 
+mod alternatives;
 mod certificates;
+mod clients;
 mod consumers;
 mod converter;
 mod criteria;
 mod entities;
+mod expression;
 mod fields;
 mod order;
 mod output;
 mod overlap;
 mod plugin_fields;
 mod plugins;
+mod ranks;
 mod recheck;
 mod routes;
 mod tree;

@@ -124,7 +124,7 @@ consumers:
   - { username: outside, keyauth_credentials: [{ key: key-outside }] }
 consumer_groups:
   - name: g
-    plugins: [{ name: ip-restriction, config: { allow: [10.0.0.0/8] } }]
+    plugins: [{ name: bot-detection }]
 "#;
     let made = imported(text).unwrap();
     let table = made.table.to_string();
@@ -139,9 +139,52 @@ fn credentials_that_nothing_uses_are_refused() {
     let text = r#"
 _format_version: "3.0"
 consumers:
-  - { username: a, hmacauth_credentials: [{ username: a, secret: s }] }
+  - { username: a, oauth2_credentials: [{ name: n, client_id: c }] }
 "#;
     let table = imported(text).unwrap().table.to_string();
-    let row = table.lines().find(|line| line.contains("hmac-auth credential")).unwrap();
+    let row = table.lines().find(|line| line.contains("oauth2 credential")).unwrap();
     assert!(row.starts_with("refused") && row.contains("no counterpart"), "{table}");
+}
+
+#[test]
+fn expressions_that_are_more_than_regular_are_refused_with_their_place() {
+    for (path, why) in [
+        ("/a(?=b)", "look-around"),
+        ("/a(?!b)", "look-around"),
+        ("/(a)\\\\1", "backreferences"),
+        ("/a(?<x>b", "unclosed group"),
+    ] {
+        let text = format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"http://h\", routes: [{{ name: r, paths: [\"~{path}\"] }}, {{ name: o, paths: [/a] }}] }}]\n"
+        );
+        let made = imported(&text).unwrap();
+        let table = made.table.to_string();
+        let row = table.lines().find(|line| line.starts_with("refused")).unwrap_or_default();
+        assert!(row.contains("kong.yaml:2:") && row.contains("route r"), "{path}: {table}");
+        assert!(row.contains(why), "{path}: {row}");
+        // What it may match never serves unguarded.
+        assert!(made.configuration.contains("status: 503"), "{path}: {}", made.configuration);
+    }
+}
+
+/// Each route overlaps with the first one and with its neighbours, and each has a plugin.
+#[test]
+fn the_time_for_many_routes_grows_as_their_number() {
+    // A program that is not optimised takes a millisecond for each.
+    const ROUTES: usize = 20_000;
+    let mut text = String::from(
+        "_format_version: \"3.0\"\nplugins: [{ name: cors }]\nservices:\n  - name: s\n    url: http://h\n    routes:\n      - { name: all, paths: [/], methods: [GET] }\n",
+    );
+    for number in 0..ROUTES {
+        let (team, host) = (number % 1_000, number % 97);
+        text.push_str(&format!(
+            "      - {{ name: r{number}, hosts: [h{host}.test], paths: [/t{team}/s{number}, /t{team}], plugins: [{{ name: correlation-id }}] }}\n"
+        ));
+    }
+    let begun = kit::clock::now();
+    let made = imported(&text).unwrap();
+    // A comparison of each with each would take much longer.
+    let took = kit::clock::now().duration_since(begun);
+    assert!(took.as_secs() < 120, "{took:?}");
+    assert!(made.configuration.contains("r19999"));
 }

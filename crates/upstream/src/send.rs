@@ -152,9 +152,7 @@ impl Upstream {
             match attempts.try_traced(&place, call.trace).await {
                 Ok(mut begun) => {
                     let status = begun.head().status;
-                    let is_fault =
-                        self.settings.outlier.as_ref().map(|outlier| begun.is_fault(outlier));
-                    let is_good = !is_fault.unwrap_or_else(|| !begun.is_good());
+                    let is_good = begun.is_good(self.settings.outlier.as_ref());
                     self.record_outcome(target, is_good, || replied(status));
                     self.record_reply(target, begun.head(), attempts.began);
                     let Some(next) = attempts.after_reply(&place, begun.head()).await else {
@@ -606,18 +604,12 @@ impl OpenReply {
         }
     }
 
-    /// True if the reply counts for an ejection.
-    fn is_fault(&self, outlier: &Outlier) -> bool {
-        let counts = |status: u16| {
-            outlier.statuses.iter().any(|(first, last)| (*first..=*last).contains(&status))
-        };
-        counts(self.status())
-    }
-
     /// True if the reply is not a fault of the target. A call of gRPC that ends in its head says so by its status, as the one of HTTP is
     /// 200 then.
-    fn is_good(&self) -> bool {
-        self.status() < 500
+    fn is_good(&self, outlier: Option<&Outlier>) -> bool {
+        let status = self.status();
+        let is_within = |(first, last): &(u16, u16)| (*first..=*last).contains(&status);
+        outlier.map_or(status < 500, |outlier| !outlier.statuses.iter().any(is_within))
     }
 
     fn status(&self) -> u16 {

@@ -17,6 +17,8 @@ pub(super) struct People {
     pub(super) keys: Map<String, Json>,
     /// For `basic`.
     pub(super) users: Map<String, Json>,
+    /// For `hmac`.
+    pub(super) signers: Map<String, Json>,
     /// The credentials of `jwt`, each with what `issuers` say of it.
     pub(super) tokens: Vec<Token>,
     /// Whether at least one consumer has a `custom_id`, and whether all have one.
@@ -180,12 +182,16 @@ impl<'a> Converter<'a> {
                 }
                 _ => self.mistakes.add(item.at, "a credential without `username` or `password`"),
             },
-            CredentialKind::Hmac => {
-                if item.text("username").is_none() {
-                    self.mistakes.add(item.at, "a credential without `username`");
+            CredentialKind::Hmac => match (item.text("username"), item.text("secret")) {
+                (Some(user), Some(secret)) => {
+                    let entry = entry(user, subject, "key", secret, &holder);
+                    people.signers.insert(user.to_owned(), entry);
                 }
-                verdict.refuse("signatures of requests have no counterpart");
-            }
+                (Some(_), None) => {
+                    verdict.refuse("Kong makes up the secret, and the file does not say it");
+                }
+                (None, _) => self.mistakes.add(item.at, "a credential without `username`"),
+            },
             CredentialKind::Jwt => self.token(item, subject, holder, verdict, people),
             CredentialKind::Acl => {
                 if item.text("group").is_none() {

@@ -1,6 +1,6 @@
 //! What all conversions share, and their order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Options;
 use super::entities::Entities;
@@ -8,6 +8,7 @@ use super::fields::{self, Field, Verdict};
 use super::output::Output;
 use super::recheck::PolicyOrigin;
 use super::tree::{Item, Mistakes, Place};
+use super::upstreams::ServiceEnd;
 use crate::table::{Outcome, Table};
 
 /// The conversion of one set of files.
@@ -22,6 +23,14 @@ pub(super) struct Converter<'a> {
     pub(super) policies: HashMap<String, Vec<PolicyOrigin>>,
     /// Hosts that plugins name, of which some may be upstreams of Kong's.
     pub(super) named_pools: Vec<String>,
+    /// The names of the members of consumer groups.
+    pub(super) members: HashMap<usize, BTreeSet<String>>,
+    /// True if a route is for gRPC.
+    pub(super) has_grpc: bool,
+    /// True if an upstream or a plugin needs what the groups of paths match.
+    pub(super) names_captures: bool,
+    /// What became of each service.
+    pub(super) ends: Vec<ServiceEnd>,
 }
 
 impl<'a> Converter<'a> {
@@ -34,6 +43,10 @@ impl<'a> Converter<'a> {
             origins: HashMap::new(),
             policies: HashMap::new(),
             named_pools: Vec::new(),
+            ends: Vec::new(),
+            members: HashMap::new(),
+            has_grpc: has_grpc(all),
+            names_captures: names_captures(all),
         }
     }
 
@@ -41,11 +54,13 @@ impl<'a> Converter<'a> {
         self.others();
         self.listeners(&options.listen, &options.listen_tls);
         let pools = self.pools();
-        let services = self.services(&pools);
+        self.ends = self.services(&pools);
+        self.members = self.members();
         let blocked = self.blocked();
         let people = self.people(&blocked);
         let (scopes, plugins) = self.plugins(&people);
         self.add_named_pools(&pools);
+        let services = std::mem::take(&mut self.ends);
         self.routes(&services, &scopes, &plugins);
     }
 
@@ -90,4 +105,18 @@ impl<'a> Converter<'a> {
         let outcome = verdict.outcome.unwrap_or(Outcome::Converted);
         self.table.add(outcome, what, place, &verdict.notes.join("; "));
     }
+}
+
+fn has_grpc(all: &Entities) -> bool {
+    let mut protocols = all.routes.iter().flat_map(|route| route.item.texts("protocols"));
+    protocols.any(|protocol| protocol.starts_with("grpc"))
+}
+
+/// True if something needs what the groups of paths match, by their names.
+fn names_captures(all: &Entities) -> bool {
+    let hashes = |item: &Item| {
+        ["hash_on", "hash_fallback"].iter().any(|key| item.text(key) == Some("uri_capture"))
+    };
+    all.upstreams.iter().any(|upstream| hashes(&upstream.item))
+        || all.plugins.iter().any(|plugin| plugin.config.mentions("uri_captures"))
 }

@@ -2,21 +2,31 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::certificates::{PUBLIC, SECURE};
 use super::entities::Entity;
 use super::fields::{PROTOCOLS, Verdict};
 use super::order::{Atom, HostWant, KongRank, PathWant};
 use super::output::one_or_more;
+use super::ranks::literal_start;
 use super::tree::{Item, Mistakes};
 
 /// What a request has to have.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Criteria {
     pub(super) protocols: Vec<String>,
     pub(super) methods: Vec<String>,
-    hosts: Vec<HostWant>,
+    pub(super) hosts: Vec<HostWant>,
     pub(super) paths: Vec<PathWant>,
     /// Names with their accepted values.
     headers: Vec<(String, Vec<String>)>,
+    /// Names that clients ask for by TLS. Kong does not look at them on plain connections.
+    pub(super) snis: Vec<String>,
+    /// Conditions of an expression on headers and on parameters.
+    pub(super) raw_headers: Vec<(String, Json)>,
+    pub(super) queries: Vec<(String, Json)>,
+    pub(super) sources: Vec<String>,
+    /// The priority of a route with an expression.
+    priority: Option<u64>,
     regex_priority: u64,
     created_at: Option<u64>,
     /// How many kinds of conditions there are, those without a counterpart included.
@@ -32,7 +42,13 @@ fn is_plain(path: &str) -> bool {
 }
 
 impl Criteria {
-    pub(super) fn read(route: &Entity, mistakes: &mut Mistakes, verdict: &mut Verdict) -> Criteria {
+    /// `names_captures` if something needs what the groups of paths match, by their names.
+    pub(super) fn read(
+        route: &Entity,
+        (names_captures, has_tls): (bool, bool),
+        mistakes: &mut Mistakes,
+        verdict: &mut Verdict,
+    ) -> Vec<Criteria> {
         let item = &route.item;
         let mut criteria = Criteria {
             regex_priority: item.whole("regex_priority", 0),
@@ -41,12 +57,18 @@ impl Criteria {
             ..Criteria::default()
         };
         criteria.read_protocols(item, mistakes, verdict);
-        if item.get("expression").is_some() {
-            verdict.refuse("expressions of the router are not converted");
-            criteria.is_closed = true;
-            criteria.paths.push(PathWant::Any);
-            criteria.hosts.push(HostWant::Any);
-            return criteria;
+        if let Some(text) = item.text("expression") {
+            criteria.priority = Some(item.whole("priority", 0));
+            return match Criteria::alternatives(&criteria, text, has_tls) {
+                Ok(alternatives) => alternatives,
+                Err(why) => {
+                    verdict.refuse(format!("`expression`: {why}"));
+                    criteria.is_closed = true;
+                    criteria.paths.push(PathWant::Any);
+                    criteria.hosts.push(HostWant::Any);
+                    vec![criteria]
+                }
+            };
         }
         for method in item.list("methods") {
             match method.scalar() {
@@ -57,9 +79,10 @@ impl Criteria {
             }
         }
         criteria.read_hosts(item, mistakes, verdict);
-        criteria.read_paths(route, mistakes, verdict);
+        criteria.read_paths(route, names_captures, mistakes, verdict);
         criteria.read_headers(item, mistakes);
-        for key in ["snis", "sources", "destinations"] {
+        criteria.read_snis(item, mistakes);
+        for key in ["sources", "destinations"] {
             if item.get(key).is_some_and(|list| !list.items().is_empty()) {
                 verdict
                     .refuse(format!("`{key}`: a condition on the connection has no counterpart"));
@@ -67,7 +90,7 @@ impl Criteria {
             }
         }
         criteria.count(item, mistakes);
-        criteria
+        vec![criteria]
     }
 
     fn read_protocols(&mut self, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdict) {
@@ -129,7 +152,13 @@ impl Criteria {
         }
     }
 
-    fn read_paths(&mut self, route: &Entity, mistakes: &mut Mistakes, verdict: &mut Verdict) {
+    fn read_paths(
+        &mut self,
+        route: &Entity,
+        names_captures: bool,
+        mistakes: &mut Mistakes,
+        verdict: &mut Verdict,
+    ) {
         for path in route.item.list("paths") {
             let Some(text) = path.scalar() else { continue };
             let marked = text.strip_prefix('~');
@@ -155,7 +184,7 @@ impl Criteria {
                 self.paths.push(PathWant::Prefix(text.to_owned()));
                 continue;
             };
-            let regex = without_names(regex);
+            let regex = if names_captures { regex.to_owned() } else { without_names(regex) };
             match regex::bytes::Regex::new(&regex) {
                 Ok(_) => self.paths.push(PathWant::Regex(regex)),
                 Err(error) => {
@@ -196,6 +225,27 @@ impl Criteria {
         }
     }
 
+    fn read_snis(&mut self, item: &Item, mistakes: &mut Mistakes) {
+        for sni in item.list("snis") {
+            let name = sni.scalar().map(|name| name.trim_end_matches('.').to_ascii_lowercase());
+            match name.filter(|name| !name.is_empty() && !name.contains([':', '/', ' ', '*'])) {
+                Some(name) => self.snis.push(name),
+                None => mistakes.add(sni.at, "a name in `snis` must be a host without a port"),
+            }
+        }
+    }
+
+    /// The listeners with the names that matter on each; `has_tls` if there is one for HTTPS.
+    fn ways(&self, has_tls: bool) -> Vec<(Option<&'static str>, Vec<String>)> {
+        let names = self.snis.clone();
+        match self.listener {
+            _ if names.is_empty() || !has_tls => vec![(self.listener, Vec::new())],
+            Some(SECURE) => vec![(Some(SECURE), names)],
+            Some(plain) => vec![(Some(plain), Vec::new())],
+            None => vec![(Some(PUBLIC), Vec::new()), (Some(SECURE), names)],
+        }
+    }
+
     fn count(&mut self, item: &Item, mistakes: &mut Mistakes) {
         let has = |key: &str| {
             item.get(key)
@@ -210,55 +260,84 @@ impl Criteria {
         }
     }
 
-    /// The route with each of its hosts and paths.
-    pub(super) fn atoms(&self, route: usize) -> Vec<Atom> {
+    /// The route with each of its hosts, paths and listeners.
+    pub(super) fn atoms(&self, (route, alternative): (usize, usize), has_tls: bool) -> Vec<Atom> {
         let plain_hosts = self.hosts.iter().all(|host| matches!(host, HostWant::Exact(_)));
         let mut atoms = Vec::new();
-        for host in &self.hosts {
-            for path in &self.paths {
-                let length = match path {
-                    PathWant::Prefix(prefix) => prefix.len(),
-                    PathWant::Any | PathWant::Regex(_) => 0,
-                };
-                let is_regex = matches!(path, PathWant::Regex(_));
-                let kong = KongRank {
-                    kinds: self.kinds,
-                    plain_hosts,
-                    headers: self.headers.len(),
-                    is_regex,
-                    regex_priority: if is_regex { self.regex_priority } else { 0 },
-                    length,
-                };
-                atoms.push(Atom {
-                    route,
-                    host: host.clone(),
-                    path: path.clone(),
-                    methods: self.methods.clone(),
-                    headers: self.headers.clone(),
-                    listener: self.listener,
-                    kong,
-                    created_at: self.created_at,
-                });
-            }
+        let each =
+            self.hosts.iter().flat_map(|host| self.paths.iter().map(move |path| (host, path)));
+        for (host, path) in each {
+            let length = match path {
+                PathWant::Prefix(prefix) => prefix.len(),
+                PathWant::Any | PathWant::Exact(_) | PathWant::Regex(_) => 0,
+            };
+            let is_regex = matches!(path, PathWant::Regex(_));
+            let kong = KongRank {
+                is_traditional: self.priority.is_none(),
+                // Harmless: only expressions have one.
+                priority: self.priority.unwrap_or(0),
+                kinds: self.kinds,
+                plain_hosts: plain_hosts && self.priority.is_none(),
+                headers: self.headers.len(),
+                is_regex: is_regex && self.priority.is_none(),
+                regex_priority: if is_regex { self.regex_priority } else { 0 },
+                length: if self.priority.is_none() { length } else { 0 },
+            };
+            let atom = |(listener, snis)| Atom {
+                route,
+                alternative,
+                host: host.clone(),
+                path: path.clone(),
+                methods: self.methods.clone(),
+                headers: self.headers.clone(),
+                raw: (self.raw_headers.len(), self.queries.len()),
+                sources: self.sources.clone(),
+                listener,
+                snis,
+                kong,
+                created_at: self.created_at,
+            };
+            atoms.extend(self.ways(has_tls).into_iter().map(atom));
         }
         atoms
     }
 
-    /// The matches of the whole route: one, and one more for each beginning of a host.
-    pub(super) fn whole(&self) -> Vec<Json> {
+    /// True if all paths have the same named groups, so that they may be one match.
+    pub(super) fn has_same_names(&self) -> bool {
+        let names = |path: &PathWant| match path {
+            PathWant::Regex(text) => {
+                // Harmless: one that is wrong was refused.
+                let regex = regex::bytes::Regex::new(text).ok();
+                // Harmless: groups without a name are not asked for.
+                let names = regex.iter().flat_map(regex::bytes::Regex::capture_names).flatten();
+                names.map(str::to_owned).collect::<Vec<_>>()
+            }
+            PathWant::Any | PathWant::Exact(_) | PathWant::Prefix(_) => Vec::new(),
+        };
+        self.paths.windows(2).all(|two| two.first().map(names) == two.last().map(names))
+    }
+
+    /// The matches of the whole route: one for each way, and one more for each beginning of a host.
+    pub(super) fn whole(&self, has_tls: bool) -> Vec<Json> {
         let (begins, plain): (Vec<&HostWant>, Vec<&HostWant>) =
             self.hosts.iter().partition(|host| matches!(host, HostWant::Begins(_)));
         let paths: Vec<&PathWant> = self.paths.iter().collect();
-        let mut all = Vec::new();
-        if !plain.is_empty() {
-            all.push(self.json(&plain, &paths, &self.methods));
-        }
-        all.extend(begins.into_iter().map(|host| self.json(&[host], &paths, &self.methods)));
-        all
+        let hosts = (!plain.is_empty()).then_some(plain).into_iter();
+        let hosts: Vec<Vec<&HostWant>> =
+            hosts.chain(begins.into_iter().map(|host| vec![host])).collect();
+        let ways = self.ways(has_tls);
+        let on = |hosts: &Vec<&HostWant>| {
+            let found = self.json(hosts, &paths, &self.methods);
+            ways.iter()
+                .map(move |(listener, snis)| on_way(found.clone(), *listener, snis))
+                .collect::<Vec<_>>()
+        };
+        hosts.iter().flat_map(on).collect()
     }
 
     pub(super) fn one(&self, atom: &Atom) -> Json {
-        self.json(&[&atom.host], &[&atom.path], &atom.methods)
+        let found = self.json(&[&atom.host], &[&atom.path], &atom.methods);
+        on_way(found, atom.listener, &atom.snis)
     }
 
     fn json(&self, hosts: &[&HostWant], paths: &[&PathWant], methods: &[String]) -> Json {
@@ -267,6 +346,7 @@ impl Criteria {
             .iter()
             .filter_map(|path| match path {
                 PathWant::Any => None,
+                PathWant::Exact(text) => Some(json!({ "regex": regex::escape(text) })),
                 PathWant::Prefix(prefix) => Some(json!({ "prefix": prefix })),
                 PathWant::Regex(regex) => Some(json!({ "regex_prefix": regex })),
             })
@@ -298,14 +378,34 @@ impl Criteria {
                 headers.insert("host".to_owned(), json!({ "regex": regex }));
             }
         }
+        headers.extend(self.raw_headers.iter().cloned());
         if !headers.is_empty() {
             found.insert("headers".to_owned(), Json::Object(headers));
+        }
+        if !self.queries.is_empty() {
+            found.insert("query".to_owned(), Json::Object(self.queries.iter().cloned().collect()));
+        }
+        if !self.sources.is_empty() {
+            let sources = self.sources.iter().map(|network| json!(network)).collect();
+            found.insert("source".to_owned(), one_or_more(sources));
         }
         if found.is_empty() {
             found.insert("path".to_owned(), json!("/**"));
         }
         Json::Object(found)
     }
+}
+
+/// A match on a listener, of clients that ask for one of these names.
+fn on_way(mut found: Json, listener: Option<&str>, snis: &[String]) -> Json {
+    if let Some(found) = found.as_object_mut() {
+        found.extend(listener.map(|listener| ("listener".to_owned(), json!(listener))));
+        if !snis.is_empty() {
+            let names = snis.iter().map(|name| json!(name)).collect();
+            found.insert("sni".to_owned(), one_or_more(names));
+        }
+    }
+    found
 }
 
 /// Kong compares values without regard to case, and `~*` marks an expression for a part of one.
@@ -341,17 +441,4 @@ fn without_names(regex: &str) -> String {
     }
     out.push_str(rest);
     out
-}
-
-/// A text with which all matches of an expression begin. It may be shorter than the longest such text.
-fn literal_start(regex: &str) -> String {
-    let regex = regex.trim_start_matches('^');
-    let end = regex.find(|c: char| !(c.is_ascii_alphanumeric() || "/-_%".contains(c)));
-    let start = regex.get(..end.unwrap_or(regex.len())).unwrap_or("/");
-    // A character before a quantifier may be absent.
-    let quantified = end
-        .is_some_and(|end| regex.get(end..).is_some_and(|rest| rest.starts_with(['?', '*', '{'])));
-    let start =
-        if quantified { start.get(..start.len().saturating_sub(1)).unwrap_or("/") } else { start };
-    if start.starts_with('/') && !regex.contains('|') { start.to_owned() } else { "/".to_owned() }
 }

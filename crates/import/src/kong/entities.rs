@@ -85,8 +85,16 @@ const CREDENTIALS: [(&str, CredentialKind); 7] = [
 ];
 
 /// Keys of a file that are not entities.
-const PLAIN: [&str; 6] =
-    ["_format_version", "_transform", "_info", "_workspace", "_konnect", "_plugin_configs"];
+const PLAIN: [&str; 8] = [
+    "_comment",
+    "_ignore",
+    "_format_version",
+    "_transform",
+    "_info",
+    "_workspace",
+    "_konnect",
+    "_plugin_configs",
+];
 
 /// What holds for a file while it is read.
 struct File<'f> {

@@ -91,6 +91,8 @@ const COMMON: &[Field] = &[
     silent("created_at", Whole),
     silent("updated_at", Whole),
     silent("ws_id", Text),
+    silent("_comment", Text),
+    silent("_ignore", Any),
 ];
 
 /// What `_info` of a file has.
@@ -303,7 +305,7 @@ pub(super) const PLUGIN: &[Field] = &[
     used("config", Any),
     used("_config", Text),
     used("enabled", Switch),
-    nearly("protocols", Texts, "grpc,grpcs,http,https", "the plugin runs for every protocol here"),
+    used("protocols", Texts),
     used("service", Any),
     used("route", Any),
     used("consumer", Any),

@@ -1,12 +1,14 @@
 //! The order in which Kong and this gateway match routes, and where they differ.
 //!
 //! Kong compares the number of kinds of conditions first, and the path last. This gateway compares the host first, then the path, then
-//! the rest. Owns both orders, and an example for each pair of routes that both match a request and whose winner differs.
+//! the rest, but for a priority. Owns both orders, and an example for each pair of routes that both match a request and whose winner
+//! differs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
 use super::overlap;
+use super::ranks::Overlaps;
 use super::tree::Place;
 
 /// A route with one of its hosts and one of its paths.
@@ -14,13 +16,20 @@ use super::tree::Place;
 pub(super) struct Atom {
     /// The route's index.
     pub(super) route: usize,
+    /// Which of the route's alternatives.
+    pub(super) alternative: usize,
     pub(super) host: HostWant,
     pub(super) path: PathWant,
     pub(super) methods: Vec<String>,
     /// Names with the values that fit each.
     pub(super) headers: HeaderWants,
+    /// How many conditions of an expression there are on headers, and on parameters.
+    pub(super) raw: (usize, usize),
+    pub(super) sources: Vec<String>,
     /// The only listener, if there is one.
     pub(super) listener: Option<&'static str>,
+    /// Names that the client asks for by TLS; any if empty.
+    pub(super) snis: Vec<String>,
     pub(super) kong: KongRank,
     /// When the route was made, if the file says so.
     pub(super) created_at: Option<u64>,
@@ -42,6 +51,8 @@ pub(super) enum HostWant {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum PathWant {
     Any,
+    /// The whole path.
+    Exact(String),
     Prefix(String),
     /// An expression for the beginning.
     Regex(String),
@@ -50,6 +61,10 @@ pub(super) enum PathWant {
 /// Kong's priority of a route with one group of its paths, the most important first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KongRank {
+    /// Routes with an expression come behind all others.
+    pub(super) is_traditional: bool,
+    /// That of a route with an expression.
+    pub(super) priority: u64,
     /// How many kinds of conditions there are.
     pub(super) kinds: u8,
     pub(super) plain_hosts: bool,
@@ -67,22 +82,36 @@ pub(super) struct Pair {
     pub(super) example: String,
 }
 
-/// The conditions that two equal routes have in common: host, path and headers.
-type Shape = (HostWant, PathWant, HeaderWants);
+/// The conditions that two equal routes have in common: host, path, headers and names of TLS.
+type Shape = (HostWant, PathWant, HeaderWants, Vec<String>);
 
 /// The most pairs that are reported.
 pub(super) const PAIRS_MAX: usize = 1_000;
 
+/// What an equal, earlier atom leaves of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Its requests all go to this route.
+    Nothing(usize),
+    /// Those of some methods go to this route.
+    Part(usize),
+    All,
+}
+
 /// Removes from each atom the methods that an equal, earlier one has in Kong: two equal conditions are a complaint here. The result says
-/// which atoms are left.
-pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool> {
-    let mut left = vec![true; atoms.len()];
+/// what is left of each.
+pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<Left> {
+    let mut left = vec![Left::All; atoms.len()];
     let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
-    for (at, atom) in atoms.iter().enumerate() {
+    // Expressions may say more than what is compared here.
+    let traditional = atoms.iter().enumerate().filter(|(_, atom)| atom.kong.is_traditional);
+    for (at, atom) in traditional {
         let mut headers = atom.headers.clone();
         headers.iter_mut().for_each(|(_, values)| values.sort());
         headers.sort();
-        let key = (atom.host.clone(), atom.path.clone(), headers);
+        let mut snis = atom.snis.clone();
+        snis.sort();
+        let key = (atom.host.clone(), atom.path.clone(), headers, snis);
         groups.entry(key).or_default().push(at);
     }
     let mut groups: Vec<Vec<usize>> =
@@ -102,8 +131,12 @@ pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<bool>
             let mut methods = atom.methods.clone();
             methods.retain(|method| !earlier.iter().any(|other| other.methods.contains(method)));
             let is_gone = !earlier.is_empty() && methods.is_empty();
-            if let Some(left) = left.get_mut(at) {
-                *left = !is_gone;
+            if let (Some(left), Some(first)) = (left.get_mut(at), earlier.first()) {
+                *left = match (is_gone, methods.len() < atom.methods.len()) {
+                    (true, _) => Left::Nothing(first.route),
+                    (false, true) => Left::Part(first.route),
+                    (false, false) => Left::All,
+                };
             }
             if let (false, Some(atom)) = (is_gone, atoms.get_mut(at)) {
                 atom.methods = methods;
@@ -123,71 +156,67 @@ fn by_kong(a: Option<&Atom>, b: Option<&Atom>, places: &[Place]) -> Ordering {
 }
 
 /// Which of two atoms that both match a request comes first here.
-fn by_us(a: &Atom, b: &Atom) -> Ordering {
+pub(super) fn by_us(a: &Atom, b: &Atom) -> Ordering {
     let host = |atom: &Atom| match &atom.host {
         HostWant::Exact(_) => (0, Reverse(0)),
         HostWant::Below(parent) => (1, Reverse(parent.len())),
         HostWant::Begins(_) | HostWant::Any => (2, Reverse(0)),
     };
     let path = |atom: &Atom| match &atom.path {
+        PathWant::Exact(text) => (0, Reverse(regex::escape(text).len()), text.clone()),
         PathWant::Regex(text) => (0, Reverse(text.len()), text.clone()),
         PathWant::Prefix(text) => (1, Reverse(text.len()), String::new()),
         PathWant::Any => (2, Reverse(0), String::new()),
     };
     let rest = |atom: &Atom| {
         let hosts = usize::from(matches!(atom.host, HostWant::Begins(_)));
-        Reverse((atom.listener.is_some(), !atom.methods.is_empty(), atom.headers.len() + hosts))
+        let (listener, snis) = (atom.listener.is_some(), !atom.snis.is_empty());
+        let (headers, query) = (atom.headers.len() + hosts + atom.raw.0, atom.raw.1);
+        let (sources, methods) = (!atom.sources.is_empty(), !atom.methods.is_empty());
+        Reverse((listener, snis, sources, methods, headers, query))
     };
     host(a).cmp(&host(b)).then(path(a).cmp(&path(b))).then(rest(a).cmp(&rest(b)))
 }
 
-/// All pairs of routes whose winner differs, each once, and a count of the pairs of atoms past `PAIRS_MAX`.
-pub(super) fn pairs(atoms: &[Atom]) -> (Vec<Pair>, usize) {
+/// The pairs of routes whose winner differs without priorities, each once, and a count of the pairs of atoms past `PAIRS_MAX`.
+pub(super) fn pairs(atoms: &[Atom], overlaps: &Overlaps) -> (Vec<Pair>, usize) {
     let mut found: HashMap<(usize, usize), Pair> = HashMap::new();
     let mut more = 0;
-    let candidates = Candidates::of(atoms);
-    for (at, atom) in atoms.iter().enumerate() {
-        candidates.each(at, atom, |other| {
-            let Some(beside) = atoms.get(other) else { return };
-            if atom.route == beside.route || !differs(atom, beside) || !meets(atom, beside) {
-                return;
-            }
-            let (winner, loser) =
-                if atom.kong > beside.kong { (atom, beside) } else { (beside, atom) };
-            let key = (winner.route, loser.route);
-            if found.contains_key(&key) {
-                return;
-            }
-            if found.len() >= PAIRS_MAX {
-                more += 1;
-                return;
-            }
-            if let Some(example) = example(winner, loser) {
-                found.insert(key, Pair { winner: winner.route, loser: loser.route, example });
-            }
-        });
+    for (winner, loser) in &overlaps.pairs {
+        let (Some(winner), Some(loser)) = (atoms.get(*winner), atoms.get(*loser)) else { continue };
+        let key = (winner.route, loser.route);
+        if by_us(winner, loser) == Ordering::Less || found.contains_key(&key) {
+            continue;
+        }
+        if found.len() >= PAIRS_MAX {
+            more += 1;
+            continue;
+        }
+        if let Some(example) = example(winner, loser) {
+            found.insert(key, Pair { winner: winner.route, loser: loser.route, example });
+        }
     }
     let mut pairs: Vec<Pair> = found.into_values().collect();
     pairs.sort_by_key(|pair| (pair.winner.min(pair.loser), pair.winner.max(pair.loser)));
     (pairs, more)
 }
 
-/// True if Kong puts one of two atoms first, and this gateway the other.
-fn differs(a: &Atom, b: &Atom) -> bool {
-    // Between equal ranks Kong decides by age.
-    // Harmless: it counts only if the files have both ages.
+/// Which of two atoms that both match a request Kong takes. Between equal ranks it decides by age, which counts only if the files have
+/// both ages.
+pub(super) fn kong_order(a: &Atom, b: &Atom) -> Ordering {
+    // Harmless: without both ages nothing is said.
     let age = a.created_at.zip(b.created_at).map_or(Ordering::Equal, |(a, b)| a.cmp(&b));
-    let kong = b.kong.cmp(&a.kong).then(age);
-    kong != Ordering::Equal && kong != by_us(a, b)
+    b.kong.cmp(&a.kong).then(age)
 }
 
 /// True if a request can meet the conditions of both besides the path.
-fn meets(a: &Atom, b: &Atom) -> bool {
-    let listeners = a.listener.is_none() || b.listener.is_none() || a.listener == b.listener;
+pub(super) fn meets(a: &Atom, b: &Atom) -> bool {
+    // A route for HTTPS alone answers plain requests, too, so that listeners tell nothing apart.
     let methods = a.methods.is_empty()
         || b.methods.is_empty()
         || a.methods.iter().any(|method| b.methods.contains(method));
-    listeners && methods && host(&a.host, &b.host).is_some()
+    let names = a.snis.is_empty() || b.snis.is_empty() || a.snis.iter().any(|n| b.snis.contains(n));
+    names && methods && host(&a.host, &b.host).is_some()
 }
 
 /// A host that both take.
@@ -248,9 +277,10 @@ fn example(winner: &Atom, loser: &Atom) -> Option<String> {
 
 /// A path that both take.
 fn path(a: &PathWant, b: &PathWant) -> Option<String> {
-    use PathWant::{Any, Prefix, Regex};
+    use PathWant::{Any, Exact, Prefix, Regex};
     match (a, b) {
         (Any, Any) => Some("/".to_owned()),
+        (Exact(text), _) | (_, Exact(text)) => Some(text.clone()),
         (Any, Prefix(text)) | (Prefix(text), Any) => Some(text.clone()),
         (Prefix(one), Prefix(other)) => {
             let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
@@ -261,40 +291,5 @@ fn path(a: &PathWant, b: &PathWant) -> Option<String> {
             overlap::example(text, &regex::escape(prefix))
         }
         (Regex(one), Regex(other)) => overlap::example(one, other),
-    }
-}
-
-/// Which atoms may match the same path: those with the prefixes of a prefix, and all expressions.
-struct Candidates<'a> {
-    prefixes: HashMap<&'a str, Vec<usize>>,
-    others: Vec<usize>,
-}
-
-impl<'a> Candidates<'a> {
-    fn of(atoms: &'a [Atom]) -> Candidates<'a> {
-        let mut candidates = Candidates { prefixes: HashMap::new(), others: Vec::new() };
-        for (at, atom) in atoms.iter().enumerate() {
-            match &atom.path {
-                PathWant::Prefix(text) => candidates.prefixes.entry(text).or_default().push(at),
-                PathWant::Regex(_) | PathWant::Any => candidates.others.push(at),
-            }
-        }
-        candidates
-    }
-
-    /// Each pair comes once.
-    fn each(&self, at: usize, atom: &Atom, mut see: impl FnMut(usize)) {
-        if let PathWant::Prefix(text) = &atom.path {
-            for (end, _) in text.char_indices().skip(1).chain([(text.len(), ' ')]) {
-                let shorter = text.get(..end).and_then(|shorter| self.prefixes.get(shorter));
-                let is_later = |other: &&usize| end < text.len() || **other > at;
-                if let Some(shorter) = shorter {
-                    shorter.iter().filter(is_later).for_each(|other| see(*other));
-                }
-            }
-            self.others.iter().for_each(|other| see(*other));
-            return;
-        }
-        self.others.iter().filter(|other| **other > at).for_each(|other| see(*other));
     }
 }

@@ -6,26 +6,25 @@ use regex_automata::nfa::thompson::{NFA, State, WhichCaptures};
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::syntax;
 
-/// The most pairs of states that are visited. Past it, two expressions count as without an overlap.
+/// The most pairs of states that are visited.
 const PAIRS_MAX: usize = 50_000;
 
 /// The largest automaton of an expression.
 const NFA_BYTES_MAX: usize = 512 * 1024;
 
+/// True unless no path is known to begin with matches of both.
+pub(super) fn may_meet(one: &str, other: &str) -> bool {
+    let (Some(one), Some(other)) = (automaton(one), automaton(other)) else { return true };
+    let mut search = Search::new(&one, &other);
+    search.run().is_some() || search.from.len() >= PAIRS_MAX
+}
+
 /// The shortest path that both match at its beginning.
 pub(super) fn example(one: &str, other: &str) -> Option<String> {
     let (one, other) = (automaton(one)?, automaton(other)?);
-    let mut search =
-        Search { one: &one, other: &other, from: HashMap::new(), next: VecDeque::new() };
-    search.reach((one.start_anchored(), other.start_anchored()), None);
-    while let Some(pair) = search.next.pop_front() {
-        let states = (search.one.state(pair.0), search.other.state(pair.1));
-        if let (State::Match { .. }, State::Match { .. }) = states {
-            return search.text(pair);
-        }
-        search.step(pair);
-    }
-    None
+    let mut search = Search::new(&one, &other);
+    let end = search.run()?;
+    search.text(end)
 }
 
 /// An expression for the beginnings of paths.
@@ -51,7 +50,25 @@ struct Search<'n> {
     next: VecDeque<Pair>,
 }
 
-impl Search<'_> {
+impl<'n> Search<'n> {
+    fn new(one: &'n NFA, other: &'n NFA) -> Search<'n> {
+        let mut search = Search { one, other, from: HashMap::new(), next: VecDeque::new() };
+        search.reach((one.start_anchored(), other.start_anchored()), None);
+        search
+    }
+
+    /// The first pair of states in which both match.
+    fn run(&mut self) -> Option<Pair> {
+        while let Some(pair) = self.next.pop_front() {
+            let states = (self.one.state(pair.0), self.other.state(pair.1));
+            if let (State::Match { .. }, State::Match { .. }) = states {
+                return Some(pair);
+            }
+            self.step(pair);
+        }
+        None
+    }
+
     fn reach(&mut self, pair: Pair, from: Option<(Pair, Option<u8>)>) {
         if self.from.len() < PAIRS_MAX && !self.from.contains_key(&pair) {
             self.from.insert(pair, from);

@@ -64,8 +64,8 @@ const PLUGINS: &[PluginRow] = &[
     no_guard("ldap-auth", 1_200, "LDAP has no counterpart"),
     no_guard("ldap-auth-advanced", 1_200, "LDAP has no counterpart"),
     guard("basic-auth", 1_100, BASIC_AUTH),
-    no_guard("openid-connect", 1_050, "OpenID Connect is not converted: write `issuers` and `jwt`"),
-    no_guard("hmac-auth", 1_030, "signatures of requests have no counterpart"),
+    guard("openid-connect", 1_050, OPENID_CONNECT),
+    guard("hmac-auth", 1_030, HMAC_AUTH),
     no_guard("json-threat-protection", 1_009, "limits on the shape of JSON have no counterpart"),
     no_guard("xml-threat-protection", 1_008, "limits on the shape of XML have no counterpart"),
     no_guard("request-validator", 999, "schemas of the plugin are not converted"),
@@ -97,7 +97,7 @@ const PLUGINS: &[PluginRow] = &[
     guard("soap-xml-request-handling", 75, SOAP_REQUEST),
     guard("soap-xml-response-handling", 70, SOAP_RESPONSE),
     nothing("forward-proxy", 50, "upstreams are not reached by a proxy here"),
-    nothing("canary", 20, "releases by time or by consumer have no counterpart"),
+    plain("canary", 20, CANARY),
     nothing("opentelemetry", 14, TELEMETRY),
     plain("prometheus", 13, PROMETHEUS),
     nothing("http-log", 12, "logs are not sent by HTTP here"),
@@ -112,7 +112,7 @@ const PLUGINS: &[PluginRow] = &[
     nothing("syslog", 4, "logs are not sent by syslog here"),
     plain("grpc-web", 3, GRPC_WEB),
     plain("request-termination", 2, REQUEST_TERMINATION),
-    nothing("mocking", -1, "replies are not made of examples here"),
+    plain("mocking", -1, MOCKING),
     no_guard("post-function", -1_000, CODE),
 ];
 
@@ -151,7 +151,7 @@ const KEY_AUTH: &[Field] = &[
     used("key_names", Texts),
     used("key_in_header", Switch),
     used("key_in_query", Switch),
-    only("key_in_body", Switch, "false", "keys are not looked for in bodies here"),
+    used("key_in_body", Switch),
     used("hide_credentials", Switch),
     used("anonymous", Text),
     only("run_on_preflight", Switch, "true", "preflights that are not answered need a key here"),
@@ -164,6 +164,96 @@ const BASIC_AUTH: &[Field] = &[
     used("anonymous", Text),
     used("realm", Text),
     only("brute_force_protection", Any, "", "attempts are not counted here"),
+];
+
+const HMAC_AUTH: &[Field] = &[
+    used("hide_credentials", Switch),
+    used("clock_skew", Number),
+    used("anonymous", Text),
+    used("validate_request_body", Switch),
+    used("enforce_headers", Texts),
+    used("algorithms", Texts),
+    used("realm", Text),
+];
+
+const LOGIN: &str = "logins, sessions and grants have no counterpart";
+
+const OPENID_CONNECT: &[Field] = &[
+    used("issuer", Text),
+    used("auth_methods", Texts),
+    used("audience_required", Texts),
+    silent("audience_claim", Texts),
+    used("scopes_required", Texts),
+    silent("scopes_claim", Texts),
+    used("leeway", Number),
+    used("hide_credentials", Switch),
+    used("anonymous", Text),
+    silent("client_id", Texts),
+    silent("client_secret", Texts),
+    silent("client_auth", Texts),
+    silent("scopes", Texts),
+    silent("ssl_verify", Switch),
+    silent("timeout", Number),
+    silent("cache_ttl", Number),
+    only(
+        "bearer_token_param_type",
+        Texts,
+        "header",
+        "a token is looked for in `Authorization` here",
+    ),
+    only("verify_signature", Switch, "true", "signatures are always verified here"),
+    only("verify_claims", Switch, "true", "claims are always verified here"),
+    only("consumer_claim", Texts, "", "a claim names no consumer here"),
+    only("consumer_optional", Switch, "false", "a claim names no consumer here"),
+    silent("credential_claim", Texts),
+    only("roles_required", Texts, "", "roles of tokens are written as `claims` here"),
+    only("groups_required", Texts, "", "groups of tokens are written as `claims` here"),
+    only("upstream_headers_claims", Texts, "", "claims are written as `claims_to_headers` here"),
+    only("upstream_headers_names", Texts, "", "claims are written as `claims_to_headers` here"),
+    only("redirect_uri", Texts, "", LOGIN),
+    only("login_action", Text, "", LOGIN),
+    only("logout_methods", Texts, "", LOGIN),
+    only("session_storage", Text, "", LOGIN),
+    only("session_secret", Text, "", LOGIN),
+    only("introspection_endpoint", Text, "", "tokens are verified by keys here"),
+];
+
+const CANARY: &[Field] = &[
+    used("percentage", Number),
+    used("upstream_host", Text),
+    used("upstream_port", Whole),
+    only("upstream_uri", Text, "", "the path of the other version is that of the route here"),
+    nearly(
+        "upstream_fallback",
+        Switch,
+        "false",
+        "a version that is down gets its share nevertheless",
+    ),
+    used("hash", Word(&["consumer", "ip", "none", "allow", "deny", "header"])),
+    used("hash_header", Text),
+    used("groups", Texts),
+    used("canary_by_header_name", Text),
+    only("start", Any, "", "a share that grows with time has no counterpart"),
+    silent("duration", Number),
+    silent("steps", Number),
+];
+
+const MOCKING: &[Field] = &[
+    used("api_specification", Text),
+    only(
+        "api_specification_filename",
+        Text,
+        "",
+        "documents of Kong's database are not in the file",
+    ),
+    used("random_examples", Switch),
+    used("included_status_codes", Texts),
+    only("random_status_code", Switch, "false", "the lowest status is answered here"),
+    nearly("random_delay", Switch, "false", "replies come at once here"),
+    silent("max_delay_time", Number),
+    silent("min_delay_time", Number),
+    only("include_base_path", Switch, "false", "paths are those of the document here"),
+    used("custom_base_path", Text),
 ];
 
 const IP_RESTRICTION: &[Field] = &[
@@ -324,31 +414,29 @@ const RESPONSE_TRANSFORMER: &[Field] = &[
     used("append.json_types", Texts),
 ];
 
-const IF_STATUS: &str = "changes by the status of the reply have no counterpart";
-
 const RESPONSE_TRANSFORMER_ADVANCED: &[Field] = &[
     used("remove.headers", Texts),
     used("remove.json", Texts),
-    only("remove.if_status", Texts, "", IF_STATUS),
+    used("remove.if_status", Texts),
     used("rename.headers", Texts),
     used("rename.json", Texts),
-    only("rename.if_status", Texts, "", IF_STATUS),
+    used("rename.if_status", Texts),
     used("replace.headers", Texts),
     used("replace.json", Texts),
     used("replace.json_types", Texts),
     only("replace.body", Text, "", "a whole body is not replaced here"),
-    only("replace.if_status", Texts, "", IF_STATUS),
+    used("replace.if_status", Texts),
     used("add.headers", Texts),
     used("add.json", Texts),
     used("add.json_types", Texts),
-    only("add.if_status", Texts, "", IF_STATUS),
+    used("add.if_status", Texts),
     used("append.headers", Texts),
     used("append.json", Texts),
     used("append.json_types", Texts),
-    only("append.if_status", Texts, "", IF_STATUS),
+    used("append.if_status", Texts),
     only("allow.json", Texts, "", "members that are not listed are not removed here"),
     only("transform.functions", Texts, "", CODE),
-    only("transform.if_status", Texts, "", IF_STATUS),
+    only("transform.if_status", Texts, "", CODE),
     only("transform.json", Texts, "", CODE),
     silent("dots_in_keys", Switch),
 ];

@@ -1,6 +1,7 @@
 //! What is made of each plugin, and where it applies.
 
 mod auth;
+mod canary;
 mod limits;
 mod replies;
 mod soap;
@@ -52,6 +53,8 @@ pub(super) struct Scopes {
     everywhere: Vec<usize>,
     services: HashMap<usize, Vec<usize>>,
     routes: HashMap<usize, Vec<usize>>,
+    /// Those of one consumer or group.
+    clients: Vec<usize>,
 }
 
 impl Scopes {
@@ -59,7 +62,9 @@ impl Scopes {
         let mut scopes = Scopes::default();
         for (at, plugin) in plugins.iter().enumerate() {
             match plugin.scope {
-                Scope { consumer: Some(_), .. } | Scope { group: Some(_), .. } => {}
+                Scope { consumer: Some(_), .. } | Scope { group: Some(_), .. } => {
+                    scopes.clients.push(at);
+                }
                 Scope { route: Some(route), .. } => {
                     scopes.routes.entry(route).or_default().push(at)
                 }
@@ -70,6 +75,11 @@ impl Scopes {
             }
         }
         scopes
+    }
+
+    /// The plugins of one consumer or group.
+    pub(super) fn of_clients(&self) -> &[usize] {
+        &self.clients
     }
 
     /// The plugins that run on a route. Of those with the same name, the one with the narrowest scope runs.
@@ -109,18 +119,17 @@ impl Converter<'_> {
         let guards = |plugin: &&PluginInstance| {
             let row = plugin_fields::row(&plugin.name);
             let ends = plugin.name == "request-termination";
-            plugin.item.is_true("enabled", true) && (ends || row.is_none_or(|row| row.guards))
+            let enabled = plugin.item.is_true("enabled", true);
+            enabled && (ends || row.is_none_or(|row| row.guards)) && !self.is_conditional(plugin)
         };
         let guards: Vec<Scope> =
             all.plugins.iter().filter(guards).map(|plugin| plugin.scope).collect();
         let mut blocked: HashSet<usize> = guards.iter().flat_map(|scope| scope.consumer).collect();
-        if guards.iter().any(|scope| scope.group.is_some()) {
-            // Members of groups are not read, so each consumer in any group may be in this one.
-            let lists = all.groups.iter().any(|group| !group.item.list("consumers").is_empty());
-            let in_group = all.consumers.iter().enumerate();
-            let in_group =
-                in_group.filter(|(_, consumer)| lists || !consumer.item.list("groups").is_empty());
-            blocked.extend(in_group.map(|(at, _)| at));
+        // Harmless: a guard of no group has no members.
+        for group in guards.iter().filter_map(|scope| self.members.get(&scope.group?)) {
+            let members = all.consumers.iter().enumerate();
+            let members = members.filter(|(_, consumer)| group.contains(&consumer.name));
+            blocked.extend(members.map(|(at, _)| at));
         }
         blocked
     }
@@ -173,6 +182,7 @@ impl Converter<'_> {
 
     fn plugin(&mut self, plugin: &PluginInstance, people: &People) -> RouteEffect {
         let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
+        self.protocols_of(plugin, &mut verdict);
         let row = plugin_fields::row(&plugin.name);
         let mut made =
             RouteEffect { priority: row.map_or(0, |row| row.priority), ..RouteEffect::default() };
@@ -184,11 +194,16 @@ impl Converter<'_> {
                     self.mistakes.add(plugin.config.at, "`config` must be a map");
                 }
                 fields::check_config(&plugin.config, table, self.mistakes, &mut verdict);
-                if plugin.scope.consumer.is_some() || plugin.scope.group.is_some() {
-                    verdict.refuse("a plugin for one consumer or group has no counterpart");
+                let of_client = plugin.scope.consumer.is_some() || plugin.scope.group.is_some();
+                if of_client && !self.is_conditional(plugin) && !verdict.is_refused() {
+                    verdict.refuse("this plugin has no counterpart for one consumer or group");
                 }
                 if !verdict.is_refused() {
                     self.convert(plugin, people, &mut made, &mut verdict);
+                }
+                if of_client && !made.route.is_empty() {
+                    verdict
+                        .refuse("a part of it is the route's, which is the same for all clients");
                 }
             }
         }
@@ -206,6 +221,16 @@ impl Converter<'_> {
         made
     }
 
+    /// A plugin may leave protocols out, but no route has one of these.
+    fn protocols_of(&self, plugin: &PluginInstance, verdict: &mut Verdict) {
+        let named = plugin.item.texts("protocols");
+        let needed: &[&str] =
+            if self.has_grpc { &["http", "https", "grpc", "grpcs"] } else { &["http", "https"] };
+        if !named.is_empty() && !needed.iter().all(|protocol| named.contains(protocol)) {
+            verdict.nearly("`protocols`: the plugin runs for every protocol here");
+        }
+    }
+
     fn convert(
         &mut self,
         plugin: &PluginInstance,
@@ -218,6 +243,10 @@ impl Converter<'_> {
             "jwt" => self.jwt(plugin, people, made, verdict),
             "key-auth" => self.key_auth(plugin, people, made, verdict),
             "basic-auth" => self.basic_auth(plugin, people, made, verdict),
+            "hmac-auth" => self.hmac_auth(plugin, people, made, verdict),
+            "openid-connect" => self.openid(plugin, made, verdict),
+            "canary" => self.canary(plugin, made, verdict),
+            "mocking" => self.mocking(config, made, verdict),
             "acl" => self.acl(config, made, verdict),
             "ip-restriction" => self.ip_restriction(config, made),
             "request-size-limiting" => limits::size(config, made, verdict),

@@ -3,23 +3,45 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::certificates::{PUBLIC, SECURE};
+use super::clients::PluginClients;
 use super::converter::Converter;
 use super::criteria::Criteria;
 use super::entities::{Entity, unique};
 use super::fields::{self, Verdict};
-use super::order::{self, Atom, PathWant};
+use super::order::{self, Atom, Left, PathWant};
 use super::output::closed;
 use super::plugins::{RouteEffect, Scopes};
+use super::ranks::{self, Overlaps};
 use super::recheck::PolicyOrigin;
 use super::tree::Place;
 use super::upstreams::ServiceEnd;
+
+/// A plugin that runs on a route.
+struct RunningEffect<'e> {
+    at: usize,
+    effect: &'e RouteEffect,
+    /// Whom it runs for.
+    clients: PluginClients,
+}
+
+/// The plugins that may run on a route.
+struct PluginsOn<'s> {
+    route: usize,
+    /// Those for everybody.
+    on: Vec<usize>,
+    /// All of one consumer or group.
+    of_clients: &'s [usize],
+}
 
 /// A route that is not written yet.
 struct Draft {
     name: String,
     what: String,
     at: Place,
-    criteria: Criteria,
+    /// One, or one for each alternative of an expression.
+    criteria: Vec<Criteria>,
+    /// The only listener, if there is one.
+    listener: Option<&'static str>,
     /// What stands beside `match`.
     keys: Map<String, Json>,
     /// The answer to plain HTTP, where the route is for HTTPS alone.
@@ -41,15 +63,32 @@ impl Converter<'_> {
         for (at, route) in all.routes.iter().enumerate() {
             let service = route.parent.and_then(|parent| services.get(parent));
             let on = scopes.on(&all.plugins, at, route.parent);
+            let on = PluginsOn { route: at, on, of_clients: scopes.of_clients() };
             drafts.push(self.draft(route, service, &on, plugins));
         }
         let mut atoms: Vec<Atom> = Vec::new();
+        let has_tls = self.has_tls();
         for (at, draft) in drafts.iter().enumerate() {
-            atoms.extend(draft.iter().flat_map(|draft| draft.criteria.atoms(at)));
+            for (number, one) in draft.iter().flat_map(|draft| draft.criteria.iter().enumerate()) {
+                atoms.extend(one.atoms((at, number), has_tls));
+            }
         }
         let places: Vec<Place> = all.routes.iter().map(|route| route.item.at).collect();
         let left = order::without_doubles(&mut atoms, &places);
-        self.write_all(&mut drafts, &atoms, &left);
+        self.say_hidden(&mut drafts, &atoms, &left);
+        // Harmless: there is a mark for each atom.
+        let kept: Vec<Atom> = atoms
+            .into_iter()
+            .zip(left)
+            .filter(|(_, left)| !matches!(left, Left::Nothing(_)))
+            .map(|(atom, _)| atom)
+            .collect();
+        let overlaps = ranks::overlaps(&kept);
+        let priorities = ranks::priorities(&kept, &overlaps);
+        let ranked = priorities.is_some();
+        // Harmless: without priorities all are the same.
+        let priorities = priorities.unwrap_or_else(|| vec![0; kept.len()]);
+        self.write_all(&mut drafts, &kept, &priorities);
         // Harmless: there is a draft for each route.
         for (route, draft) in all.routes.iter().zip(drafts) {
             match draft {
@@ -57,10 +96,9 @@ impl Converter<'_> {
                 None => self.row(&title(route), &route.item, Verdict::default()),
             }
         }
-        // Harmless: there is a mark for each atom.
-        let kept: Vec<Atom> =
-            atoms.into_iter().zip(left).filter(|(_, left)| *left).map(|(atom, _)| atom).collect();
-        self.say_pairs(&kept);
+        if !ranked {
+            self.say_pairs(&kept, &overlaps);
+        }
         let message = json!({ "message": "no Route matched with those values" }).to_string();
         let headers = json!({ "content-type": "application/json; charset=utf-8" });
         let respond = json!({ "status": 404, "body": message, "headers": headers });
@@ -84,11 +122,12 @@ impl Converter<'_> {
         &mut self,
         route: &Entity,
         service: Option<&ServiceEnd>,
-        on: &[usize],
+        running: &PluginsOn<'_>,
         plugins: &[RouteEffect],
     ) -> Option<Draft> {
         let mut verdict = self.checked(&route.item, fields::ROUTE);
-        let criteria = Criteria::read(route, self.mistakes, &mut verdict);
+        let wanted = (self.names_captures, self.has_tls());
+        let criteria = Criteria::read(route, wanted, self.mistakes, &mut verdict);
         if service.is_some_and(|service| !service.enabled) {
             return None;
         }
@@ -97,11 +136,13 @@ impl Converter<'_> {
             what: title(route),
             at: route.item.at,
             criteria,
+            listener: None,
             keys: Map::new(),
             upgrade: None,
             origins: Vec::new(),
             verdict,
         };
+        let on = &running.on;
         let closing = on.iter().find(|at| plugins.get(**at).is_some_and(|made| made.closes));
         let guard =
             closing.and_then(|at| self.all.plugins.get(*at)).map(|plugin| plugin.name.clone());
@@ -110,10 +151,14 @@ impl Converter<'_> {
                 draft.verdict.refuse(format!("its guard `{name}` is refused, so it answers 503"));
                 draft.keys.insert("respond".to_owned(), closed());
             }
-            None if draft.criteria.is_closed => {
+            None if draft.criteria.iter().any(|one| one.is_closed) => {
                 draft.keys.insert("respond".to_owned(), closed());
             }
-            None => self.destination(route, service, on, plugins, &mut draft),
+            None => {
+                let of = (on.as_slice(), running.of_clients);
+                let on = self.with_clients(of, running.route, route.parent);
+                self.destination(route, service, &on, plugins, &mut draft);
+            }
         }
         self.protocols(route, &mut draft);
         Some(draft)
@@ -124,17 +169,22 @@ impl Converter<'_> {
         &mut self,
         route: &Entity,
         service: Option<&ServiceEnd>,
-        on: &[usize],
+        on: &[(usize, PluginClients)],
         plugins: &[RouteEffect],
         draft: &mut Draft,
     ) {
-        let mut ordered: Vec<usize> = on.to_vec();
-        ordered
-            .sort_by_key(|at| std::cmp::Reverse(plugins.get(*at).map_or(0, |made| made.priority)));
+        let mut ordered = on.to_vec();
+        let priority = |at: usize| plugins.get(at).map_or(0, |made| made.priority);
+        ordered.sort_by_key(|(at, _)| std::cmp::Reverse(priority(*at)));
         // Harmless: each plugin has its effect.
-        let made: Vec<(usize, &RouteEffect)> =
-            ordered.iter().filter_map(|at| Some((*at, plugins.get(*at)?))).collect();
+        let effect = |(at, clients): &(usize, PluginClients)| {
+            Some(RunningEffect { at: *at, effect: plugins.get(*at)?, clients: clients.clone() })
+        };
+        // Harmless: the same.
+        let made: Vec<RunningEffect<'_>> = ordered.iter().filter_map(effect).collect();
         self.policies_of(&made, draft);
+        let made: Vec<(usize, &RouteEffect)> =
+            made.iter().map(|one| (one.at, one.effect)).collect();
         let answers = made.iter().any(|(_, made)| made.answers);
         let triggered = made.iter().find(|(_, made)| made.is_triggered);
         let triggered = triggered.and_then(|(_, made)| made.respond.clone());
@@ -166,20 +216,29 @@ impl Converter<'_> {
         }
     }
 
-    fn policies_of(&mut self, made: &[(usize, &RouteEffect)], draft: &mut Draft) {
-        let identified = made.iter().any(|(_, made)| {
-            made.credential.is_some()
-                || made.set.as_deref().is_some_and(|set| self.is_credential(set))
+    fn policies_of(&mut self, made: &[RunningEffect<'_>], draft: &mut Draft) {
+        let identified = made.iter().any(|RunningEffect { effect, .. }| {
+            effect.credential.is_some()
+                || effect.set.as_deref().is_some_and(|set| self.is_credential(set))
         });
         let several: Vec<_> =
-            made.iter().filter_map(|(_, made)| made.credential.as_ref()).collect();
+            made.iter().filter_map(|made| made.effect.credential.as_ref()).collect();
         let anonymous = several.iter().any(|one| one.anonymous);
         let mut policies: Vec<Json> = Vec::new();
         let mut is_first = true;
-        for (at, one) in made {
+        for RunningEffect { at, effect: one, clients } in made {
             let before = policies.len();
-            if let Some(set) = &one.set {
-                policies.push(json!({ "use": set }));
+            let is_limited = clients.limit(Json::Null) != Json::Null;
+            match &one.set {
+                // A set as a whole cannot be for some clients.
+                Some(set) if is_limited && identified => {
+                    let inside = self.out.policy_sets.get(set).and_then(Json::as_array);
+                    // Harmless: a set is a list.
+                    let limited = inside.into_iter().flatten().cloned();
+                    policies.extend(limited.map(|policy| clients.limit(policy)));
+                }
+                Some(set) => policies.push(json!({ "use": set })),
+                None => {}
             }
             match &one.credential {
                 Some(credential) if !anonymous => {
@@ -194,7 +253,11 @@ impl Converter<'_> {
                 }
                 Some(_) | None => {}
             }
-            policies.extend(one.policies.iter().map(|policy| by_client(policy, identified)));
+            // Without an identity nobody is one of them.
+            if identified || !clients.are_named() {
+                let own = one.policies.iter().map(|policy| by_client(policy, identified));
+                policies.extend(own.map(|p| if identified { clients.limit(p) } else { p }));
+            }
             let Some(plugin) = self.all.plugins.get(*at) else { continue };
             let row = super::plugin_fields::row(&plugin.name);
             let origin = PolicyOrigin {
@@ -212,23 +275,29 @@ impl Converter<'_> {
     fn is_credential(&self, set: &str) -> bool {
         let policies = self.out.policy_sets.get(set).and_then(Json::as_array);
         let is_one = |policy: &Json| {
-            ["api_key", "basic", "jwt"].iter().any(|kind| policy.get(kind).is_some())
+            ["api_key", "basic", "hmac", "jwt"].iter().any(|kind| policy.get(kind).is_some())
         };
         policies.is_some_and(|policies| policies.iter().any(is_one))
     }
 
     /// The path and the Host that the service sees.
     fn forwarding(&mut self, route: &Entity, service: &ServiceEnd, draft: &mut Draft) {
-        let grpc = draft.criteria.protocols.iter().all(|protocol| protocol.starts_with("grpc"));
+        let protocols = draft.criteria.first().map_or(&[][..], |one| &one.protocols);
+        let grpc = !protocols.is_empty() && protocols.iter().all(|one| one.starts_with("grpc"));
         let strips = route.item.is_true("strip_path", !grpc);
         if route.item.text("path_handling") == Some("v1") && !service.base.is_empty() {
             draft.verdict.nearly("a slash stands between the path of the service and the rest, as with `path_handling: v0`");
         }
-        let paths = &draft.criteria.paths;
+        let paths: Vec<&PathWant> = draft.criteria.iter().flat_map(|one| &one.paths).collect();
+        if strips && paths.iter().any(|path| matches!(path, PathWant::Exact(_))) {
+            draft
+                .verdict
+                .nearly("`strip_path` cuts nothing from a path that is compared as a whole");
+        }
         let is_root = paths.iter().all(|path| match path {
             PathWant::Any => true,
             PathWant::Prefix(prefix) => prefix == "/",
-            PathWant::Regex(_) => false,
+            PathWant::Exact(_) | PathWant::Regex(_) => false,
         });
         let rewrite = match (strips && !is_root, service.base.is_empty(), paths.as_slice()) {
             (false, true, _) => None,
@@ -237,6 +306,8 @@ impl Converter<'_> {
                 draft.keys.insert("strip_prefix".to_owned(), json!(prefix));
                 None
             }
+            (true, true, [PathWant::Exact(_)]) => None,
+            (true, false, [PathWant::Exact(_)]) => Some(format!("{}{{path}}", service.base)),
             (true, ..) => Some(format!("{}/{{**}}", service.base)),
         };
         if let Some(rewrite) = rewrite {
@@ -249,14 +320,16 @@ impl Converter<'_> {
 
     /// The listeners of a route, by its protocols.
     fn protocols(&mut self, route: &Entity, draft: &mut Draft) {
-        let protocols = &draft.criteria.protocols;
+        let Some(first) = draft.criteria.first() else { return };
+        let protocols = first.protocols.clone();
+        let mut listener = None;
         let plain = protocols.iter().any(|protocol| protocol == "http" || protocol == "grpc");
         let secure = protocols.iter().any(|protocol| protocol == "https" || protocol == "grpcs");
         match (plain, secure) {
-            (true, false) if self.has_tls() => draft.criteria.listener = Some(PUBLIC),
+            (true, false) if self.has_tls() => listener = Some(PUBLIC),
             (false, true) => {
                 if self.has_tls() {
-                    draft.criteria.listener = Some(SECURE);
+                    listener = Some(SECURE);
                 } else {
                     draft.verdict.refuse("there is no certificate, so nothing listens for HTTPS");
                 }
@@ -278,28 +351,43 @@ impl Converter<'_> {
             }
             (true, _) | (false, false) => {}
         }
+        draft.listener = listener;
+        draft.criteria.iter_mut().for_each(|one| one.listener = one.listener.or(listener));
     }
 
-    /// Writes all routes with what is left of their conditions.
-    fn write_all(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], left: &[bool]) {
-        for (at, draft) in drafts.iter_mut().enumerate() {
+    /// Writes all routes with what is left of their conditions. `priorities` are those of the atoms, which stand in the order of their
+    /// routes.
+    fn write_all(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], priorities: &[i32]) {
+        let has_tls = self.has_tls();
+        let mut of_route: Vec<Vec<(&Atom, i32)>> = vec![Vec::new(); drafts.len()];
+        // Harmless: there is a priority for each atom.
+        for (atom, priority) in atoms.iter().zip(priorities) {
+            if let Some(list) = of_route.get_mut(atom.route) {
+                list.push((atom, *priority));
+            }
+        }
+        // Harmless: there is a list for each route.
+        for (draft, atoms) in drafts.iter().zip(of_route) {
             let Some(draft) = draft else { continue };
-            // Atoms stand in the order of their routes.
-            let start = atoms.partition_point(|atom| atom.route < at);
-            let (Some(atoms), Some(left)) = (atoms.get(start..), left.get(start..)) else {
-                continue;
+            let first = atoms.first().map_or(0, |(_, priority)| *priority);
+            let is_whole = |criteria: &Criteria| {
+                criteria.has_same_names()
+                    && atoms.len() == criteria.atoms((0, 0), has_tls).len()
+                    && atoms.iter().all(|(atom, p)| *p == first && atom.methods == criteria.methods)
             };
-            // Harmless: there is a mark for each atom, and those of one route stand together.
-            let of_it = || atoms.iter().zip(left).take_while(|(atom, _)| atom.route == at);
-            let first = draft.criteria.methods.clone();
-            let is_whole = of_it().all(|(atom, left)| *left && atom.methods == first);
-            let matches: Vec<Json> = if is_whole {
-                draft.criteria.whole()
-            } else {
-                of_it()
-                    .filter(|(_, left)| **left)
-                    .map(|(atom, _)| draft.criteria.one(atom))
-                    .collect()
+            let matches: Vec<Json> = match draft.criteria.as_slice() {
+                [one] if is_whole(one) => {
+                    let whole = one.whole(has_tls).into_iter();
+                    whole.map(|found| with_priority(found, first)).collect()
+                }
+                several => {
+                    // Harmless: each atom is of one of the alternatives.
+                    let found = atoms.iter().filter_map(|(atom, p)| {
+                        let criteria = several.get(atom.alternative)?;
+                        Some(with_priority(criteria.one(atom), *p))
+                    });
+                    found.collect()
+                }
             };
             for found in matches {
                 self.write(draft, &found);
@@ -307,27 +395,47 @@ impl Converter<'_> {
         }
     }
 
+    /// Notes the routes whose requests, or some of them, all go to an equal one in Kong.
+    fn say_hidden(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], left: &[Left]) {
+        let all = self.all;
+        // Harmless: there is a mark for each atom.
+        for (atom, left) in atoms.iter().zip(left) {
+            let (by, what) = match left {
+                Left::Nothing(by) => (by, "all requests of one of its conditions"),
+                Left::Part(by) => (by, "some of its methods"),
+                Left::All => continue,
+            };
+            let (Some(other), Some(Some(draft))) =
+                (all.routes.get(*by), drafts.get_mut(atom.route))
+            else {
+                continue;
+            };
+            let note =
+                format!("`{}` has the same conditions and takes {what}, as in Kong", name(other));
+            if !draft.verdict.notes.contains(&note) {
+                draft.verdict.nearly(note);
+            }
+        }
+    }
+
     fn write(&mut self, draft: &Draft, found: &Json) {
         let mut keys = Map::new();
-        let on = |listener: &str| {
-            let mut found = found.clone();
-            if let Some(found) = found.as_object_mut() {
-                found.insert("listener".to_owned(), json!(listener));
-            }
-            found
-        };
         if let Some(upgrade) = &draft.upgrade {
             let name = self.out.fresh("route", &format!("{}-plain", draft.name));
+            let mut plain = found.clone();
+            if let Some(plain) = plain.as_object_mut() {
+                plain.insert("listener".to_owned(), json!(PUBLIC));
+                plain.shift_remove("sni");
+            }
             let mut keys = Map::new();
-            keys.insert("match".to_owned(), on(PUBLIC));
+            keys.insert("match".to_owned(), plain);
             keys.extend(upgrade.clone());
             self.out.routes.insert(name, Json::Object(keys));
-            if draft.criteria.listener.is_none() {
+            if draft.listener.is_none() {
                 return;
             }
         }
-        let found = draft.criteria.listener.map_or_else(|| found.clone(), on);
-        keys.insert("match".to_owned(), found);
+        keys.insert("match".to_owned(), found.clone());
         keys.extend(draft.keys.clone());
         let name = if self.out.routes.contains_key(&draft.name) {
             self.out.fresh("route", &draft.name)
@@ -341,9 +449,14 @@ impl Converter<'_> {
     }
 
     /// Adds a row for each pair of routes with another winner here than in Kong.
-    fn say_pairs(&mut self, atoms: &[Atom]) {
+    fn say_pairs(&mut self, atoms: &[Atom], overlaps: &Overlaps) {
         let all = self.all;
-        let (pairs, more) = order::pairs(atoms);
+        let (pairs, more) = order::pairs(atoms, overlaps);
+        if let (false, Some(first)) = (overlaps.is_complete, all.routes.first()) {
+            let mut verdict = Verdict::default();
+            verdict.nearly("too many routes overlap for a comparison of their order with Kong's");
+            self.row("routes", &first.item, verdict);
+        }
         for pair in &pairs {
             let (Some(winner), Some(loser)) =
                 (all.routes.get(pair.winner), all.routes.get(pair.loser))
@@ -361,6 +474,14 @@ impl Converter<'_> {
             self.row("routes", &first.item, verdict);
         }
     }
+}
+
+/// A match that is tried before those of lower priorities.
+fn with_priority(mut found: Json, priority: i32) -> Json {
+    if let Some(found) = found.as_object_mut().filter(|_| priority != 0) {
+        found.insert("priority".to_owned(), json!(priority));
+    }
+    found
 }
 
 /// A policy of the route. Without a credential there is no subject, so a limit by subject counts by client.

@@ -292,6 +292,16 @@ impl Item {
         }
     }
 
+    /// True if a text in it contains another.
+    pub(super) fn mentions(&self, text: &str) -> bool {
+        match &self.value {
+            Value::Null => false,
+            Value::Text(own) => own.contains(text),
+            Value::List(items) => items.iter().any(|item| item.mentions(text)),
+            Value::Map(entries) => entries.iter().any(|(_, item)| item.mentions(text)),
+        }
+    }
+
     /// The place of the value of a key; that of the item if the key is absent.
     pub(super) fn place_of(&self, key: &str) -> Place {
         self.get(key).map_or(self.at, |item| item.at)

@@ -227,11 +227,10 @@ impl Converter<'_> {
             made.insert("protocol".to_owned(), json!("http2"));
         }
         let time = |key: &str| milliseconds(item.whole(key, 60_000).max(1));
-        let timeout =
-            json!({ "connect": time("connect_timeout"), "response": time("read_timeout") });
-        let write = item.whole("write_timeout", 60_000);
-        if write != 60_000 {
-            verdict.nearly("`write_timeout`: sending has no time of its own here");
+        let [connect, read, write] = ["connect_timeout", "read_timeout", "write_timeout"].map(time);
+        let mut timeout = json!({ "connect": connect, "response": read });
+        if let (true, Some(timeout)) = (write != read, timeout.as_object_mut()) {
+            timeout.insert("write".to_owned(), json!(write));
         }
         made.insert("timeout".to_owned(), timeout);
         let retries = item.whole("retries", 5);
@@ -390,6 +389,7 @@ fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<Strin
             verdict.nearly("the gateway does not set the cookie that is hashed");
             Some(format!("cookie:{}", item.text("hash_on_cookie")?))
         }
+        "uri_capture" => Some(format!("capture:{}", item.text(&format!("{key}_uri_capture"))?)),
         "none" => None,
         other => {
             verdict.refuse(format!("`{other}` is not hashed here"));
@@ -413,11 +413,36 @@ fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
     if let Some(unhealthy) = checks.get("passive").and_then(|passive| passive.get("unhealthy"))
         && let Some((after, _)) = least(unhealthy)
     {
-        verdict.nearly(
-            "faults are counted together, in a row, and an ejected target comes back after a time",
-        );
-        keys.insert("outlier".to_owned(), json!({ "consecutive_faults": after.clamp(1, 1000) }));
+        passive_health(unhealthy, after, keys, verdict);
     }
+}
+
+fn passive_health(
+    unhealthy: &Item,
+    after: u64,
+    keys: &mut Map<String, Json>,
+    verdict: &mut Verdict,
+) {
+    verdict.nearly("failures of all kinds are counted together, in a row");
+    let mut outlier = Map::new();
+    outlier.insert("after".to_owned(), json!(after.clamp(1, 1000)));
+    let statuses = unhealthy.texts("http_statuses");
+    let statuses: Vec<u64> = if unhealthy.whole("http_failures", 0) == 0 {
+        Vec::new()
+    } else if statuses.is_empty() {
+        vec![429, 500, 503]
+    } else {
+        // Harmless: what is not a status is refused by the check of the result.
+        statuses.iter().filter_map(|status| status.parse().ok()).collect()
+    };
+    outlier.insert("statuses".to_owned(), json!(statuses));
+    outlier.insert("max_ejected_percent".to_owned(), json!(100));
+    if keys.contains_key("health") {
+        outlier.insert("until".to_owned(), json!("probe"));
+    } else {
+        verdict.nearly("an ejected target comes back after a time, and in Kong by hand");
+    }
+    keys.insert("outlier".to_owned(), Json::Object(outlier));
 }
 
 fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {

@@ -10,6 +10,9 @@ use super::super::output::one_or_more;
 use super::super::tree::Item;
 use super::{OneCredential, RouteEffect};
 
+/// The algorithms of `hmac-auth`, if it lists none.
+const HMAC_ALGORITHMS: [&str; 4] = ["hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512"];
+
 const ANONYMOUS: &str =
     "wrong credentials are refused here, and the anonymous consumer has neither headers nor groups";
 
@@ -60,6 +63,11 @@ impl Converter<'_> {
                 keys.insert(key.to_owned(), one_or_more(names));
             }
         }
+        if config.is_true("key_in_body", false) {
+            verdict.nearly("keys are looked for in forms and JSON, not in forms of several parts");
+            let names = names.iter().map(|name| json!(name)).collect();
+            keys.insert("body".to_owned(), one_or_more(names));
+        }
         if keys.is_empty() {
             verdict.refuse("the key is looked for nowhere");
             return;
@@ -88,6 +96,92 @@ impl Converter<'_> {
         });
         made.credential = Some(OneCredential { kind: "basic", keys, anonymous });
         made.policies = identity(people, verdict);
+    }
+
+    pub(super) fn hmac_auth(
+        &mut self,
+        plugin: &PluginInstance,
+        people: &People,
+        made: &mut RouteEffect,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let algorithms = config.texts("algorithms");
+        let algorithms = if algorithms.is_empty() { HMAC_ALGORITHMS.to_vec() } else { algorithms };
+        let skew = config.number("clock_skew").unwrap_or(300.0);
+        if skew <= 0.0 {
+            self.mistakes.add(config.place_of("clock_skew"), "`clock_skew` must be above 0");
+            return;
+        }
+        let mut keys = Map::new();
+        keys.insert("users".to_owned(), Json::Object(people.signers.clone()));
+        keys.insert("algorithms".to_owned(), json!(algorithms));
+        keys.insert("clock_skew".to_owned(), json!(format!("{}ms", (skew * 1000.0).round())));
+        keys.insert("headers".to_owned(), json!(config.texts("enforce_headers")));
+        if config.is_true("validate_request_body", false) {
+            keys.insert("body".to_owned(), json!(true));
+            verdict.nearly("a body of more than 1 MiB is refused where its digest is compared");
+        }
+        if let Some(realm) = config.text("realm") {
+            keys.insert("realm".to_owned(), json!(realm));
+        }
+        keys.insert("forward".to_owned(), json!(!config.is_true("hide_credentials", false)));
+        let anonymous = self.anonymous(config, verdict);
+        made.credential = Some(OneCredential { kind: "hmac", keys: Json::Object(keys), anonymous });
+        made.policies = identity(people, verdict);
+    }
+
+    /// `openid-connect`, as far as it is about tokens that come with requests.
+    pub(super) fn openid(
+        &mut self,
+        plugin: &PluginInstance,
+        made: &mut RouteEffect,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let Some(issuer) = config.text("issuer") else {
+            self.mistakes.add(config.at, "an openid-connect without `issuer`");
+            return;
+        };
+        if config.texts("auth_methods") != ["bearer"] {
+            verdict.refuse("only `auth_methods: [bearer]` has a counterpart: logins, sessions and grants have none");
+            return;
+        }
+        if config.get("anonymous").is_some() {
+            verdict.refuse("requests without a token have no counterpart beside `openid-connect`");
+            return;
+        }
+        let base = issuer.strip_suffix("/.well-known/openid-configuration").unwrap_or(issuer);
+        let issuer = json!({
+            "issuer": base,
+            "discovery": format!("{}/.well-known/openid-configuration", base.trim_end_matches('/')),
+            "leeway": format!("{}s", config.number("leeway").unwrap_or(0.0)),
+        });
+        let known = self.out.issuers.iter().find(|(_, known)| **known == issuer);
+        let name = match known.map(|(name, _)| name.clone()) {
+            Some(name) => name,
+            None => self.out.fresh("issuer", "openid"),
+        };
+        self.out.issuers.insert(name.clone(), issuer);
+        let mut keys = Map::new();
+        keys.insert("issuers".to_owned(), json!([name]));
+        keys.insert("forward".to_owned(), json!(!config.is_true("hide_credentials", false)));
+        let audiences = config.texts("audience_required");
+        if !audiences.is_empty() {
+            keys.insert("audiences".to_owned(), json!(audiences));
+        }
+        let scopes = config.texts("scopes_required");
+        if !scopes.is_empty() {
+            // Each text of the list is a choice; the words in one of them are all required.
+            if scopes.iter().any(|scope| scope.contains(' ')) && scopes.len() > 1 {
+                verdict.refuse("alternatives of several scopes have no counterpart");
+            }
+            let rule = if scopes.len() == 1 { "all" } else { "any" };
+            let words: Vec<&str> = scopes.iter().flat_map(|scope| scope.split(' ')).collect();
+            keys.insert("scopes".to_owned(), json!({ rule: words }));
+        }
+        verdict.nearly("tokens are verified by the keys of the issuer; a claim names no consumer");
+        made.policies.push(json!({ "jwt": keys }));
     }
 
     pub(super) fn jwt(
@@ -122,8 +216,15 @@ impl Converter<'_> {
             }
             names.push(name);
         }
+        if names.is_empty() && config.text("anonymous").is_some_and(|name| !name.is_empty()) {
+            verdict.refuse("no consumer has a credential of `jwt`, and others may pass");
+            return;
+        }
         if names.is_empty() {
-            verdict.refuse("no consumer has a credential of `jwt`, so no token is good");
+            verdict.nearly("no consumer has a credential of `jwt`, so every request is 401");
+            let body = json!({ "message": "Unauthorized" }).to_string();
+            let headers = json!({ "content-type": "application/json; charset=utf-8", "www-authenticate": "Bearer" });
+            made.respond = Some(json!({ "status": 401, "body": body, "headers": headers }));
             return;
         }
         keys.insert("issuers".to_owned(), json!(names));

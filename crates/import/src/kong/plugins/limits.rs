@@ -39,6 +39,12 @@ pub(super) fn size(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
 }
 
 impl Converter<'_> {
+    /// Keeps an OpenAPI document beside the configuration.
+    pub(super) fn document(&mut self, text: &str) -> String {
+        let ending = if text.trim_start().starts_with('{') { "json" } else { "yaml" };
+        self.out.file("openapi", ending, text.as_bytes().to_vec())
+    }
+
     pub(super) fn oas_validation(
         &mut self,
         config: &Item,
@@ -53,8 +59,7 @@ impl Converter<'_> {
             verdict.refuse("a document that is percent-encoded is not read here");
             return;
         }
-        let ending = if text.trim_start().starts_with('{') { "json" } else { "yaml" };
-        let file = self.out.file("openapi", ending, text.as_bytes().to_vec());
+        let file = self.document(text);
         let mut keys = Map::new();
         keys.insert("document".to_owned(), json!(file));
         keys.insert("request".to_owned(), json!(true));

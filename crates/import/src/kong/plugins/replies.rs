@@ -28,9 +28,6 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
     }
     let credentials = config.is_true("credentials", false);
     let any = origins.is_empty() || origins.contains(&"*");
-    if credentials && any {
-        verdict.refuse("`credentials` for all origins is refused here: any page could then act for its visitor");
-    }
     let origins = if any { vec!["*"] } else { origins };
     keys.insert("origins".to_owned(), json!(origins));
     let methods = config.texts("methods");
@@ -44,6 +41,9 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
     }
     if credentials {
         keys.insert("credentials".to_owned(), json!(true));
+        if any {
+            keys.insert("any_with_credentials".to_owned(), json!(true));
+        }
     }
     let max_age =
         config.number("max_age").map_or(MAX_AGE.to_owned(), |seconds| format!("{seconds}s"));
@@ -53,17 +53,21 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
 
 pub(super) fn correlation(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let header = config.text("header_name").unwrap_or("Kong-Request-ID");
-    let generator = config.text("generator").unwrap_or("uuid#counter");
-    if generator != "uuid" {
-        verdict.nearly("the id is that of the request here, without a counter");
+    let generator = match config.text("generator").unwrap_or("uuid#counter") {
+        "uuid" => "uuid",
+        "tracker" => {
+            verdict.nearly("the parts of an id are the gateway's own");
+            "tracker"
+        }
+        _ => "counter",
+    };
+    let mut keys = Map::new();
+    keys.insert("header".to_owned(), json!(header));
+    keys.insert("generator".to_owned(), json!(generator));
+    if config.is_true("echo_downstream", false) {
+        keys.insert("echo".to_owned(), json!(true));
     }
-    let echo = config.is_true("echo_downstream", false);
-    let mut keys = json!({ "request": { "default": { header: "{request_id}" } } });
-    if let (true, Some(keys)) = (echo, keys.as_object_mut()) {
-        verdict.nearly("an id of the client's own comes back as `X-Request-Id` alone");
-        keys.insert("response".to_owned(), json!({ "set": { header: "{request_id}" } }));
-    }
-    made.policies.push(json!({ "headers": keys }));
+    made.policies.push(json!({ "correlation": keys }));
 }
 
 pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {

@@ -8,13 +8,25 @@ use super::super::tree::Item;
 use super::RouteEffect;
 
 /// What one action does to one part of a message, as Kong writes it.
+#[derive(Clone, Copy)]
 struct Edits<'i> {
     config: &'i Item,
     part: &'static str,
+    /// The only action that is looked at, if there is one.
+    only: Option<&'static str>,
 }
 
+const EACH: [&str; 5] = ["remove", "rename", "replace", "add", "append"];
+
 impl<'i> Edits<'i> {
+    fn of(config: &'i Item, part: &'static str) -> Edits<'i> {
+        Edits { config, part, only: None }
+    }
+
     fn list(&self, action: &str) -> Vec<&'i str> {
+        if self.only.is_some_and(|only| only != action) {
+            return Vec::new();
+        }
         self.config.get(action).map_or_else(Vec::new, |action| action.texts(self.part))
     }
 
@@ -25,63 +37,134 @@ impl<'i> Edits<'i> {
     }
 
     fn is_empty(&self) -> bool {
-        ["remove", "rename", "replace", "add", "append"]
-            .iter()
-            .all(|action| self.list(action).is_empty())
+        EACH.iter().all(|action| self.list(action).is_empty())
     }
 }
 
 pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
-    let edits = Edits { config, part: "headers" };
+    let edits = Edits::of(config, "headers");
+    // Kong takes a Host that is replaced for that of the upstream; one to be added is never missing.
+    let hosts = edits.pairs("replace").into_iter().filter(|(name, _)| is_host(name));
+    for (_, host) in hosts {
+        if host.contains(['$', '{']) {
+            verdict.refuse(format!("the template `{host}` has no counterpart"));
+        }
+        made.route.insert("host".to_owned(), json!(host.trim()));
+    }
     let mut sides = Map::new();
     if let Some(edits) = headers(&edits, true, verdict) {
         sides.insert("request".to_owned(), edits);
         made.policies.push(json!({ "headers": sides }));
     }
     let mut parts = Map::new();
-    let query = Edits { config, part: "querystring" };
+    let query = Edits::of(config, "querystring");
     if let Some(query) = named(&query, verdict) {
         parts.insert("query".to_owned(), query);
     }
-    let body = Edits { config, part: "body" };
+    let body = Edits::of(config, "body");
     if !body.is_empty() {
         if let Some(json) = json_edits(&body, None, verdict) {
             parts.insert("json".to_owned(), json);
         }
-        verdict.nearly("bodies of forms are not changed");
+        if let Some(form) = named(&body, verdict) {
+            parts.insert("form".to_owned(), form);
+        }
+        verdict.nearly("forms of several parts are not changed");
     }
     if !parts.is_empty() {
         made.policies.push(json!({ "transform": { "request": parts } }));
     }
     if let Some(uri) = config.get("replace").and_then(|replace| replace.text("uri")) {
-        if uri.contains(['{', '$']) || !uri.starts_with('/') {
-            verdict.refuse("`replace.uri` with a template has no counterpart")
-        } else {
-            drop(made.route.insert("rewrite".to_owned(), json!(uri)))
+        match captured(uri) {
+            Some(uri) if uri.starts_with('/') => {
+                drop(made.route.insert("rewrite".to_owned(), json!(uri)))
+            }
+            Some(_) | None => verdict.refuse("`replace.uri` with this template has no counterpart"),
         }
     }
 }
 
 pub(super) fn response(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
-    let edits = Edits { config, part: "headers" };
-    if let Some(edits) = headers(&edits, false, verdict) {
-        made.policies.push(json!({ "headers": { "response": edits } }));
+    let statuses = |action: &str| Edits::of(config, "if_status").list(action);
+    if EACH.iter().all(|action| statuses(action).is_empty()) {
+        made.policies.extend(response_edits(config, None, &[], verdict));
+        return;
     }
-    let body = Edits { config, part: "json" };
-    if !body.is_empty() {
-        let types = Edits { config, part: "json_types" };
-        if let Some(json) = json_edits(&body, Some(&types), verdict) {
-            made.policies.push(json!({ "transform": { "response": { "json": json } } }));
+    // Policies run from the last to the first on replies.
+    for action in EACH.into_iter().rev() {
+        made.policies.extend(response_edits(config, Some(action), &statuses(action), verdict));
+    }
+}
+
+/// The policies of one action, or of all, for replies with these statuses.
+fn response_edits(
+    config: &Item,
+    only: Option<&'static str>,
+    statuses: &[&str],
+    verdict: &mut Verdict,
+) -> Vec<Json> {
+    let edits = |part| Edits { only, ..Edits::of(config, part) };
+    let mut policies = Vec::new();
+    let mut side = |name: &str, mut edits: Json| {
+        let statuses: Vec<Json> = statuses.iter().map(|status| range(status)).collect();
+        if let (false, Some(edits)) = (statuses.is_empty(), edits.as_object_mut()) {
+            edits.insert("if_status".to_owned(), json!(statuses));
         }
+        policies.push(json!({ name: { "response": edits } }));
+    };
+    if let Some(edits) = headers(&edits("headers"), false, verdict) {
+        side("headers", edits);
     }
+    let body = edits("json");
+    if !body.is_empty()
+        && let Some(json) = json_edits(&body, Some(&edits("json_types")), verdict)
+    {
+        side("transform", json!({ "json": json }));
+    }
+    policies
+}
+
+/// A status, or a range of them.
+fn range(text: &str) -> Json {
+    match text.trim().parse::<u64>() {
+        Ok(status) => json!(status),
+        Err(_) => json!(text.split('-').map(str::trim).collect::<Vec<_>>().join("-")),
+    }
+}
+
+/// A path in which `$(uri_captures.NAME)` is the parameter; none if it has another template.
+fn captured(uri: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = uri;
+    while let Some((before, after)) = rest.split_once("$(") {
+        let (template, behind) = after.split_once(')')?;
+        let name = template.trim().strip_prefix("uri_captures")?;
+        let name = name.trim_matches(|c| "[]\"'.".contains(c));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if before.contains(['{', '}', '$']) || !begins || !name.chars().all(is_name) {
+            return None;
+        }
+        out.push_str(&format!("{before}{{{name}}}"));
+        rest = behind;
+    }
+    out.push_str(rest);
+    (!rest.contains(['{', '}', '$'])).then_some(out)
+}
+
+fn is_host(name: &str) -> bool {
+    name.eq_ignore_ascii_case("host")
 }
 
 /// A value, unless it is a template of Kong's.
 fn value(text: &str, verdict: &mut Verdict) -> String {
-    if text.contains("$(") {
-        verdict.refuse(format!("the template `{text}` has no counterpart"));
+    if !text.contains("$(") {
+        return literal(text);
     }
-    literal(text)
+    captured(text).unwrap_or_else(|| {
+        verdict.refuse(format!("the template `{text}` has no counterpart"));
+        text.to_owned()
+    })
 }
 
 /// The actions besides `remove`, with the keys of `headers` and of `transform`'s `query`.
@@ -89,9 +172,14 @@ const ACTIONS: [(&str, &str); 4] =
     [("rename", "rename"), ("replace", "replace"), ("add", "default"), ("append", "add")];
 
 fn headers(edits: &Edits<'_>, is_request: bool, verdict: &mut Verdict) -> Option<Json> {
-    let mut pairs = ACTIONS.iter().flat_map(|(action, _)| edits.pairs(action));
-    if pairs.any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-        verdict.refuse("the Host is not changed by a policy here");
+    let renamed = edits.pairs("rename");
+    if renamed.iter().any(|(old, new)| is_host(old) || is_host(new)) {
+        verdict.refuse("the Host is not renamed by a policy here");
+    }
+    if !is_request
+        && ACTIONS.iter().any(|(action, _)| edits.pairs(action).iter().any(|(n, _)| is_host(n)))
+    {
+        verdict.refuse("a reply has no Host");
     }
     // In the lists of a reply alone, Kong reads `name:value` as one value of a header.
     if !is_request && edits.list("remove").iter().any(|name| name.contains(':')) {
@@ -108,7 +196,8 @@ fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
     let mut out = Map::new();
     for (action, key) in ACTIONS {
         let mut map = Map::new();
-        for (name, text) in edits.pairs(action) {
+        let pairs = edits.pairs(action).into_iter();
+        for (name, text) in pairs.filter(|(name, _)| edits.part != "headers" || !is_host(name)) {
             if map.insert(name.to_owned(), json!(value(text, verdict))).is_some() {
                 verdict.refuse(format!("two values of `{name}` have no counterpart"));
             }
@@ -118,10 +207,13 @@ fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
         }
     }
     let remove = edits.list("remove");
+    if edits.part == "headers" && remove.iter().any(|name| is_host(name)) {
+        verdict.refuse("a request without a Host is not sent");
+    }
     if !remove.is_empty() {
         out.insert("remove".to_owned(), json!(remove));
     }
-    Some(Json::Object(out))
+    (!out.is_empty()).then_some(Json::Object(out))
 }
 
 /// Edits of JSON. Kong adds only absent members and replaces only present ones; that condition has no counterpart.
