@@ -35,8 +35,13 @@ pub(crate) fn compile(
         return None;
     }
     let timeout = oauth.timeout.0;
-    let timeouts =
-        Timeouts { connect: timeout, response: timeout, total: Some(timeout), idle: IDLE };
+    let timeouts = Timeouts {
+        connect: timeout,
+        response: timeout,
+        write: None,
+        total: Some(timeout),
+        idle: IDLE,
+    };
     let url = &oauth.token_url.value;
     let settings = upstreams::to_url(&url.target, timeouts, &oauth.tls, report)?;
     if sound.contains(&false) {

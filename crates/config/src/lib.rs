@@ -70,14 +70,14 @@ pub use sections::{
     HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits, HubLog,
     HubRetention, HubSasl, HubSaslMechanism, Introspection, Issuer, KeyUse, LimitPlan, LimitStore,
     Listener, ListenerLimits, ListenerPaths, ListenerTimeout, ListenerTls, LogAddress, LogFormat,
-    LogReceiver, LogTo, Match, Outlier, OutlierUntil, PathParameters, PlanBurst, PlanWindow, Pool, ProcessLimits,
-    Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits, RouteMirror,
-    RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon, Schedule,
-    ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store, StreamsOnReload,
-    SubscriptionState, Suspend, Target, Telemetry, TokenAuthentication, TracePropagation, Traces,
-    Upgrade, Upstream, UpstreamAddresses, UpstreamOauth, UpstreamProtocol, UpstreamTimeout,
-    UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity, Validate, WsAddressingVersion,
-    ready_plans,
+    LogReceiver, LogTo, Match, Outlier, OutlierUntil, PathParameters, PlanBurst, PlanWindow, Pool,
+    ProcessLimits, Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits,
+    RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
+    Schedule, ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store,
+    StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry, TokenAuthentication,
+    TracePropagation, Traces, Upgrade, Upstream, UpstreamAddresses, UpstreamOauth,
+    UpstreamProtocol, UpstreamTimeout, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
+    Validate, WsAddressingVersion, ready_plans,
 };
 pub use substitute::{open, read_text, reason};
 pub use values::{
