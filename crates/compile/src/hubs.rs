@@ -149,7 +149,7 @@ fn settings(
 ) -> Option<HubSettings> {
     let keys = &hub.value;
     check_topics(hub, report);
-    check_publish(&keys.publish, report);
+    check_publish(hub, report);
     let url = keys.url.as_ref().and_then(|url| hub_url(url, report));
     let header = keys.signature.value.to_ascii_lowercase();
     if !http1::is_token(header.as_bytes()) {
@@ -195,7 +195,7 @@ fn settings(
             HubAlgorithm::Sha384 => Algorithm::Sha384,
             HubAlgorithm::Sha512 => Algorithm::Sha512,
         },
-        publish: keys.publish.value.as_str().into(),
+        publish: keys.publish.0.iter().map(|path| path.value.as_str().into()).collect(),
         lease_default: default,
         lease_max: max,
         subscriptions_max: count(keys.subscriptions_max.get()),
@@ -316,12 +316,18 @@ fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
     Some(url.value.trim_end_matches('/').into())
 }
 
-fn check_publish(path: &Spanned<String>, report: &mut Report) {
-    let below = path.value.strip_prefix('/').unwrap_or("");
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let is_path = !below.is_empty() && below.bytes().all(is_plain);
-    if !is_path || below.starts_with("topics/") {
-        let what = format!("events cannot be published at `{}`", path.value.escape_debug());
-        report.error(path.at, what, "write a path below the hub's own, such as `/publish`");
+fn check_publish(hub: &Spanned<config::Hub>, report: &mut Report) {
+    let paths = &hub.value.publish.0;
+    if paths.is_empty() && hub.intact {
+        report.error(hub.at, "a hub to which nobody can publish", "write `publish: /publish`");
+    }
+    for path in paths {
+        let below = path.value.strip_prefix('/').unwrap_or("");
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+        let is_path = !below.is_empty() && below.bytes().all(is_plain);
+        if !is_path || below.starts_with("topics/") {
+            let what = format!("events cannot be published at `{}`", path.value.escape_debug());
+            report.error(path.at, what, "write a path below the hub's own, such as `/publish`");
+        }
     }
 }

@@ -109,11 +109,13 @@ impl HubEnd {
         };
         let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
         let below = below.strip_prefix(b"/").unwrap_or(below);
-        let publish = self.hub.settings.publish.trim_start_matches('/').as_bytes();
+        let mut publish = self.hub.settings.publish.iter();
         let asks = match below {
             b"" => Asks::Subscribe,
             b"topics" => Asks::Read(None),
-            _ if below == publish => Asks::Publish,
+            _ if publish.any(|path| path.trim_start_matches('/').as_bytes() == below) => {
+                Asks::Publish
+            }
             _ => Asks::Read(Some(below.strip_prefix(b"topics/")?)),
         };
         Some((prefix, asks))
@@ -121,8 +123,9 @@ impl HubEnd {
 
     /// Where the hub's own path ends in the path of a route that has but one.
     fn prefix_of_one(&self, path: &[u8]) -> usize {
-        let publish = self.hub.settings.publish.as_bytes();
-        if let Some(prefix) = path.strip_suffix(publish).or(path.strip_suffix(b"/topics")) {
+        let publish = self.hub.settings.publish.iter().map(|path| path.as_bytes());
+        let mut ends = publish.chain([&b"/topics"[..]]);
+        if let Some(prefix) = ends.find_map(|end| path.strip_suffix(end)) {
             return prefix.len();
         }
         const BEFORE: &[u8] = b"/topics/";

@@ -20,8 +20,8 @@ pub struct HubSettings {
     /// The header of a publisher's signature, in lower case.
     pub signature: Box<str>,
     pub algorithm: Algorithm,
-    /// The path below the hub's own at which events are published, with its slash.
-    pub publish: Box<str>,
+    /// The paths below the hub's own at which events are published, with their slashes.
+    pub publish: Box<[Box<str>]>,
     /// The lease of whoever asks for none.
     pub lease_default: Duration,
     pub lease_max: Duration,

@@ -63,7 +63,8 @@ impl Hub {
             Bytes::new()
         };
         let topic_of = |text: &str| self.topic_of(text, &base);
-        let here = (&*base, &*self.settings.publish);
+        let publish = self.settings.publish.first().map_or("/publish", |path| &**path);
+        let here = (&*base, publish);
         let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
         let subject = ex.identity.as_ref().map_or("", |identity| &*identity.subject).to_owned();
         let plan = ex.plan().map(str::to_owned);

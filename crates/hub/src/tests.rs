@@ -39,7 +39,7 @@ fn settings() -> HubSettings {
         secret: None,
         signature: "x-hub-signature".into(),
         algorithm: Algorithm::Sha256,
-        publish: "/publish".into(),
+        publish: ["/publish".into()].into(),
         lease_default: Duration::from_secs(3600),
         lease_max: Duration::from_secs(3600),
         subscriptions_max: 24,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use config::{EventWindow, Report, Spanned};
+use config::{EventWindow, Policy, Report, Spanned};
 use policies::key::KeySource;
 use policies::quota::shared::SharedQuotas;
 use policies::quota::{ClientUse, Quota, Quotas, Tier};
@@ -36,6 +36,20 @@ fn tier(streams: &Streams) -> Tier {
     Tier::new(streams.windows.iter().map(quota).collect())
 }
 
+/// The route, or the API whose subscriptions count over all of its routes.
+fn whose(keys: &serde_json::Value, place: &RouteScope<'_, '_>) -> String {
+    let by_plan = keys.get("plans").and_then(serde_json::Value::as_bool) == Some(true);
+    let is_own = keys.get("by").is_none_or(serde_json::Value::is_null);
+    let api = place.of.policies.iter().find_map(|policy| {
+        let Policy::SubscriptionCheck(check) = &policy.value else { return None };
+        check.api.as_ref()
+    });
+    match api.filter(|_| by_plan && is_own) {
+        Some(api) => format!("of the API {}", api.value),
+        None => place.route.to_owned(),
+    }
+}
+
 /// What clients have used and hold by the plan before, if the policy's keys and plans are the same, and who else counts.
 pub(super) fn kept(
     policy: &str,
@@ -45,7 +59,7 @@ pub(super) fn kept(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> ClientUse {
-    let of = format!("{policy} {} {keys}", place.route);
+    let of = format!("{policy} {} {keys}", whose(keys, place));
     let permits = place.builder.kept_or(&format!("permits {of}"), Arc::default);
     let of = format!("quotas {of} {plans:?}");
     let Some(name) = shared else {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use config::{
-    At, Decode as _, Errors, FilePath, MessageWindow, OnLimit, Report, Spanned, UpstreamProtocol,
-    WebSocket,
+    At, Decode as _, Errors, FilePath, MessageWindow, OnLimit, OneOrMore, Report, Spanned,
+    TopicUse, UpstreamProtocol, WebSocket,
 };
 use mediation::json_schema::{Schema, Schemas};
 use policies::websocket::{self, Codes, MalformedTopic, Topic, WebSocketSettings};
@@ -109,7 +109,11 @@ fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {
     let mut topics: Vec<Topic> = Vec::new();
     for (name, topic) in written.value.iter() {
         let path = topic.path.as_ref().map(|path| path.value.as_str());
-        let (publish, subscribe) = (topic.publish.0.clone(), topic.subscribe.0.clone());
+        let may = |right: TopicUse, scopes: &OneOrMore<String>| {
+            topic.allow.0.contains(&right).then(|| scopes.0.clone())
+        };
+        let publish = may(TopicUse::Publish, &topic.publish);
+        let subscribe = may(TopicUse::Subscribe, &topic.subscribe);
         match Topic::new(&name.value, path, publish, subscribe) {
             Ok(topic) if topics.iter().any(|other| other.is_like(&topic)) => {
                 let what =

@@ -72,7 +72,7 @@ pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use sse::{EventWindow, ShareBy, SlowClient, Sse, SseShare};
 pub use subscription::SubscriptionCheck;
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
-pub use websocket::{MessageWindow, OnLimit, WebSocket, WebSocketTopic};
+pub use websocket::{MessageWindow, OnLimit, TopicUse, WebSocket, WebSocketTopic};
 pub use ws_security::{PasswordForm, TimestampCheck, WsSecurity};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};

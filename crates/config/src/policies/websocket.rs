@@ -40,7 +40,7 @@ keys! {
         connections: Option<Requests>,
         /// A file with the JSON Schema of the client's messages. A text that does not match closes with 1007, binary with 1003.
         schema: Option<Spanned<FilePath>>,
-        /// The paths below the route's prefix at which WebSockets are opened, such as `"/room/{id}": { path: "/r/{id}" }`; any path if absent.
+        /// The paths below the route's prefix at which WebSockets are opened, such as `"/room/{id}": { path: "/r/{id}" }` or `"/logs/**"`; any path if absent.
         topics: Option<Spanned<Map<WebSocketTopic>>>,
     }
 }
@@ -66,6 +66,18 @@ keys! {
         publish: OneOrMore<String> = OneOrMore(Vec::new()),
         /// Scopes, one of which allows the client to get messages; anybody may if there are none.
         subscribe: OneOrMore<String> = OneOrMore(Vec::new()),
+        /// What clients may do here at all: `publish`, which is to send messages, `subscribe`, which is to get them, or both.
+        allow: OneOrMore<TopicUse> = OneOrMore(vec![TopicUse::Publish, TopicUse::Subscribe]),
+    }
+}
+
+words! {
+    /// What clients do at a topic.
+    pub enum TopicUse {
+        /// They send messages.
+        Publish = "publish",
+        /// They get messages.
+        Subscribe = "subscribe",
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::decode::{keys, words};
 use crate::policies::{EventWindow, Requests};
 use crate::sections::UpstreamTls;
-use crate::values::{Between, Network, Secret, Size, Spanned, Timeout};
+use crate::values::{Between, Network, OneOrMore, Secret, Size, Spanned, Timeout};
 
 keys! {
     /// A hub of events: publishers, subscribers by WebSub, and readers by long poll or as an event stream.
@@ -21,8 +21,8 @@ keys! {
         signature: Spanned<String> = Spanned::unwritten("x-hub-signature".to_owned()),
         /// The hash of signatures, of publishers and on deliveries.
         algorithm: HubAlgorithm = HubAlgorithm::Sha256,
-        /// The path below the hub's own at which events are published.
-        publish: Spanned<String> = Spanned::unwritten("/publish".to_owned()),
+        /// The path below the hub's own at which events are published, or several.
+        publish: OneOrMore<Spanned<String>> = OneOrMore(vec![Spanned::unwritten("/publish".to_owned())]),
         /// How long subscriptions last.
         leases: HubLeases,
         /// How many subscriptions there may be; 429 above.

@@ -10,10 +10,10 @@ pub struct Topic {
     pattern: Vec<Segment>,
     /// The path for the upstream; as the route forwards it if absent.
     path: Option<Vec<Segment>>,
-    /// One of these has to be allowed for messages of the client; anybody may send where there are none.
-    publish: Vec<String>,
+    /// One of these has to be allowed for messages of the client; anybody may send where the list is empty, and nobody without a list.
+    publish: Option<Vec<String>>,
     /// And one of these for messages to it.
-    subscribe: Vec<String>,
+    subscribe: Option<Vec<String>>,
 }
 
 /// A part of a path between two slashes.
@@ -22,7 +22,12 @@ enum Segment {
     Text(Box<str>),
     /// Any one segment; in the path for the upstream the one with this index.
     Parameter(usize),
+    /// All that follows, `**`; in the path for the upstream the one with this index.
+    Rest(usize),
 }
+
+/// The name of [`Segment::Rest`] among the parameters. No name in braces is like it.
+const REST: &str = "**";
 
 /// A topic that cannot be written so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,28 +57,33 @@ impl Topic {
     pub fn new(
         pattern: &str,
         path: Option<&str>,
-        publish: Vec<String>,
-        subscribe: Vec<String>,
+        publish: Option<Vec<String>>,
+        subscribe: Option<Vec<String>>,
     ) -> Result<Topic, MalformedTopic> {
         let mut names: Vec<String> = Vec::new();
-        let pattern = segments(pattern, |name| {
+        let pattern = segments(pattern, &mut |name| {
             if names.iter().any(|known| known == name) {
                 return Err(MalformedTopic::Twice(name.to_owned()));
             }
             names.push(name.to_owned());
             Ok(names.len() - 1)
         })?;
-        let known = |name: &str| {
+        let mut known = |name: &str| {
             let at = names.iter().position(|known| known == name);
             at.ok_or_else(|| MalformedTopic::Unknown(name.to_owned()))
         };
-        let path = path.map(|path| segments(path, known)).transpose()?;
+        let path = path.map(|path| segments(path, &mut known)).transpose()?;
         Ok(Topic { pattern, path, publish, subscribe })
     }
 
     /// Its place among topics that have the same path: the one that says more of it comes first, from the left.
-    pub fn rank(&self) -> Vec<bool> {
-        self.pattern.iter().map(|segment| matches!(segment, Segment::Parameter(_))).collect()
+    pub fn rank(&self) -> Vec<u8> {
+        let rank = |segment: &Segment| match segment {
+            Segment::Text(_) => 0,
+            Segment::Parameter(_) => 1,
+            Segment::Rest(_) => 2,
+        };
+        self.pattern.iter().map(rank).collect()
     }
 
     /// True if the paths of both are the same.
@@ -83,18 +93,27 @@ impl Topic {
 
     /// The parameters of a path that is of this topic. The path's first slash may be missing.
     pub(super) fn parameters<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
-        let path = path.strip_prefix(b"/").unwrap_or(path);
-        let mut parts = path.split(|byte| *byte == b'/');
+        let mut rest = Some(path.strip_prefix(b"/").unwrap_or(path));
         let mut parameters = Vec::new();
         for segment in &self.pattern {
-            let part = parts.next()?;
+            if let Segment::Rest(_) = segment {
+                parameters.push(rest.take().unwrap_or(b""));
+                break;
+            }
+            let all = rest?;
+            let end = all.iter().position(|byte| *byte == b'/');
+            let (part, behind) = match end {
+                Some(end) => (all.get(..end)?, all.get(end + 1..)),
+                None => (all, None),
+            };
             match segment {
                 Segment::Text(text) if text.as_bytes() == part => {}
                 Segment::Parameter(_) if !part.is_empty() => parameters.push(part),
-                Segment::Text(_) | Segment::Parameter(_) => return None,
+                Segment::Text(_) | Segment::Parameter(_) | Segment::Rest(_) => return None,
             }
+            rest = behind;
         }
-        parts.next().is_none().then_some(parameters)
+        rest.is_none().then_some(parameters)
     }
 
     /// The target for the upstream, if the topic says one.
@@ -104,7 +123,9 @@ impl Topic {
             target.push(b'/');
             target.extend_from_slice(match segment {
                 Segment::Text(text) => text.as_bytes(),
-                Segment::Parameter(at) => parameters.get(*at).copied().unwrap_or(b""),
+                Segment::Parameter(at) | Segment::Rest(at) => {
+                    parameters.get(*at).copied().unwrap_or(b"")
+                }
             });
         }
         if let Some(query) = query {
@@ -116,7 +137,12 @@ impl Topic {
 
     /// The rights of a client with these claims.
     pub(super) fn rights(&self, claims: Option<&Claims>) -> Rights {
-        let may = |scopes: &[String]| scopes.is_empty() || scopes.iter().any(|s| has(claims, s));
+        let may = |scopes: &Option<Vec<String>>| {
+            let one = |scopes: &Vec<String>| {
+                scopes.is_empty() || scopes.iter().any(|scope| has(claims, scope))
+            };
+            scopes.as_ref().is_some_and(one)
+        };
         Rights { publish: may(&self.publish), subscribe: may(&self.subscribe) }
     }
 }
@@ -133,12 +159,21 @@ fn has(claims: Option<&Claims>, scope: &str) -> bool {
 
 fn segments(
     path: &str,
-    mut index: impl FnMut(&str) -> Result<usize, MalformedTopic>,
+    index: &mut dyn FnMut(&str) -> Result<usize, MalformedTopic>,
 ) -> Result<Vec<Segment>, MalformedTopic> {
     let malformed = || MalformedTopic::Path(path.to_owned());
     let below = path.strip_prefix('/').filter(|_| !path.contains(['?', '#', '%', ' ']));
-    let parts = below.ok_or_else(malformed)?.split('/');
-    parts
+    let below = below.ok_or_else(malformed)?;
+    if let Some(before) = below.strip_suffix(REST).filter(|b| b.is_empty() || b.ends_with('/')) {
+        let mut all = match before.strip_suffix('/') {
+            Some(before) => segments(&format!("/{before}"), &mut *index)?,
+            None => Vec::new(),
+        };
+        all.push(Segment::Rest(index(REST)?));
+        return Ok(all);
+    }
+    below
+        .split('/')
         .map(|part| match part.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
             Some(name) if !name.is_empty() => index(name).map(Segment::Parameter),
             None if !part.contains(['{', '}']) && !matches!(part, "." | "..") => {
@@ -156,7 +191,7 @@ mod tests {
     use super::*;
 
     fn topic(pattern: &str, path: Option<&str>) -> Topic {
-        Topic::new(pattern, path, Vec::new(), Vec::new()).unwrap()
+        Topic::new(pattern, path, Some(Vec::new()), Some(Vec::new())).unwrap()
     }
 
     #[test]
@@ -188,14 +223,17 @@ mod tests {
             ("/a?b", None),
             ("/{id}/{id}", None),
             ("/{id}", Some("/{other}")),
+            ("/a", Some("/b/**")),
         ] {
-            assert!(Topic::new(pattern, path, Vec::new(), Vec::new()).is_err(), "{pattern}");
+            let made = Topic::new(pattern, path, Some(Vec::new()), Some(Vec::new()));
+            assert!(made.is_err(), "{pattern}");
         }
     }
 
     #[test]
     fn rights_come_from_scopes() {
-        let topic = Topic::new("/a", None, vec!["w".into(), "x".into()], vec!["r".into()]).unwrap();
+        let scopes = |all: &[&str]| Some(all.iter().map(|scope| (*scope).to_owned()).collect());
+        let topic = Topic::new("/a", None, scopes(&["w", "x"]), scopes(&["r"])).unwrap();
         for (claims, publish, subscribe) in [
             (json!({ "scope": "r x" }), true, true),
             (json!({ "scope": "rx w" }), true, false),
@@ -208,5 +246,26 @@ mod tests {
         }
         assert_eq!(topic.rights(None), Rights::NONE);
         assert_eq!(super::tests::topic("/a", None).rights(None), Rights::ALL);
+        let one_way = Topic::new("/a", None, None, scopes(&[])).unwrap();
+        assert_eq!(one_way.rights(None), Rights { publish: false, subscribe: true });
+    }
+
+    #[test]
+    fn a_topic_may_have_all_paths_below_it() {
+        for (pattern, path, target) in [
+            ("/a/**", "/a/b/c", Some("/r/b/c")),
+            ("/a/**", "/a/", Some("/r/")),
+            ("/a/**", "/a", Some("/r/")),
+            ("/a/**", "/ab", None),
+            ("/**", "/x/y", Some("/r/x/y")),
+            ("/**", "", Some("/r/")),
+        ] {
+            let topic = topic(pattern, Some("/r/**"));
+            let parameters = topic.parameters(path.as_bytes());
+            let made = parameters.and_then(|found| topic.target(&found, None));
+            assert_eq!(made.as_deref(), target.map(str::as_bytes), "{pattern} {path}");
+        }
+        let ranks = ["/a/b", "/a/{x}", "/a/**"].map(|pattern| topic(pattern, None).rank());
+        assert!(ranks.is_sorted());
     }
 }
