@@ -1,5 +1,6 @@
 //! Turns API documents into configuration. OpenAPI 3.0 and 3.1 and Swagger 2 are converted to one form and turned into routes.
-//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams, and so do files of Kong.
+//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams, and so do files of Kong. Projects
+//! of apictl are read here; `catalog` makes configuration of them.
 //!
 //! Owns the meaning of a document: its operations, its schemas, and the routes, upstreams and policies that its extensions
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
@@ -7,10 +8,11 @@
 //!
 //! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`examples`] (of replies),
 //! [`expand()`] (routes, with a [`Note`] for each part that is left out or done otherwise), [`wsdl`] (SOAP services), [`rows`] (what
-//! became of each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`yaml()`] (configuration as text),
-//! [`listen_beside`] (a listener that no target uses), [`zip_names`] (what a ZIP archive has twice).
+//! became of each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`apictl`] (an API's project), [`yaml()`]
+//! (configuration as text), [`listen_beside`] (a listener that no target uses), [`zip_names`] (what a ZIP archive has twice).
 #![forbid(unsafe_code)]
 
+pub mod apictl;
 mod documents;
 mod endpoints;
 mod examples;
@@ -31,6 +33,7 @@ mod table;
 mod upgrade;
 pub mod wsdl;
 mod yaml;
+mod zip_entries;
 pub mod zip_names;
 
 pub use documents::{Documents, JsonLocation};

@@ -3,10 +3,9 @@
 //! Owns the bounds on the files, and that none outside the folder or the archive is read. Nothing is unpacked to disk.
 
 use std::fs;
-use std::io::{Cursor, Read};
 use std::path::Path;
 
-use crate::zip_names;
+use crate::zip_entries::{self, bounded};
 
 /// The maximum size of one file: exported artifacts have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -115,47 +114,23 @@ impl Sources {
 
     /// Reads an archive. An entry whose path leads out of it makes the whole archive unfit.
     fn archive(&mut self, bytes: &[u8], name: &str) -> Result<(), String> {
-        let mut archive = zip::ZipArchive::new(Cursor::new(bytes))
-            .map_err(|error| format!("it is not an archive that can be read: {error}"))?;
-        if archive.len() > FILES_MAX {
-            return Err(format!("it has more than {FILES_MAX} entries"));
-        }
-        zip_names::check_once(bytes, archive.central_directory_start(), archive.len())?;
-        for at in 0..archive.len() {
-            let entry = archive.by_index(at).map_err(|error| format!("entry {at}: {error}"))?;
-            let within = entry.name().to_owned();
-            if !zip_names::is_plain(entry.name_raw(), &within) {
-                return Err(format!(
-                    "entry {at} has a name that is not UTF-8, or does not say that it is"
-                ));
-            }
-            let leaves = entry.enclosed_name().is_none()
-                || within.contains('\\')
-                || within.starts_with('/')
-                || within.split('/').any(|part| part == "..");
-            if leaves {
-                return Err(format!("the entry {within:?} leads out of the archive"));
-            }
+        zip_entries::each(bytes, FILES_MAX, |within, entry| {
             let whole = format!("{name}/{within}");
-            if entry.is_dir() {
-                continue;
-            }
-            if is_archive(&within) {
+            if is_archive(within) {
                 let why = "an archive in an archive is not read; a connector's operations have no counterpart";
                 self.refused.push(Unread { name: whole, what: "archive", why });
-            } else if is_data_service(&within) {
+            } else if is_data_service(within) {
                 self.data_service(whole);
             } else if within.to_ascii_lowercase().ends_with(".jar") {
                 let why = "code in Java is not run; an `interceptor` on the route calls a service of yours";
                 self.refused.push(Unread { name: whole, what: "mediator in Java", why });
-            } else if is_read(&within) {
-                // The announced size may be wrong; the size that is read counts.
+            } else if is_read(within) {
                 let bytes = bounded(entry, FILE_BYTES_MAX.min(ALL_BYTES_MAX - self.bytes))
                     .map_err(|what| format!("the entry {within:?}: {what}"))?;
                 self.push(whole, bytes)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn data_service(&mut self, name: String) {
@@ -183,14 +158,4 @@ fn is_data_service(name: &str) -> bool {
 fn is_read(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     READ.iter().any(|end| name.ends_with(end))
-}
-
-fn bounded(from: impl Read, max: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    from.take(max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length <= max) {
-        Ok(bytes)
-    } else {
-        Err(format!("it is larger than {max} bytes"))
-    }
 }
