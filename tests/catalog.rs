@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Authority, Gateway, Message, Origin, Postgres, Wire, tidegate, until};
 
-const CATALOG: &str = r#"
+pub(crate) const CATALOG: &str = r#"
 listen: { public: { address: "127.0.0.1:0" }, other: { address: "127.0.0.1:0" } }
 workers: 2
 store: { path: store }
@@ -24,7 +24,7 @@ catalog:
   gateway: public
 "#;
 
-fn start() -> Gateway {
+pub(crate) fn start() -> Gateway {
     // The SHA-256 of `pat`.
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"pat");
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -32,35 +32,41 @@ fn start() -> Gateway {
 }
 
 /// A client of the catalog that knows nothing but HTTP and JSON.
-struct Client<'g> {
-    gateway: &'g Gateway,
-    authorization: String,
+pub(crate) struct Client<'g> {
+    pub(crate) gateway: &'g Gateway,
+    pub(crate) authorization: String,
 }
 
-fn address(gateway: &Gateway) -> SocketAddr {
+pub(crate) fn address(gateway: &Gateway) -> SocketAddr {
     gateway.wait_for_log(" catalog address=");
     let log = gateway.log();
     let after = log.rsplit(" catalog address=").next().unwrap();
     after.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn basic(name: &str, secret: &str) -> String {
+pub(crate) fn basic(name: &str, secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{name}:{secret}")))
 }
 
-fn send(gateway: &Gateway, method: &str, target: &str, lines: &str, body: &str) -> Message {
+pub(crate) fn send(
+    gateway: &Gateway,
+    method: &str,
+    target: &str,
+    lines: &str,
+    body: &str,
+) -> Message {
     Wire::connect(address(gateway)).ask(format!(
         "{method} {target} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {}\r\n\r\n{body}",
         body.len()
     ))
 }
 
-fn read(reply: &Message) -> Value {
+pub(crate) fn read(reply: &Message) -> Value {
     serde_json::from_slice(&reply.body).unwrap_or_default()
 }
 
 impl Client<'_> {
-    fn ask(&self, method: &str, target: &str, body: &Value) -> Message {
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &Value) -> Message {
         let lines =
             format!("Authorization: {}\r\nContent-Type: application/json\r\n", self.authorization);
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -68,14 +74,14 @@ impl Client<'_> {
     }
 
     #[track_caller]
-    fn done(&self, method: &str, target: &str, body: &Value, status: u16) -> Value {
+    pub(crate) fn done(&self, method: &str, target: &str, body: &Value, status: u16) -> Value {
         let reply = self.ask(method, target, body);
         assert_eq!(reply.status(), status, "{method} {target}: {}", reply.text());
         read(&reply)
     }
 }
 
-fn form(gateway: &Gateway, authorization: &str, target: &str, body: &str) -> Message {
+pub(crate) fn form(gateway: &Gateway, authorization: &str, target: &str, body: &str) -> Message {
     let lines = format!(
         "Authorization: {authorization}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
     );
@@ -83,7 +89,7 @@ fn form(gateway: &Gateway, authorization: &str, target: &str, body: &str) -> Mes
 }
 
 #[track_caller]
-fn token(gateway: &Gateway, client: &str, secret: &str, body: &str) -> Value {
+pub(crate) fn token(gateway: &Gateway, client: &str, secret: &str, body: &str) -> Value {
     let reply = form(gateway, &basic(client, secret), "/oauth2/token", body);
     assert_eq!(reply.status(), 200, "{}", reply.text());
     read(&reply)
@@ -91,7 +97,7 @@ fn token(gateway: &Gateway, client: &str, secret: &str, body: &str) -> Value {
 
 /// A client with a token of this user, as the reference's scripts get one.
 #[track_caller]
-fn log_in<'g>(gateway: &'g Gateway, user: &str, password: &str) -> Client<'g> {
+pub(crate) fn log_in<'g>(gateway: &'g Gateway, user: &str, password: &str) -> Client<'g> {
     let by_password = Client { gateway, authorization: basic(user, password) };
     let wish = json!({ "callbackUrl": "www.google.lk", "clientName": "rest_api", "owner": user, "grantType": "password refresh_token", "saasApp": true });
     let client = by_password.done("POST", "/client-registration/v0.17/register", &wish, 200);
@@ -106,7 +112,7 @@ fn log_in<'g>(gateway: &'g Gateway, user: &str, password: &str) -> Client<'g> {
     Client { gateway, authorization: format!("Bearer {}", token["access_token"].as_str().unwrap()) }
 }
 
-fn definition(name: &str, origin: &Origin) -> Value {
+pub(crate) fn definition(name: &str, origin: &Origin) -> Value {
     json!({
         "name": name,
         "context": format!("/{name}"),
@@ -122,7 +128,7 @@ fn definition(name: &str, origin: &Origin) -> Value {
 
 /// An API that was created, deployed and published; its id.
 #[track_caller]
-fn publish(client: &Client<'_>, definition: &Value) -> String {
+pub(crate) fn publish(client: &Client<'_>, definition: &Value) -> String {
     let api = client.done("POST", "/api/am/publisher/v4/apis", definition, 201);
     let id = api["id"].as_str().unwrap().to_owned();
     let revision = client.done(
@@ -146,7 +152,7 @@ fn publish(client: &Client<'_>, definition: &Value) -> String {
 
 /// An application with its consumer key and secret.
 #[track_caller]
-fn application(client: &Client<'_>, name: &str, plan: &str) -> (String, String, String) {
+pub(crate) fn application(client: &Client<'_>, name: &str, plan: &str) -> (String, String, String) {
     let wish =
         json!({ "name": name, "throttlingPolicy": plan, "description": "", "tokenType": "JWT" });
     let application = client.done("POST", "/api/am/devportal/v3/applications", &wish, 201);
@@ -170,20 +176,20 @@ fn application(client: &Client<'_>, name: &str, plan: &str) -> (String, String, 
 }
 
 #[track_caller]
-fn subscribe(client: &Client<'_>, api: &str, application: &str, plan: &str) -> String {
+pub(crate) fn subscribe(client: &Client<'_>, api: &str, application: &str, plan: &str) -> String {
     let wish = json!({ "apiId": api, "applicationId": application, "throttlingPolicy": plan });
     let made = client.done("POST", "/api/am/devportal/v3/subscriptions", &wish, 201);
     made["subscriptionId"].as_str().unwrap().to_owned()
 }
 
-fn call(gateway: &Gateway, target: &str, token: &str) -> Message {
+pub(crate) fn call(gateway: &Gateway, target: &str, token: &str) -> Message {
     gateway
         .wire()
         .ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"))
 }
 
 #[track_caller]
-fn is_refused(reply: &Message, status: u16, code: &str) {
+pub(crate) fn is_refused(reply: &Message, status: u16, code: &str) {
     let body = read(reply);
     assert_eq!((reply.status(), body["code"].as_str()), (status, Some(code)), "{reply:?}");
     assert!(body["message"].is_string() && body["description"].is_string(), "{body}");

@@ -218,9 +218,19 @@ impl Gateway {
     /// Starts again with the same folder, once it has ended.
     #[track_caller]
     pub(crate) fn restart(&self) -> Gateway {
+        self.restarted(&[])
+    }
+
+    /// The same by a clock.
+    #[track_caller]
+    pub(crate) fn restart_by(&self, clock: &Clock) -> Gateway {
+        self.restarted(&clock.variables())
+    }
+
+    fn restarted(&self, variables: &[(&str, String)]) -> Gateway {
         let copy = tempfile::tempdir().expect("a temporary folder");
         copy_folder(self.folder.path(), copy.path());
-        Gateway::run(copy, "tidegate.yaml", &[])
+        Gateway::run(copy, "tidegate.yaml", variables)
     }
 
     /// Waits until the program has ended by itself.

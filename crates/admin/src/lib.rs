@@ -43,16 +43,21 @@ use tokio::net::TcpListener;
 /// new one.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// Serves the API on a socket until `stop` resolves, and then lets active requests end.
+/// Paths that others serve on the operators' socket.
+pub type MorePaths = Router;
+
+/// Serves the API on a socket until `stop` resolves, and then lets active requests end. `more` are paths of others, who decide
+/// themselves who may use them.
 pub async fn serve(
     listener: TcpListener,
     control: Arc<Control>,
+    more: MorePaths,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let current = control.clone();
     let tls = move || Some(current.plan().admin.as_ref()?.tls.as_ref()?.server.clone());
     let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
-    let service = router(control).into_make_service_with_connect_info::<Peer>();
+    let service = router(control).merge(more).into_make_service_with_connect_info::<Peer>();
     axum::serve(listener, service).with_graceful_shutdown(stop).await
 }
 

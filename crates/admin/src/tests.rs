@@ -51,7 +51,8 @@ impl Api {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stops) = oneshot::channel();
-        let served = serve(listener, control.clone(), async { drop(stops.await) });
+        let more = crate::MorePaths::new();
+        let served = serve(listener, control.clone(), more, async { drop(stops.await) });
         Api { address, control, folder, stop, stopped: tokio::spawn(served) }
     }
 

@@ -12,6 +12,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tokio::net::TcpListener;
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 use crate::http::{Answer, Asked, Refusal, ok, pairs};
@@ -53,26 +54,39 @@ async fn answer(
 }
 
 async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer {
+    let (asked, _place) = asked_of(catalog, client, request, "").await?;
+    dispatch(catalog, &asked).await
+}
+
+/// A request that was read, by its path below a prefix, with its place among those under way.
+pub(crate) async fn asked_of<'c>(
+    catalog: &'c Catalog,
+    client: IpAddr,
+    request: Request,
+    prefix: &str,
+) -> Result<(Asked, SemaphorePermit<'c>), Refusal> {
     let busy = |_| Refusal::later("Too many requests are under way");
-    let _place = catalog.places.try_acquire().map_err(busy)?;
+    let place = catalog.places.try_acquire().map_err(busy)?;
     let (head, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY_BYTES_MAX)).await;
     let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body took too long");
     let large = |_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
     let body = body.map_err(late)?.map_err(large)?;
+    let path = head.uri.path();
     let asked = Asked {
         method: head.method,
-        path: head.uri.path().to_owned(),
+        path: path.strip_prefix(prefix).unwrap_or(path).to_owned(),
         // Harmless: an absent query has no parameters.
         query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
         headers: head.headers,
         body,
         client,
     };
-    dispatch(catalog, &asked).await
+    Ok((asked, place))
 }
 
-async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
+/// Answers a request by its path.
+pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
     if !catalog.is_ready.load(std::sync::atomic::Ordering::Acquire) {
         return Err(Refusal::unready());
     }

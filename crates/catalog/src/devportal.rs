@@ -12,7 +12,7 @@ use crate::objects::{
 };
 use crate::portal::Visitor;
 use crate::shelf::{Batch, Read, WriteError};
-use crate::{definition, plans, publisher, secrets};
+use crate::{imports, plans, publisher, secrets};
 
 const APPLICATIONS: [&str; 3] = ["apim:subscribe", "apim:app_manage", "apim:admin"];
 const SUBSCRIBE: [&str; 3] = ["apim:subscribe", "apim:sub_manage", "apim:admin"];
@@ -36,10 +36,10 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             list(asked, all.iter().map(|read| api_dto(catalog, &read.object)).collect())
         }
         (&Method::GET, ["apis", id]) => ok(&api_dto(catalog, &visible(catalog, id)?.object)),
-        (&Method::GET, ["apis", id, "swagger"]) => {
-            let api = visible(catalog, id)?.object;
-            ok(&definition::document(&api.dto, api.document.as_ref()))
-        }
+        (
+            &Method::GET,
+            ["apis", id, what @ ("swagger" | "asyncapi" | "async-api-specification" | "wsdl")],
+        ) => imports::shown(&visible(catalog, id)?.object, what),
         (_, ["applications", rest @ ..]) => applications(catalog, asked, rest).await,
         (_, ["subscriptions", rest @ ..]) => subscriptions(catalog, asked, rest).await,
         (&Method::GET, ["throttling-policies", level, rest @ ..]) => {
@@ -105,7 +105,7 @@ fn application_dto(catalog: &Catalog, application: &Application) -> Value {
 
 /// An application that the visitor owns.
 fn owned(catalog: &Catalog, visitor: &Visitor, id: &str) -> Result<Read<Application>, Refusal> {
-    let read = catalog.shelf.get::<Application>(id);
+    let read = catalog.shelf.get::<Application>(id).filter(|read| !read.object.removed);
     let read = read.filter(|read| visitor.owns(&read.object.owner));
     read.ok_or_else(|| Refusal::missing("application"))
 }
@@ -152,7 +152,8 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
             let query = asked.parameter("query").unwrap_or_default().to_lowercase();
             let mut all = catalog.shelf.all::<Application>();
             all.retain(|read| {
-                visitor.owns(&read.object.owner) && read.object.name.to_lowercase().contains(&query)
+                let name = read.object.name.to_lowercase();
+                !read.object.removed && visitor.owns(&read.object.owner) && name.contains(&query)
             });
             all.sort_by(|one, other| one.object.name.cmp(&other.object.name));
             list(asked, all.iter().map(|read| application_dto(catalog, &read.object)).collect())
@@ -208,6 +209,7 @@ async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
         keys: Vec::new(),
         created: now,
         updated: now,
+        removed: false,
     };
     let body = application_dto(catalog, &application);
     catalog.shelf.add(application).await.map_err(taken)?;
@@ -215,29 +217,23 @@ async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
     created(&body)
 }
 
-/// Removes an application with its subscriptions; its tokens are refused from then on.
+/// Removes an application; its tokens are refused from then on. Its subscriptions follow, of which there may be more than one change of
+/// the store takes.
 async fn remove(catalog: &Catalog, read: &Read<Application>) -> Answer {
     let application = &read.object;
-    let mut batch = Batch::default();
-    let mut gone = Vec::new();
-    for id in catalog.live.of_application(&application.id) {
-        if let Some(subscription) = catalog.shelf.get::<Subscription>(&id) {
-            batch.remove(&subscription);
-            gone.push(subscription.object);
-        }
-    }
     let settings = catalog.settings()?;
     // Harmless: keys without a time have the catalog's.
     let longest = application.keys.iter().filter_map(|key| key.lifetime).max().unwrap_or_default();
     let until = kit::clock::wall().as_secs() + longest.max(settings.lifetime_max().as_secs());
+    let mut batch = Batch::default();
     let keys = application.keys.iter().map(|key| key.consumer_key.clone());
     for key in keys.chain([application.id.clone()]) {
         batch.add(GoneKey { id: key, until });
     }
-    batch.remove(read);
+    batch.change(read, Application { removed: true, ..Application::clone(application) });
     catalog.shelf.commit(batch).await?;
-    gone.iter().for_each(|subscription| catalog.live.remove(subscription));
     catalog.sync(&application.id)?;
+    catalog.finish_removal(&application.id).await?;
     done()
 }
 
@@ -304,12 +300,12 @@ async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> 
     };
     put_key(catalog, &read, key.clone()).await?;
     catalog.sync(&read.object.id)?;
-    let token = test_token(catalog, &key, &[])?;
+    let token = test_token(catalog, &key, &[]).await?;
     ok(&key_dto(&key, Some(&secret), token))
 }
 
 /// A token to try an API with.
-fn test_token(
+async fn test_token(
     catalog: &Catalog,
     key: &ApplicationKey,
     scopes: &[String],
@@ -325,7 +321,7 @@ fn test_token(
         kind: Some(key.kind),
         lifetime,
     };
-    let token = catalog.issue(&grant)?;
+    let token = catalog.issue(&grant).await?;
     let scopes: Vec<&str> = scope.split(' ').collect();
     Ok(json!({ "accessToken": token.text, "tokenScopes": scopes, "validityTime": lifetime }))
 }
@@ -368,7 +364,7 @@ async fn keys(catalog: &Catalog, asked: &Asked, read: Read<Application>, rest: &
             let mut scopes = crate::objects::texts(dto.get("scopes"));
             scopes.retain(|scope| defined.contains(scope));
             let lifetime = seconds(dto.get("validityPeriod"))?.or(key.lifetime);
-            ok(&test_token(catalog, &ApplicationKey { lifetime, ..key }, &scopes)?)
+            ok(&test_token(catalog, &ApplicationKey { lifetime, ..key }, &scopes).await?)
         }
         _ => Err(Refusal::not_here()),
     }
@@ -414,15 +410,16 @@ async fn api_key(
             say("keytype", json!(kind.word()));
             say("iat", json!(now));
             // Harmless: the constant is positive.
-            let until = lifetime.unwrap_or(u64::try_from(SECONDS_MAX).unwrap_or_default());
-            say("exp", json!(now.saturating_add(until)));
+            let lifetime_max = u64::try_from(SECONDS_MAX).unwrap_or_default();
+            let until = now.saturating_add(lifetime.unwrap_or(lifetime_max));
+            say("exp", json!(until));
             say("jti", json!(secrets::uuid()));
             for name in ["permittedIP", "permittedReferer"] {
                 if !text(name).is_empty() {
                     say(name, json!(text(name)));
                 }
             }
-            let key = catalog.keyring.sign(&claims)?;
+            let key = catalog.keyring.sign(&claims, until, &catalog.shelf, &settings).await?;
             let validity = lifetime.map_or(json!(-1), |lifetime| json!(lifetime));
             ok(&json!({ "apikey": key, "validityTime": validity }))
         }

@@ -1,6 +1,7 @@
 //! The keys that sign: kept in the store, rotated with an overlap.
 //!
-//! The newest key signs. An older one is published until the last token that it may have signed is over.
+//! The newest key signs. An older one is published until the last token that it may have signed is over. Tokens that live longer than
+//! tokens usually do, such as API keys, are noted at their key before they are signed.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -26,6 +27,12 @@ pub(crate) struct Keyring(RwLock<Vec<Arc<Signer>>>);
 /// The shortest time for which a key is published after it has signed its last token.
 const OVERLAP_MIN: Duration = Duration::from_secs(24 * 3600);
 
+/// How much longer than asked a key is kept.
+const NOTED_AHEAD: Duration = Duration::from_secs(30 * 86_400);
+
+/// Attempts to note something at a key while other gateways do.
+const ATTEMPTS_MAX: usize = 8;
+
 impl Keyring {
     /// Makes, retires and publishes keys when their times come.
     pub(crate) async fn turn(
@@ -43,11 +50,11 @@ impl Keyring {
             tracing::info!("catalog: a new key signs tokens");
             keys = newest_first(shelf);
         }
-        let overlap = settings.lifetime_max().max(OVERLAP_MIN).as_secs();
+        let overlap = overlap(settings);
         // A key has signed until the next one was made.
         let mut until = u64::MAX;
         for key in &keys {
-            if until.saturating_add(overlap) <= now {
+            if until.saturating_add(overlap).max(key.object.until) <= now {
                 shelf.remove(key).await?;
             }
             until = key.object.created;
@@ -84,12 +91,51 @@ impl Keyring {
         document(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A token with these claims.
-    pub(crate) fn sign(&self, claims: &Object) -> Result<String, Refusal> {
+    /// A token with these claims, which ends then. Its key stays published for as long.
+    pub(crate) async fn sign(
+        &self,
+        claims: &Object,
+        until: u64,
+        shelf: &Shelf,
+        settings: &CatalogSettings,
+    ) -> Result<String, Refusal> {
         let signer = self.0.read().unwrap_or_else(PoisonError::into_inner).first().cloned();
         let signer = signer.ok_or_else(|| Refusal::internal("there is no key"))?;
+        let now = kit::clock::wall().as_secs();
+        if until > now.saturating_add(overlap(settings)) {
+            keep_until(signer.id(), until, shelf).await?;
+        }
         signer.sign_as("at+jwt", claims).map_err(|error| Refusal::internal(&error.to_string()))
     }
+}
+
+/// How long a key is published after it has signed its last token, unless one of its tokens lives longer.
+fn overlap(settings: &CatalogSettings) -> u64 {
+    settings.lifetime_max().max(OVERLAP_MIN).as_secs()
+}
+
+/// Notes at a key that one of its tokens ends then.
+async fn keep_until(key: &str, until: u64, shelf: &Shelf) -> Result<(), Refusal> {
+    for _ in 0..ATTEMPTS_MAX {
+        let is_it = |read: &Read<SigningKey>| {
+            // Harmless: a key that cannot be read has signed nothing here.
+            Signer::from_pem(&read.object.pem).is_ok_and(|signer| signer.id() == key)
+        };
+        let Some(read) = newest_first(shelf).into_iter().find(is_it) else {
+            return Err(Refusal::internal("the key that signs is gone"));
+        };
+        if read.object.until >= until {
+            return Ok(());
+        }
+        // For later tokens too, which then need no further note.
+        let until = until.saturating_add(NOTED_AHEAD.as_secs());
+        let changed = SigningKey { until, ..SigningKey::clone(&read.object) };
+        match shelf.change(&read, changed).await {
+            Err(WriteError::Conflict) => drop(shelf.refresh::<SigningKey>(&read.object.id).await?),
+            done => return Ok(done?),
+        }
+    }
+    Err(Refusal::later("The key that signs is being changed"))
 }
 
 /// The keys of the store.
@@ -132,5 +178,5 @@ async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
     if pem.is_none() {
         tracing::error!("catalog: no key can be made");
     }
-    Some(SigningKey { id: secrets::uuid(), pem: pem?, created: now })
+    Some(SigningKey { id: secrets::uuid(), pem: pem?, created: now, until: 0 })
 }

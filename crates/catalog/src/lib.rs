@@ -6,15 +6,22 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod asyncapi;
+mod bundle;
 mod definition;
 mod devportal;
+mod document;
 mod guesses;
 mod http;
+mod imports;
 mod keyring;
 mod live;
+mod news;
 mod oauth;
 mod objects;
+pub mod offline;
 mod openapi;
+mod pages;
 mod parts;
 mod plans;
 mod portal;
@@ -22,10 +29,14 @@ mod publisher;
 mod rights;
 mod secrets;
 mod shelf;
+mod try_out;
+mod unsupported;
+mod wsdl_document;
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use control::{Control, Failure};
@@ -33,10 +44,12 @@ use plan::CatalogSettings;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
+use definition::Site;
 use guesses::Guesses;
 use http::Refusal;
 use keyring::Keyring;
 use live::Live;
+use news::News;
 use objects::{
     Api, Application, Client, Family, GoneKey, Object, Plan, Revoked, SigningKey, Subscription,
 };
@@ -44,6 +57,8 @@ use secrets::Secrets;
 use shelf::{Batch, Read, Shelf, WriteError};
 
 pub use answers::serve;
+pub use pages::pages;
+pub use unsupported::Unsupported;
 
 /// The catalog of a gateway.
 pub struct Catalog {
@@ -53,13 +68,22 @@ pub struct Catalog {
     keyring: Keyring,
     secrets: Secrets,
     guesses: Guesses,
+    /// The gateway's listeners by their names, with their addresses.
+    addresses: Addresses,
     /// Requests at once.
     places: Semaphore,
     /// True once the store was read.
     is_ready: AtomicBool,
     /// The generation of the plan whose limits the map of applications has.
     generation: AtomicU64,
+    /// Held from the change of a bundle to that of its row, so that no bundle of before comes back.
+    deploying: tokio::sync::Mutex<()>,
+    /// What the bundles in service have of the settings.
+    site: Mutex<String>,
 }
+
+/// What tells the gateway's listeners by their names, with their addresses.
+pub type Addresses = Box<dyn Fn() -> Vec<(String, SocketAddr)> + Send + Sync>;
 
 /// How often the catalog looks for changes of other gateways.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -73,6 +97,9 @@ const PLACES: usize = 256;
 /// The name of the catalog in the history of the configuration.
 const CHANGER: &str = "catalog";
 
+/// The beginning of the names of bundles.
+const BUNDLE: &str = "catalog-";
+
 /// The bundle with the plans of administrators.
 const PLANS: &str = "catalog-plans";
 
@@ -83,16 +110,18 @@ fn now() -> u64 {
 
 impl Catalog {
     /// The catalog of the plan in service, if it has one. Reads what is in the store, which has to be open.
-    pub async fn start(control: Arc<Control>) -> Option<Arc<Catalog>> {
+    pub async fn start(control: Arc<Control>, addresses: Addresses) -> Option<Arc<Catalog>> {
         let plan = control.plan();
         plan.catalog.as_ref()?;
         let Some(secrets) = Secrets::new() else {
             tracing::error!("catalog: the system has no random numbers");
             return None;
         };
+        let store = plan.store.clone()?;
         let catalog = Arc::new(Catalog {
             control,
-            shelf: Shelf::new(plan.store.clone()?),
+            addresses,
+            shelf: Shelf::new(store.clone(), !store.nodes().is_alone()),
             live: Live::default(),
             keyring: Keyring::default(),
             secrets,
@@ -100,9 +129,13 @@ impl Catalog {
             places: Semaphore::new(PLACES),
             is_ready: AtomicBool::new(false),
             generation: AtomicU64::new(0),
+            deploying: tokio::sync::Mutex::new(()),
+            site: Mutex::default(),
         });
-        // Without a store the catalog starts all the same, and is ready later.
-        catalog.load().await;
+        if let Err(error) = catalog.read_all().await {
+            // Without a store the catalog starts all the same, and is ready later.
+            tracing::warn!(?error, "catalog: the store cannot be read; trying again");
+        }
         Some(catalog)
     }
 
@@ -111,18 +144,20 @@ impl Catalog {
         let mut watch = self.shelf.watch();
         let mut looks: u32 = 0;
         // The first look finds changes from before the watch, and those that a crash cut off between a bundle and its row.
-        let mut is_first = true;
+        self.shelf.set_unsure();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             looks = looks.wrapping_add(1);
-            let is_alone =
-                self.control.plan().store.as_ref().is_none_or(|store| store.nodes().is_alone());
-            let has_changed = (watch.has_changed() && !is_alone) || std::mem::take(&mut is_first);
-            if has_changed || !self.is_ready.load(Ordering::Acquire) {
-                self.load().await;
-                self.deploy_all().await;
-            } else if self.control.plan().generation != self.generation.load(Ordering::Acquire) {
+            let plan = self.control.plan();
+            let is_alone = plan.store.as_ref().is_none_or(|store| store.nodes().is_alone());
+            let has_changed = watch.has_changed() && !is_alone;
+            if has_changed || self.shelf.is_unsure() || !self.is_ready.load(Ordering::Acquire) {
+                self.look().await;
+            } else if plan.generation != self.generation.load(Ordering::Acquire) {
                 self.sync_all();
+                if plan.catalog.as_ref().is_some_and(|settings| self.has_moved(settings)) {
+                    self.deploy_all().await;
+                }
             }
             if looks.is_multiple_of(LOOKS_PER_TURN) {
                 self.turn().await;
@@ -130,30 +165,109 @@ impl Catalog {
         }
     }
 
+    /// Takes over what other gateways have changed.
+    async fn look(&self) {
+        let done = match self.shelf.news().await {
+            Ok(News::Rows(rows)) => self.take_over(rows).await,
+            Ok(News::Everything) => self.load().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            tracing::warn!(?error, "catalog: the store cannot be read; trying again");
+            self.shelf.set_unsure();
+        }
+    }
+
     fn settings(&self) -> Result<Arc<CatalogSettings>, Refusal> {
         self.control.plan().catalog.clone().ok_or_else(Refusal::unready)
     }
 
+    /// Reads everything of the store, and puts it into service.
+    async fn load(&self) -> Result<(), WriteError> {
+        self.read_all().await?;
+        self.deploy_all().await;
+        Ok(())
+    }
+
     /// Reads everything of the store.
-    async fn load(&self) {
-        let loaded = async {
-            self.shelf.load::<Api>().await?;
-            self.shelf.load::<Application>().await?;
-            self.shelf.load::<Subscription>().await?;
-            self.shelf.load::<Plan>().await?;
-            self.shelf.load::<Client>().await?;
-            self.shelf.load::<SigningKey>().await?;
-            self.shelf.load::<Family>().await?;
-            self.shelf.load::<Revoked>().await?;
-            self.shelf.load::<GoneKey>().await
-        };
-        if let Err(error) = loaded.await {
-            return tracing::warn!(?error, "catalog: the store cannot be read; trying again");
-        }
+    async fn read_all(&self) -> Result<(), WriteError> {
+        self.shelf.load::<Api>().await?;
+        self.shelf.load::<Application>().await?;
+        self.shelf.load::<Subscription>().await?;
+        self.shelf.load::<Plan>().await?;
+        self.shelf.load::<Client>().await?;
+        self.shelf.load::<SigningKey>().await?;
+        self.shelf.load::<Family>().await?;
+        self.shelf.load::<Revoked>().await?;
+        self.shelf.load::<GoneKey>().await?;
         self.sync_all();
         self.publish_revoked();
         self.turn().await;
         self.is_ready.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads rows that other gateways have changed, and puts what they say into service.
+    async fn take_over(&self, rows: BTreeSet<String>) -> Result<(), WriteError> {
+        let (mut apis, mut applications) = (BTreeSet::new(), BTreeSet::new());
+        let (mut gone, mut plans, mut keys) = (Vec::new(), false, false);
+        for row in &rows {
+            let Some((kind, id)) = row.split_once('/') else { continue };
+            match kind {
+                Api::KIND => {
+                    self.shelf.refresh::<Api>(id).await?;
+                    apis.insert(id);
+                    applications.extend(self.live.of_api(id));
+                }
+                Application::KIND => {
+                    self.shelf.refresh::<Application>(id).await?;
+                    applications.insert(id.to_owned());
+                }
+                Subscription::KIND => {
+                    let before = self.shelf.refresh::<Subscription>(id).await?;
+                    if let Some(before) = before {
+                        self.live.remove(&before.object);
+                        applications.insert(before.object.application.clone());
+                    }
+                    if let Some(now) = self.shelf.get::<Subscription>(id) {
+                        self.live.add(&now.object);
+                        applications.insert(now.object.application.clone());
+                    }
+                }
+                Plan::KIND => {
+                    self.shelf.refresh::<Plan>(id).await?;
+                    plans = true;
+                }
+                Client::KIND => drop(self.shelf.refresh::<Client>(id).await?),
+                SigningKey::KIND => {
+                    self.shelf.refresh::<SigningKey>(id).await?;
+                    keys = true;
+                }
+                Family::KIND => drop(self.shelf.refresh::<Family>(id).await?),
+                Revoked::KIND => drop(self.shelf.refresh::<Revoked>(id).await?),
+                GoneKey::KIND => {
+                    self.shelf.refresh::<GoneKey>(id).await?;
+                    gone.push(id);
+                }
+                other => {
+                    tracing::warn!(kind = other, "catalog: rows of a later version are left alone")
+                }
+            }
+        }
+        self.publish_revoked();
+        let Ok(settings) = self.settings() else { return Ok(()) };
+        if keys {
+            self.keyring.publish(&self.shelf, &settings);
+        }
+        self.live.sync_gone(gone, &self.shelf, &settings);
+        self.live.sync(applications.iter().map(String::as_str), &self.shelf, &settings);
+        if plans {
+            report(PLANS, self.deploy_plans().await);
+        }
+        for id in apis {
+            report(id, self.deploy_api(id).await);
+        }
+        Ok(())
     }
 
     /// Rotates keys, and removes what has expired.
@@ -163,7 +277,18 @@ impl Catalog {
             tracing::warn!(?error, "catalog: keys cannot be turned");
         }
         let now = kit::clock::wall().as_secs();
+        for read in self.shelf.all::<Application>() {
+            // A crash has cut off their removal.
+            if read.object.removed
+                && let Err(error) = self.finish_removal(&read.object.id).await
+            {
+                tracing::debug!(?error, "catalog: a removed application has rows left");
+            }
+        }
         let removed = async {
+            if !self.control.plan().store.as_ref().is_none_or(|store| store.nodes().is_alone()) {
+                self.shelf.remove_old_news(now).await?;
+            }
             self.remove_over::<Revoked>(|one| one.until <= now).await?;
             self.remove_over::<Family>(|one| one.until <= now).await?;
             self.remove_over::<GoneKey>(|one| one.until <= now).await
@@ -179,6 +304,24 @@ impl Catalog {
         // Harmless: one change takes no more, and the next turns remove the rest.
         over.take(100).for_each(|read| batch.remove(&read));
         self.shelf.commit(batch).await
+    }
+
+    /// Removes the subscriptions of a removed application, and then the application itself.
+    async fn finish_removal(&self, application: &str) -> Result<(), WriteError> {
+        let ids = self.live.of_application(application);
+        // Each has a row for its name, too.
+        for ids in ids.chunks(shelf::CHANGES_MAX / 2) {
+            let mut batch = Batch::default();
+            // Harmless: one that is gone needs no removal.
+            let found = ids.iter().filter_map(|id| self.shelf.get::<Subscription>(id));
+            let found: Vec<_> = found.inspect(|read| batch.remove(read)).collect();
+            self.shelf.commit(batch).await?;
+            found.iter().for_each(|read| self.live.remove(&read.object));
+        }
+        match self.shelf.get::<Application>(application) {
+            Some(read) => self.shelf.remove(&read).await,
+            None => Ok(()),
+        }
     }
 
     /// Makes the map of applications anew, with the plans of the plan in service.
@@ -244,11 +387,90 @@ impl Catalog {
     async fn bring_into_service(&self, api: &Api) -> Result<(), Refusal> {
         let Some(revision) = api.deployed() else { return self.take_out(api).await };
         let settings = self.settings()?;
-        let files =
-            definition::bundle(&revision.dto, revision.document.as_ref(), api.state, &settings);
-        self.control.place_bundle(bundle_name(api), files).await.map_err(refusal)?;
-        self.sync_all();
+        let files = bundle::files(
+            &revision.dto,
+            revision.document.as_ref(),
+            api.state,
+            &Site::of(&settings),
+        );
+        self.place(bundle_name(api), files).await
+    }
+
+    /// Puts a bundle into service. A new plan has new limits, which the map of applications gets.
+    async fn place(&self, name: String, files: control::BundleFiles) -> Result<(), Refusal> {
+        let outcome = self.control.place_bundle(name, files).await.map_err(refusal)?;
+        if !matches!(outcome, control::Outcome::Unchanged(_)) {
+            self.sync_all();
+        }
         Ok(())
+    }
+
+    /// Writes a new API, in service if it is deployed.
+    async fn add_api(&self, api: Api) -> Result<(), Refusal> {
+        let is_taken = |known: &Read<Api>| {
+            let known = known.object.names();
+            api.names().iter().any(|name| known.contains(name))
+        };
+        let taken = "An API with this name and version, or with this context, exists already";
+        let _alone = self.deploying.lock().await;
+        if self.shelf.all::<Api>().iter().any(is_taken) {
+            return Err(Refusal::conflict(taken));
+        }
+        let deployed = api.deployed().is_some().then(|| api.clone());
+        if let Some(api) = &deployed {
+            self.bring_into_service(api).await?;
+        }
+        let added = self.shelf.add(api).await;
+        if let (Err(_), Some(api)) = (&added, &deployed) {
+            self.take_out(api).await?;
+        }
+        added.map_err(|error| Refusal::unwritten(error, taken))?;
+        if deployed.is_some() {
+            self.sync_all();
+        }
+        Ok(())
+    }
+
+    /// Puts a changed API into service, and writes it. If it cannot be written, what the store has serves.
+    async fn change_deployed(&self, read: &Read<Api>, changed: Api) -> Result<(), Refusal> {
+        let _alone = self.deploying.lock().await;
+        self.bring_into_service(&changed).await?;
+        self.written_or_back(&read.object.id, self.shelf.change(read, changed).await).await
+    }
+
+    /// Takes an API out of service, and removes it.
+    async fn remove_api(&self, read: &Read<Api>) -> Result<(), Refusal> {
+        let _alone = self.deploying.lock().await;
+        self.take_out(&read.object).await?;
+        self.written_or_back(&read.object.id, self.shelf.remove(read).await).await
+    }
+
+    /// The outcome of a write that followed a change of a bundle. If it failed, what the store has serves.
+    async fn written_or_back(
+        &self,
+        id: &str,
+        written: Result<(), WriteError>,
+    ) -> Result<(), Refusal> {
+        let Err(error) = written else { return Ok(()) };
+        if let Err(unread) = self.shelf.refresh::<Api>(id).await {
+            tracing::warn!(?unread, "catalog: the store cannot be read; trying again");
+            self.shelf.set_unsure();
+        }
+        self.deploy_known(id).await?;
+        Err(error.into())
+    }
+
+    /// Puts an API into service as it is known now.
+    async fn deploy_api(&self, id: &str) -> Result<(), Refusal> {
+        let _alone = self.deploying.lock().await;
+        self.deploy_known(id).await
+    }
+
+    async fn deploy_known(&self, id: &str) -> Result<(), Refusal> {
+        match self.shelf.get::<Api>(id) {
+            Some(read) => self.bring_into_service(&read.object).await,
+            None => self.take_out_bundle(name_of_bundle(id)).await,
+        }
     }
 
     async fn take_out(&self, api: &Api) -> Result<(), Refusal> {
@@ -265,17 +487,18 @@ impl Catalog {
     /// Refuses an API that would not compile.
     async fn check_bundle(&self, api: &Api) -> Result<(), Refusal> {
         let settings = self.settings()?;
-        let files = definition::bundle(
+        let files = bundle::files(
             &api.dto,
             api.document.as_ref(),
             objects::ApiState::Published,
-            &settings,
+            &Site::of(&settings),
         );
         self.control.try_bundle(bundle_name(api), files).await.map_err(refusal)
     }
 
     /// Puts the plans of administrators into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
+        let _alone = self.deploying.lock().await;
         let plans = self.shelf.all::<Plan>();
         // Harmless: a plan was checked before it was stored.
         let limits = plans.iter().filter_map(|read| {
@@ -284,45 +507,58 @@ impl Catalog {
         let plans: Map<String, Value> = limits.collect();
         let files =
             vec![("tidegate.yaml".to_owned(), json!({ "plans": plans }).to_string().into_bytes())];
-        self.control.place_bundle(PLANS.to_owned(), files).await.map_err(refusal)?;
-        self.sync_all();
-        Ok(())
+        self.place(PLANS.to_owned(), files).await
+    }
+
+    /// True if the bundles in service were made for other settings.
+    fn has_moved(&self, settings: &CatalogSettings) -> bool {
+        *self.site.lock().unwrap_or_else(PoisonError::into_inner) != site_of(settings)
     }
 
     /// Puts the APIs and plans of the store into service after other gateways have changed them, and takes out those that are gone.
     async fn deploy_all(&self) {
-        let report = |what: &str, done: Result<(), Refusal>| {
-            if let Err(error) = done {
-                tracing::error!(
-                    what,
-                    ?error,
-                    "catalog: a change of another gateway cannot be put into service"
-                );
-            }
-        };
+        let Ok(settings) = self.settings() else { return };
+        *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site_of(&settings);
         if !self.shelf.all::<Plan>().is_empty() {
             report(PLANS, self.deploy_plans().await);
         }
-        let mut wanted = HashSet::new();
         for read in self.shelf.all::<Api>() {
-            let api = &read.object;
-            if api.deployed().is_some() {
-                wanted.insert(bundle_name(api));
-                report(api.name(), self.bring_into_service(api).await);
+            if read.object.deployed().is_some() {
+                report(read.object.name(), self.deploy_api(&read.object.id).await);
             }
         }
         // Harmless: without a folder there is no bundle.
         let known = self.control.bundles().await.unwrap_or_default();
-        let ours = known.into_iter().filter(|bundle| bundle.name.starts_with("catalog-"));
-        for bundle in ours.filter(|bundle| !wanted.contains(&bundle.name) && bundle.name != PLANS) {
-            report(&bundle.name, self.take_out_bundle(bundle.name.clone()).await);
+        for bundle in known {
+            let Some(id) = bundle.name.strip_prefix(BUNDLE) else { continue };
+            let is_wanted = |read: Read<Api>| read.object.deployed().is_some();
+            if bundle.name != PLANS && !self.shelf.get::<Api>(id).is_some_and(is_wanted) {
+                report(&bundle.name, self.deploy_api(id).await);
+            }
         }
     }
 }
 
+/// Reports what cannot be put into service.
+fn report(what: &str, done: Result<(), Refusal>) {
+    if let Err(error) = done {
+        let why = "catalog: a change of another gateway cannot be put into service";
+        tracing::error!(what, ?error, "{why}");
+    }
+}
+
+/// What bundles have of the settings.
+fn site_of(settings: &CatalogSettings) -> String {
+    format!("{:?} {:?} {:?}", settings.gateway, settings.issuers, settings.callbacks)
+}
+
 /// The bundle of an API.
 fn bundle_name(api: &Api) -> String {
-    format!("catalog-{}", api.id)
+    name_of_bundle(&api.id)
+}
+
+fn name_of_bundle(id: &str) -> String {
+    format!("{BUNDLE}{id}")
 }
 
 /// The answer to a change whose configuration is refused.

@@ -7,8 +7,9 @@ use plan::CatalogSettings;
 use policies::application_keys::consumer_key;
 use policies::subscription::{self, ApiNumber, KeyOwner};
 
-use crate::definition::config_name;
-use crate::objects::{Api, Application, GoneKey, KeyKind, Subscription, SubscriptionState};
+use crate::objects::{
+    Api, Application, GoneKey, KeyKind, Subscription, SubscriptionState, config_name,
+};
 use crate::shelf::Shelf;
 
 /// The entries that this catalog has made in the map.
@@ -63,10 +64,20 @@ impl Live {
                 known.add(&read.object);
             }
         }
-        let gone = shelf.all::<GoneKey>().into_iter().map(|read| read.object.id.clone());
-        let gone = gone.map(|id| (consumer_key(&id), gone_owner(&id, shelf)));
-        settings.live.change(gone.collect::<Vec<_>>());
+        let gone = shelf.all::<GoneKey>();
+        self.sync_gone(gone.iter().map(|read| read.object.id.as_str()), shelf, settings);
         self.sync(applications.iter().map(String::as_str), shelf, settings);
+    }
+
+    /// Rebuilds the entries of removed applications' keys.
+    pub(crate) fn sync_gone<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a str>,
+        shelf: &Shelf,
+        settings: &CatalogSettings,
+    ) {
+        let gone = keys.into_iter().map(|id| (consumer_key(id), gone_owner(id, shelf)));
+        settings.live.change(gone.collect::<Vec<_>>());
     }
 
     /// Notes a subscription that is new or was changed.
@@ -95,7 +106,7 @@ impl Live {
         let mut changes = Vec::new();
         let mut known = self.lock();
         for id in applications {
-            let read = shelf.get::<Application>(id);
+            let read = shelf.get::<Application>(id).filter(|read| !read.object.removed);
             let mut kept: HashSet<String> = HashSet::new();
             if let Some(read) = &read {
                 let made = Arc::new(made(&read.object, &known, shelf, settings));

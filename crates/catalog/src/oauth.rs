@@ -14,7 +14,7 @@ use crate::Catalog;
 use crate::http::{Answer, Asked, Refusal, done, ok, value_of};
 use crate::objects::{Application, ApplicationKey, Client, Family, KeyKind, Revoked};
 use crate::secrets;
-use crate::shelf::{Batch, Read, WriteError};
+use crate::shelf::{Batch, CHANGES_MAX, Read, WriteError};
 
 /// The client that asks for a token.
 pub(crate) enum Asker {
@@ -115,7 +115,7 @@ impl Catalog {
         match grant {
             "client_credentials" => {
                 let issued = self.grant(&asker, None, scope)?;
-                let token = self.issue(&issued)?;
+                let token = self.issue(&issued).await?;
                 ok(&reply(&token, &issued, None))
             }
             "password" => {
@@ -250,7 +250,7 @@ impl Catalog {
     }
 
     /// Signs a token.
-    pub(crate) fn issue(&self, grant: &Grant) -> Result<Issued, Refusal> {
+    pub(crate) async fn issue(&self, grant: &Grant) -> Result<Issued, Refusal> {
         let settings = self.settings()?;
         let now = kit::clock::wall().as_secs();
         let (id, until) = (secrets::uuid(), now.saturating_add(grant.lifetime));
@@ -270,12 +270,13 @@ impl Catalog {
         say("nbf", json!(now));
         say("exp", json!(until));
         say("jti", json!(id));
-        Ok(Issued { text: self.keyring.sign(&claims)?, id, until })
+        let text = self.keyring.sign(&claims, until, &self.shelf, &settings).await?;
+        Ok(Issued { text, id, until })
     }
 
     /// A token with a refresh token, which begins a family.
     async fn with_refresh(&self, asker: &Asker, grant: &Grant) -> Answer {
-        let token = self.issue(grant)?;
+        let token = self.issue(grant).await?;
         if !asker.may_use("refresh_token") {
             return ok(&reply(&token, grant, None));
         }
@@ -322,7 +323,7 @@ impl Catalog {
         let scope = if scope.is_empty() { family.object.scope.clone() } else { wanted.join(" ") };
         let user = Some(family.object.subject.as_str());
         let grant = self.grant(asker, user, &scope)?;
-        let token = self.issue(&grant)?;
+        let token = self.issue(&grant).await?;
         let secret = secrets::secret()?;
         let mut next = Family::clone(&family.object);
         next.current = secrets::digest(&secret);
@@ -338,13 +339,15 @@ impl Catalog {
     }
 
     async fn revoke_family(&self, family: &Read<Family>) -> Result<(), Refusal> {
-        let mut batch = Batch::default();
         let revoked = Family { revoked: true, ..Family::clone(&family.object) };
-        for (id, until) in &revoked.tokens {
-            self.add_revoked(&mut batch, id, *until);
+        for tokens in revoked.tokens.chunks(CHANGES_MAX) {
+            let mut batch = Batch::default();
+            for (id, until) in tokens {
+                self.add_revoked(&mut batch, id, *until);
+            }
+            self.shelf.commit(batch).await?;
         }
-        batch.change(family, revoked);
-        self.shelf.commit(batch).await?;
+        self.shelf.change(family, revoked).await?;
         self.publish_revoked();
         Ok(())
     }

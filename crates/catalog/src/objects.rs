@@ -27,7 +27,7 @@ pub(crate) struct Api {
     pub(crate) owner: String,
     /// The definition as the publisher wrote it: the reference's DTO.
     pub(crate) dto: Value,
-    /// The OpenAPI document, if one was imported.
+    /// The document that was imported: one of OpenAPI or AsyncAPI, or a WSDL with its files.
     pub(crate) document: Option<Value>,
     pub(crate) revisions: Vec<Revision>,
     /// The number of the newest revision, which may be removed since.
@@ -73,6 +73,9 @@ pub(crate) struct Application {
     pub(crate) keys: Vec<ApplicationKey>,
     pub(crate) created: u64,
     pub(crate) updated: u64,
+    /// It was removed, and its subscriptions follow.
+    #[serde(default)]
+    pub(crate) removed: bool,
 }
 
 /// The keys of an application for production or for tests.
@@ -154,6 +157,9 @@ pub(crate) struct SigningKey {
     pub(crate) pem: String,
     /// Seconds since the Unix epoch.
     pub(crate) created: u64,
+    /// The end of the last token that lives longer than tokens usually do, such as an API key; seconds since the Unix epoch.
+    #[serde(default)]
+    pub(crate) until: u64,
 }
 
 /// The refresh tokens that follow one another, with the access tokens that came with them.
@@ -212,9 +218,11 @@ objects! {
         format!("name {} {}", api.name(), api.version()).to_lowercase(),
         format!("context {}", api.context()).to_lowercase(),
     ];
-    Application = "application", |application| vec![
-        format!("{} {}", application.owner, application.name),
-    ];
+    Application = "application", |application| {
+        let name = format!("{} {}", application.owner, application.name);
+        // The name is free again at once.
+        if application.removed { Vec::new() } else { vec![name] }
+    };
     Subscription = "subscription", |subscription| vec![
         format!("{} {}", subscription.application, subscription.api),
     ];
@@ -273,6 +281,11 @@ pub(crate) fn context(dto: &Value) -> String {
     }
 }
 
+/// The name of an API in the gateway's configuration.
+pub(crate) fn config_name(dto: &Value) -> String {
+    format!("{} {}", text(dto, "name"), text(dto, "version"))
+}
+
 /// The text of a member; empty where there is none.
 pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     // Harmless: callers that need a text refuse an empty one.
@@ -298,6 +311,17 @@ pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
 }
 
 impl ApiState {
+    pub(crate) fn read(text: &str) -> Option<ApiState> {
+        let all = [
+            ApiState::Created,
+            ApiState::Published,
+            ApiState::Blocked,
+            ApiState::Deprecated,
+            ApiState::Retired,
+        ];
+        all.into_iter().find(|state| state.word() == text)
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             ApiState::Created => "CREATED",

@@ -269,8 +269,10 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
             plan.insert("bytes".to_owned(), json!(format!("{bytes}B")));
         }
     }
-    let burst = dto.get("rateLimitCount").and_then(Value::as_u64).filter(|count| *count > 0);
-    if let Some(burst) = burst {
+    if let Some(subscribers) = optional(dto, "subscriberCount")? {
+        plan.insert("subscriptions".to_owned(), json!(subscribers));
+    }
+    if let Some(burst) = optional(dto, "rateLimitCount")? {
         let unit = dto.get("rateLimitTimeUnit").and_then(Value::as_str).unwrap_or("sec");
         let per = format!("{}s", seconds_of(unit)?);
         plan.insert("burst_rate".to_owned(), json!({ "requests": burst, "per": per }));
@@ -279,6 +281,19 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
         plan.insert("stop_on_quota".to_owned(), json!(false));
     }
     Ok(Value::Object(plan))
+}
+
+/// A number above 0; none where it is absent, 0 or -1, as the reference writes it.
+fn optional(dto: &Value, key: &str) -> Result<Option<u64>, String> {
+    match dto.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_i64() {
+            Some(-1 | 0) => Ok(None),
+            // Harmless: the number is positive.
+            Some(number) if number > 0 => Ok(u64::try_from(number).ok()),
+            Some(_) | None => Err(format!("{key} has to be a number above 0, or -1 for none")),
+        },
+    }
 }
 
 fn seconds_of(unit: &str) -> Result<u64, String> {

@@ -4,19 +4,19 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::Catalog;
-use crate::definition;
+use crate::definition::{self, Site};
 use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, ok, tagged};
 use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
 use crate::shelf::Read;
-use crate::{plans, secrets};
+use crate::{imports, plans, secrets};
 
 /// The most revisions of one API, as in the reference.
-const REVISIONS_MAX: usize = 5;
+pub(crate) const REVISIONS_MAX: usize = 5;
 
-const VIEW: [&str; 5] =
+pub(crate) const VIEW: [&str; 5] =
     ["apim:api_view", "apim:api_create", "apim:api_publish", "apim:api_manage", "apim:admin"];
-const CREATE: [&str; 3] = ["apim:api_create", "apim:api_manage", "apim:admin"];
-const PUBLISH: [&str; 3] = ["apim:api_publish", "apim:api_manage", "apim:admin"];
+pub(crate) const CREATE: [&str; 3] = ["apim:api_create", "apim:api_manage", "apim:admin"];
+pub(crate) const PUBLISH: [&str; 3] = ["apim:api_publish", "apim:api_manage", "apim:admin"];
 const SUBSCRIPTIONS: [&str; 4] =
     ["apim:subscription_view", "apim:subscription_manage", "apim:subscription_block", "apim:admin"];
 
@@ -29,25 +29,29 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             list(asked, found(catalog, asked.parameter("query").unwrap_or_default()))
         }
         (&Method::POST, ["apis"]) => create(catalog, asked, asked.json()?, None).await,
-        (&Method::POST, ["apis", "import-openapi"]) => import(catalog, asked).await,
+        (&Method::POST, ["apis", "import-openapi"]) => imports::openapi(catalog, asked).await,
+        (&Method::POST, ["apis", "import-asyncapi"]) => imports::asyncapi(catalog, asked).await,
+        (&Method::POST, ["apis", "import-wsdl"]) => imports::wsdl(catalog, asked).await,
+        (&Method::POST, ["apis", "import"]) => imports::project(catalog, asked).await,
         (&Method::POST, ["apis", "change-lifecycle"]) => change_lifecycle(catalog, asked).await,
         (
             _,
             [
                 "apis",
-                "import-wsdl"
+                "import-openapi"
+                | "import-wsdl"
                 | "import-asyncapi"
                 | "import"
                 | "import-graphql-schema"
-                | "validate-openapi",
+                | "validate-openapi"
+                | "validate-asyncapi"
+                | "validate-wsdl",
                 ..,
             ],
         ) => Err(Refusal::not_here()),
         (_, ["apis", id]) => one(catalog, asked, id).await,
-        (&Method::GET, ["apis", id, "swagger"]) => {
-            catalog.visitor(asked, &VIEW).await?;
-            let read = api(catalog, id)?;
-            ok(&definition::document(&read.object.dto, read.object.document.as_ref()))
+        (_, ["apis", id, what @ ("swagger" | "asyncapi" | "wsdl")]) => {
+            imports::of_api(catalog, asked, id, what).await
         }
         (&Method::GET, ["apis", id, "lifecycle-state"]) => {
             catalog.visitor(asked, &VIEW).await?;
@@ -74,7 +78,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
     }
 }
 
-fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
+pub(crate) fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
     catalog.shelf.get::<Api>(id).ok_or_else(|| Refusal::missing("API"))
 }
 
@@ -119,6 +123,7 @@ fn summary(api: &Api) -> Value {
         "provider": api.owner,
         "type": api.kind(),
         "lifeCycleStatus": api.state.word(),
+        "policies": api.plans(),
         "hasThumbnail": false,
         "createdTime": api.created.to_string(),
         "updatedTime": api.updated.to_string(),
@@ -140,14 +145,14 @@ fn whole(api: &Api) -> Value {
     dto
 }
 
-async fn create(
+pub(crate) async fn create(
     catalog: &Catalog,
     asked: &Asked,
     mut dto: Value,
     document: Option<Value>,
 ) -> Answer {
     let visitor = catalog.visitor(asked, &CREATE).await?;
-    let errors = definition::check(&mut dto, &*catalog.settings()?);
+    let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
     if !errors.is_empty() {
         return Err(Refusal::wrong(errors));
     }
@@ -164,44 +169,8 @@ async fn create(
         updated: now,
     };
     let body = whole(&api);
-    let taken = |error| {
-        let why = "An API with this name and version, or with this context, exists already";
-        Refusal::unwritten(error, why)
-    };
-    catalog.shelf.add(api).await.map_err(taken)?;
+    catalog.add_api(api).await?;
     created(&body)
-}
-
-/// `import-openapi`: a document with the rest of the definition in `additionalProperties`.
-async fn import(catalog: &Catalog, asked: &Asked) -> Answer {
-    let parts = crate::parts::read(asked)?;
-    let part =
-        |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, body)| body.as_slice());
-    if part("url").is_some() {
-        return Err(Refusal::bad("url is not read here; send the document as file"));
-    }
-    let text = part("file").ok_or_else(|| Refusal::bad("the part file is missing"))?;
-    let text =
-        String::from_utf8(text.to_vec()).map_err(|_| Refusal::bad("the document is not text"))?;
-    let document = crate::parts::document(text).await?;
-    let mut dto = match part("additionalProperties") {
-        Some(text) => serde_json::from_slice::<Value>(text)
-            .ok()
-            .filter(Value::is_object)
-            .ok_or_else(|| Refusal::bad("additionalProperties has to be a JSON object"))?,
-        None => json!({}),
-    };
-    // Harmless: the check below refuses what neither the document nor the properties say.
-    let info = document.get("info").cloned().unwrap_or_default();
-    if let Some(members) = dto.as_object_mut() {
-        for (theirs, ours) in [("title", "name"), ("version", "version")] {
-            if let (Some(value), false) = (info.get(theirs), members.contains_key(ours)) {
-                members.insert(ours.to_owned(), value.clone());
-            }
-        }
-        members.insert("operations".to_owned(), json!(definition::operations_of(&document)));
-    }
-    create(catalog, asked, dto, Some(document)).await
 }
 
 async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
@@ -216,7 +185,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             let read = api(catalog, id)?;
             check_match(asked, read.version)?;
             let mut dto = asked.json()?;
-            let errors = definition::check(&mut dto, &*catalog.settings()?);
+            let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
             if !errors.is_empty() {
                 return Err(Refusal::wrong(errors));
             }
@@ -239,12 +208,17 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
                     "Cannot remove the API as active subscriptions exist",
                 ));
             }
-            catalog.take_out(&read.object).await?;
-            catalog.shelf.remove(&read).await?;
+            catalog.remove_api(&read).await?;
             done()
         }
         _ => Err(Refusal::not_here()),
     }
+}
+
+pub(crate) fn too_many_revisions() -> Refusal {
+    Refusal::bad(
+        "Maximum number of revisions per API has reached. Need to remove a revision to create a new one",
+    )
 }
 
 fn revision_dto(api: &Api, revision: &Revision) -> Value {
@@ -276,9 +250,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
             catalog.visitor(asked, &[CREATE.as_slice(), PUBLISH.as_slice()].concat()).await?;
             let read = api(catalog, id)?;
             if read.object.revisions.len() >= REVISIONS_MAX {
-                return Err(Refusal::bad(
-                    "Maximum number of revisions per API has reached. Need to remove a revision to create a new one",
-                ));
+                return Err(too_many_revisions());
             }
             let text = if asked.body.is_empty() { json!({}) } else { asked.json()? };
             let description = crate::objects::text(&text, "description");
@@ -351,25 +323,11 @@ async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer 
     }
     let deployed = changed.revisions.iter().find(|revision| revision.id == wanted);
     let deployed = json!(deployed.map(|revision| revision.deployments.clone()));
-    put_into_service(catalog, &read, changed).await?;
+    catalog.change_deployed(&read, changed).await?;
     created(&deployed)
 }
 
-/// Puts a changed API into service, and writes it. If it cannot be written, the API serves as before.
-async fn put_into_service(
-    catalog: &Catalog,
-    read: &Read<Api>,
-    changed: Api,
-) -> Result<(), Refusal> {
-    catalog.bring_into_service(&changed).await?;
-    if let Err(error) = catalog.shelf.change(read, changed).await {
-        catalog.bring_into_service(&read.object).await?;
-        return Err(error.into());
-    }
-    Ok(())
-}
-
-fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
+pub(crate) fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
     if let Some(members) = one.as_object_mut() {
         members.insert("revisionUuid".to_owned(), json!(revision));
         members.insert("status".to_owned(), json!("APPROVED"));
@@ -412,7 +370,7 @@ async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
     }
     let body = json!({ "workflowStatus": "APPROVED", "jsonPayload": null, "lifecycleState": lifecycle(&changed) });
     if changed.deployed().is_some() || read.object.deployed().is_some() {
-        put_into_service(catalog, &read, changed).await?;
+        catalog.change_deployed(&read, changed).await?;
     } else {
         catalog.shelf.change(&read, changed).await?;
     }

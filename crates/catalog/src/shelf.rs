@@ -1,22 +1,23 @@
 //! The objects of the catalog: in the store, and in memory as they were last read or written.
 //!
 //! Owns the rows. An object is written only if nobody has changed it since its writer read it. A write is acknowledged once it is durable
-//! and in memory.
+//! and in memory. Changes of other gateways are read row by row, by their [`crate::news`].
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use store::{Change, Error, Expect, Scan, Store};
+use store::{Change, Error, Expect, Row, Scan, Store};
 
+use crate::news::{self, News, Reader, Writer};
 use crate::objects::Object;
 
 /// The table of all rows.
 const TABLE: &str = "catalog";
 
-/// Attempts to read a kind while others change it.
-const LOADS_MAX: usize = 8;
+/// Removed rows that are remembered. Of more, none is: only a read that began before a removal could bring its row back.
+const GONE_MAX: usize = 100_000;
 
 /// The most rows of one scan.
 const ROWS: usize = 1000;
@@ -24,9 +25,23 @@ const ROWS: usize = 1000;
 /// All objects.
 pub(crate) struct Shelf {
     store: Arc<dyn Store>,
-    kinds: RwLock<HashMap<&'static str, Rows>>,
-    /// The number of changes that were made here.
-    commits: AtomicU64,
+    /// Other gateways have the same store.
+    is_shared: bool,
+    memory: RwLock<Memory>,
+    writer: Writer,
+    reader: Mutex<Reader>,
+    /// Nobody knows whether a write of this gateway happened.
+    unsure: AtomicBool,
+}
+
+/// Changes of one call to the store, beside the entry of the news.
+pub(crate) const CHANGES_MAX: usize = store::limits::ITEMS_MAX - 1;
+
+#[derive(Default)]
+struct Memory {
+    kinds: HashMap<&'static str, Rows>,
+    /// Rows that were removed here, with the versions of their removals.
+    gone: HashMap<String, u64>,
 }
 
 type Rows = HashMap<String, Known>;
@@ -121,62 +136,133 @@ fn key<T: Object>(id: &str) -> String {
 }
 
 impl Shelf {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Shelf {
-        Shelf { store, kinds: RwLock::default(), commits: AtomicU64::new(0) }
+    pub(crate) fn new(store: Arc<dyn Store>, is_shared: bool) -> Shelf {
+        Shelf {
+            store,
+            is_shared,
+            memory: RwLock::default(),
+            writer: Writer::new(),
+            reader: Mutex::default(),
+            unsure: AtomicBool::new(false),
+        }
     }
 
-    /// Reads all objects of a kind from the store.
+    /// The rows that other gateways have changed since the last look.
+    pub(crate) async fn news(&self) -> Result<News, WriteError> {
+        if self.unsure.swap(false, Ordering::AcqRel) {
+            return Ok(News::Everything);
+        }
+        let mut others = Vec::new();
+        self.rows(news::PREFIX, |row| {
+            if !self.writer.owns(&row.key) {
+                others.push(row);
+            }
+        })
+        .await?;
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(reader.read(&others))
+    }
+
+    /// True if memory may lack something that this gateway has written.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.unsure.load(Ordering::Acquire)
+    }
+
+    /// Everything is to be read again.
+    pub(crate) fn set_unsure(&self) {
+        self.unsure.store(true, Ordering::Release);
+    }
+
+    /// Removes entries of the news that nobody needs.
+    pub(crate) async fn remove_old_news(&self, now: u64) -> Result<(), WriteError> {
+        let mut changes = Vec::new();
+        self.rows(news::PREFIX, |row| {
+            // The next turns remove the rest.
+            if news::is_over(&row, now) && changes.len() < CHANGES_MAX {
+                changes.push(Change {
+                    table: TABLE.into(),
+                    key: row.key.to_vec(),
+                    value: None,
+                    expect: Expect::Version(row.version),
+                });
+            }
+        })
+        .await?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.store.change(changes, None).await.map(drop).map_err(away)
+    }
+
+    /// Reads all objects of a kind from the store. What was changed here meanwhile stays as it is.
     pub(crate) async fn load<T: Object>(&self) -> Result<(), WriteError> {
-        for _ in 0..LOADS_MAX {
-            let before = self.commits.load(Ordering::Acquire);
-            let rows = self.scan::<T>().await?;
-            let mut kinds = self.write();
-            // What was committed meanwhile may be missing among the rows.
-            if self.commits.load(Ordering::Acquire) == before {
-                kinds.insert(T::KIND, rows);
+        let before: HashMap<String, u64> = {
+            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            // Harmless: before the first load there are no rows.
+            let rows = memory.kinds.get(T::KIND).into_iter().flatten();
+            rows.map(|(id, known)| (id.clone(), known.version)).collect()
+        };
+        let rows = self.scan::<T>().await?;
+        let mut memory = self.write();
+        let kept = memory.kinds.entry(T::KIND).or_default();
+        kept.retain(|id, known| rows.contains_key(id) || before.get(id) != Some(&known.version));
+        for (id, known) in rows {
+            memory.take_over::<T>(id, known);
+        }
+        Ok(())
+    }
+
+    /// Reads one row again. Gives the object of before.
+    pub(crate) async fn refresh<T: Object>(&self, id: &str) -> Result<Option<Read<T>>, WriteError> {
+        let before = self.get::<T>(id);
+        let row = self.store.get(TABLE, key::<T>(id).as_bytes()).await.map_err(away)?;
+        let mut memory = self.write();
+        match row.as_ref().map(read::<T>) {
+            Some(Some((id, known))) => memory.take_over::<T>(id, known),
+            Some(None) => {}
+            None => {
+                let rows = memory.kinds.entry(T::KIND).or_default();
+                let version = rows.get(id).map(|known| known.version);
+                if version == before.as_ref().map(|read| read.version) {
+                    rows.remove(id);
+                }
+            }
+        }
+        Ok(before)
+    }
+
+    /// Calls `each` with all rows whose keys begin so.
+    async fn rows(&self, prefix: &str, mut each: impl FnMut(Row)) -> Result<(), WriteError> {
+        let mut after = None;
+        loop {
+            let scan = Scan { prefix: prefix.as_bytes().to_vec(), after, rows_max: ROWS };
+            let read = self.store.scan(TABLE, scan).await.map_err(away)?;
+            after = read.rows.last().map(|row| row.key.to_vec());
+            read.rows.into_iter().for_each(&mut each);
+            if !read.more || after.is_none() {
                 return Ok(());
             }
         }
-        // The next look at what others have changed reads it.
-        Err(WriteError::Away("too much is changed at the moment".to_owned()))
     }
 
     async fn scan<T: Object>(&self) -> Result<Rows, WriteError> {
-        let prefix = format!("{}/", T::KIND).into_bytes();
-        let (mut rows, mut after) = (Rows::new(), None);
-        loop {
-            let scan = Scan { prefix: prefix.clone(), after: after.clone(), rows_max: ROWS };
-            let read = self.store.scan(TABLE, scan).await.map_err(away)?;
-            for row in read.rows {
-                after = Some(row.key.to_vec());
-                match serde_json::from_slice::<T>(&row.value) {
-                    Ok(object) => {
-                        let id = object.id().to_owned();
-                        rows.insert(id, Known { object: Arc::new(object), version: row.version });
-                    }
-                    Err(error) => {
-                        tracing::error!(kind = T::KIND, %error, "a row of the catalog cannot be read, and is left out")
-                    }
-                }
-            }
-            if !read.more {
-                break;
-            }
-        }
+        let mut rows = Rows::new();
+        // Harmless: a row that cannot be read is in the log.
+        self.rows(&format!("{}/", T::KIND), |row| rows.extend(read::<T>(&row))).await?;
         Ok(rows)
     }
 
     /// One object.
     pub(crate) fn get<T: Object>(&self, id: &str) -> Option<Read<T>> {
-        let kinds = self.kinds.read().unwrap_or_else(PoisonError::into_inner);
-        kinds.get(T::KIND)?.get(id).and_then(typed)
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        memory.kinds.get(T::KIND)?.get(id).and_then(typed)
     }
 
     /// All objects of a kind, in no order.
     pub(crate) fn all<T: Object>(&self) -> Vec<Read<T>> {
-        let kinds = self.kinds.read().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         // Harmless: all rows of a kind have its type.
-        kinds.get(T::KIND).iter().flat_map(|rows| rows.values()).filter_map(typed).collect()
+        memory.kinds.get(T::KIND).iter().flat_map(|rows| rows.values()).filter_map(typed).collect()
     }
 
     /// Writes one new object.
@@ -209,18 +295,40 @@ impl Shelf {
         if batch.changes.is_empty() {
             return Ok(());
         }
-        let versions = self.store.change(batch.changes, None).await.map_err(away)?;
-        let mut kinds = self.write();
-        self.commits.fetch_add(1, Ordering::AcqRel);
+        let mut changes = batch.changes;
+        let mut news = None;
+        if self.is_shared {
+            let rows = batch.effects.iter().map(|(_, kind, id, _)| format!("{kind}/{id}"));
+            let pending = self.writer.begin(rows.collect());
+            changes.push(Change {
+                table: TABLE.into(),
+                key: pending.key.clone().into_bytes(),
+                value: Some(pending.value.clone().into()),
+                expect: Expect::Anything,
+            });
+            news = Some(pending);
+        }
+        let written = self.store.change(changes, None).await;
+        if let (Err(_), Some(pending)) = (&written, news) {
+            self.writer.failed(pending);
+        }
+        if matches!(written, Err(Error::Away(_) | Error::Unknown(_))) {
+            self.set_unsure();
+        }
+        let versions = written.map_err(away)?;
+        let mut memory = self.write();
         for (at, kind, id, object) in batch.effects {
-            let rows = kinds.entry(kind).or_default();
             // Harmless: there is a version for each change.
             let version = versions.get(at).copied().unwrap_or_default();
+            let rows = memory.kinds.entry(kind).or_default();
             // A later change of the same row may have been read already.
             let is_newer = rows.get(&id).is_none_or(|known| known.version < version);
             match object {
                 Some(object) if is_newer => drop(rows.insert(id, Known { object, version })),
-                None if is_newer => drop(rows.remove(&id)),
+                None if is_newer => {
+                    rows.remove(&id);
+                    memory.forget(format!("{kind}/{id}"), version);
+                }
                 Some(_) | None => {}
             }
         }
@@ -232,8 +340,27 @@ impl Shelf {
         self.store.watch(TABLE)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<&'static str, Rows>> {
-        self.kinds.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Memory> {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    /// Takes a row that was read, unless a later one is known.
+    fn take_over<T: Object>(&mut self, id: String, known: Known) {
+        let removed = self.gone.get(&key::<T>(&id)).copied().unwrap_or(0);
+        let rows = self.kinds.entry(T::KIND).or_default();
+        let had = rows.get(&id).map_or(0, |known| known.version);
+        if known.version > had.max(removed) {
+            rows.insert(id, known);
+        }
+    }
+
+    fn forget(&mut self, key: String, version: u64) {
+        if self.gone.len() >= GONE_MAX {
+            self.gone.clear();
+        }
+        self.gone.insert(key, version);
     }
 }
 
@@ -241,6 +368,19 @@ fn typed<T: Object>(known: &Known) -> Option<Read<T>> {
     // Harmless: all rows of a kind have its type.
     let object = known.object.clone().downcast().ok()?;
     Some(Read { object, version: known.version })
+}
+
+fn read<T: Object>(row: &Row) -> Option<(String, Known)> {
+    match serde_json::from_slice::<T>(&row.value) {
+        Ok(object) => {
+            let id = object.id().to_owned();
+            Some((id, Known { object: Arc::new(object), version: row.version }))
+        }
+        Err(error) => {
+            tracing::error!(kind = T::KIND, %error, "a row of the catalog cannot be read, and is left out");
+            None
+        }
+    }
 }
 
 fn away(error: Error) -> WriteError {

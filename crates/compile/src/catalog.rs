@@ -112,6 +112,7 @@ pub(crate) fn compile(
             .allow
             .as_ref()
             .map(|allow| allow.iter().filter_map(|rule| host_rule(rule, report)).collect()),
+        callbacks: catalog.callbacks.allow.iter().map(|network| network.0).collect(),
         issuers,
         written: written_keys(config, report),
         plans,

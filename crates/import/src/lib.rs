@@ -1,6 +1,6 @@
 //! Turns API documents into configuration. OpenAPI 3.0 and 3.1 and Swagger 2 are converted to one form and turned into routes.
-//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams, and so do files of Kong. Projects
-//! of apictl are read here; `catalog` makes configuration of them.
+//! WSDL becomes a route that offers its operations as JSON. Artifacts of Synapse become routes, flows and upstreams, and so do files
+//! of Kong. Projects of apictl are read here; `catalog` makes configuration of them.
 //!
 //! Owns the meaning of a document: its operations, its schemas, and the routes, upstreams and policies that its extensions
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values

@@ -36,6 +36,8 @@ pub struct CatalogSettings {
     pub gateway: Option<String>,
     /// Hosts that endpoints of its APIs may have; any if absent.
     pub endpoints: Option<Vec<HostRule>>,
+    /// Networks of callbacks that are called though they are private.
+    pub callbacks: Vec<IpNet>,
     /// The issuers whose tokens lead to applications.
     pub issuers: Vec<String>,
     /// Keys of the configuration's applications that have a secret.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use backends::token::Algorithm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::catalog_arguments::{CatalogArguments, ImportApictl};
 use crate::operations::{Access, Ctl};
 use crate::written::{
     admin_url, algorithm, claim, duration, header, json_object, mapped, name, path, target, web_url,
@@ -229,6 +230,8 @@ Examples:
         #[command(subcommand)]
         what: Ctl,
     },
+    /// List the APIs and applications of a running catalog, subscribe, and get tokens.
+    Catalog(CatalogArguments),
     /// Start a gateway and backends in one process, send requests through them, and print what happened.
     ///
     /// With a terminal it stays up until Ctrl-C; without one it ends after the last request.
@@ -434,6 +437,8 @@ Examples:
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
     },
+    /// Print a configuration that serves the API of a project of apictl.
+    Apictl(ImportApictl),
     /// Print a configuration that does what declarative files of Kong do.
     ///
     /// Standard error gets a row for each entity, credential and plugin: converted, approximated or refused, with its place. A route

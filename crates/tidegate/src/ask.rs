@@ -1,9 +1,9 @@
-//! Requests to the admin API of a gateway that runs.
+//! Requests to the admin API of a gateway that runs, and to its catalog.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ const TOKEN: &str = "TIDEGATE_TOKEN";
 pub(crate) struct Gateway {
     url: String,
     target: WebUrl,
-    token: Option<String>,
+    /// The value of `Authorization`.
+    authorization: Option<String>,
     client: Option<tls::Client>,
     /// The bound on each wait.
     patience: Duration,
@@ -66,15 +67,35 @@ pub(crate) fn ready(url: &str, access: &Access, patience: Duration) -> anyhow::R
 
 impl Gateway {
     pub(crate) fn new(url: &str, access: &Access, patience: Duration) -> anyhow::Result<Gateway> {
-        let target = WebUrl::parse(url).map_err(anyhow::Error::msg)?;
         // Harmless: without the variable, or if it is not text, no token is sent.
         let token = access.token.clone().or_else(|| std::env::var(TOKEN).ok());
-        let is_good = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
-        if !token.as_ref().is_none_or(is_good) {
+        Gateway::open(url, token.map(|token| format!("Bearer {token}")), access, patience)
+    }
+
+    /// The catalog of a gateway. Its users are not the operators.
+    pub(crate) fn as_user(
+        url: &str,
+        authorization: Option<String>,
+        ca: Option<PathBuf>,
+        patience: Duration,
+    ) -> anyhow::Result<Gateway> {
+        let access = Access { ca, ..Access::default() };
+        Gateway::open(url, authorization, &access, patience)
+    }
+
+    fn open(
+        url: &str,
+        authorization: Option<String>,
+        access: &Access,
+        patience: Duration,
+    ) -> anyhow::Result<Gateway> {
+        let target = WebUrl::parse(url).map_err(anyhow::Error::msg)?;
+        let is_good = |value: &String| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !authorization.as_ref().is_none_or(is_good) {
             bail!("the token has characters that no header can carry");
         }
         let client = if target.target.tls { Some(tls::Client::new(&spec(access)?)?) } else { None };
-        Ok(Gateway { url: url.to_owned(), target, token, client, patience })
+        Ok(Gateway { url: url.to_owned(), target, authorization, client, patience })
     }
 
     /// Sends a request and reads its answer, whatever its status.
@@ -106,8 +127,8 @@ impl Gateway {
         let (method, path) = question.request.split_once(' ').unwrap_or(("GET", "/"));
         let mut head = format!("{method} {prefix}{path} HTTP/1.1\r\nHost: {address}\r\n");
         head.push_str("Connection: close\r\n");
-        if let Some(token) = &self.token {
-            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        if let Some(authorization) = &self.authorization {
+            head.push_str(&format!("Authorization: {authorization}\r\n"));
         }
         for (name, value) in question.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -181,9 +202,8 @@ impl Answer {
     }
 
     pub(crate) fn json(&self) -> anyhow::Result<Value> {
-        serde_json::from_slice(&self.body).with_context(|| {
-            format!("the gateway answers {}, and not as an admin API does", self.status)
-        })
+        serde_json::from_slice(&self.body)
+            .with_context(|| format!("the gateway answers {}, and not in JSON", self.status))
     }
 
     /// True if the operator is unknown, or lacks the role.

@@ -15,6 +15,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::arguments::Import;
 use crate::log;
 
+mod apictl;
 mod kong;
 
 pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
@@ -33,6 +34,7 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
                 upstream: upstream.clone(),
             })
         }
+        Import::Apictl(options) => apictl::import(options),
         Import::Synapse { path, into } => synapse(path, into.as_deref()),
         Import::Kong { paths, into, select_tags, listen, listen_tls } => {
             let options = ::import::kong::Options {

@@ -6,6 +6,8 @@ mod ask;
 mod backend;
 mod bench;
 mod cases;
+mod catalog_arguments;
+mod catalog_client;
 mod check;
 mod ctl;
 mod demo;
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
             Ok(sync::sync(&admin, &access, dry_run, &path))
         }
         Command::Ctl { admin, access, what } => ctl::ctl(&admin, &access, &what),
+        Command::Catalog(options) => catalog_client::catalog(&options.access, &options.what),
         Command::Demo(options) => demo::demo(&options),
         Command::Backend(options) => backend::backend(&options),
         Command::Bench { arguments } => bench::bench(&arguments),

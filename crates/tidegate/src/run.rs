@@ -114,14 +114,17 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let next = opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     let catalog_socket = catalog_socket(&plan).await.map_err(NotStarted::Failed)?;
     // Also before them: requests of applications need the catalog.
-    let catalog = Catalog::start(control.clone()).await;
+    let listeners = started.clone();
+    let catalog = Catalog::start(control.clone(), Box::new(move || listeners.addresses())).await;
     let published = started.publish(plan.clone()).await;
     published.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     control.announce();
     control.restore_targets().await;
     control.on_log_level(Box::new(log::set_level));
     let handed = watch::Sender::new(false);
-    let admin = admin.map(|socket| admin_api(socket, &control, &handed)).transpose();
+    // Harmless: without a catalog there are no pages of it.
+    let pages = catalog.clone().map(catalog::pages).unwrap_or_default();
+    let admin = admin.map(|socket| admin_api(socket, &control, pages, &handed)).transpose();
     let admin = admin.map_err(NotStarted::Failed)?;
     kit::spawn(status.clone().run(control.clone()));
     status.adopt(next);
@@ -203,12 +206,13 @@ fn serve_catalog(
 fn admin_api(
     listener: TcpListener,
     control: &Arc<Control>,
+    pages: admin::MorePaths,
     handed: &watch::Sender<bool>,
 ) -> anyhow::Result<std::net::SocketAddr> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "admin API");
     // It answers probes to the very end: a draining gateway still says that it is alive, and not ready.
-    let served = admin::serve(listener, control.clone(), is_handed(handed));
+    let served = admin::serve(listener, control.clone(), pages, is_handed(handed));
     kit::spawn(async move {
         if let Err(e) = served.await {
             tracing::error!("admin API: {e}");

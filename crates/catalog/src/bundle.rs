@@ -1,0 +1,417 @@
+//! The bundle of configuration that the gateway gets of an API.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::definition::{Site, default_plan, endpoints, is_stream, kind, parts, topic};
+use crate::document;
+use crate::objects::{ApiState, config_name, context, items, set, text, texts};
+
+/// The paths of a WEBSUB API at which events are published: the reference's, and the one of hubs.
+const PUBLISH: [&str; 2] = ["/webhooks_events_receiver_resource", "/publish"];
+
+/// The files of an API's bundle: its configuration, and its document where it has one.
+pub(crate) fn files(
+    dto: &Value,
+    document: Option<&Value>,
+    state: ApiState,
+    site: &Site<'_>,
+) -> Vec<(String, Vec<u8>)> {
+    let configuration = |value: Value| ("tidegate.yaml".to_owned(), value.to_string().into_bytes());
+    let api = Bundle { dto, site, name: config_name(dto), context: context(dto) };
+    if state == ApiState::Blocked {
+        return vec![configuration(api.blocked())];
+    }
+    match kind(dto) {
+        "HTTP" => {
+            let document = document::openapi(dto, document).to_string().into_bytes();
+            vec![configuration(api.api()), ("definition.json".to_owned(), document)]
+        }
+        "SSE" => vec![configuration(api.sse())],
+        "WEBSUB" => vec![configuration(api.websub())],
+        kind => vec![configuration(api.route(kind))],
+    }
+}
+
+/// An API on its way to a bundle.
+struct Bundle<'a> {
+    dto: &'a Value,
+    site: &'a Site<'a>,
+    name: String,
+    context: String,
+}
+
+impl Bundle<'_> {
+    /// The reply of an API that is blocked.
+    fn blocked(&self) -> Value {
+        let body = json!({
+            "code": "700700",
+            "message": "API blocked",
+            "description": "This API has been blocked temporarily. Please try again later or contact the system administrators.",
+        });
+        let respond = json!({
+            "status": 503,
+            "headers": { "content-type": "application/json" },
+            "body": body.to_string(),
+        });
+        let route = json!({ "match": self.matches(&["/**"]), "respond": respond });
+        json!({ "routes": { self.name.as_str(): route } })
+    }
+
+    /// What matches these paths below the API's own.
+    fn matches(&self, below: &[&str]) -> Value {
+        let paths: Vec<String> =
+            below.iter().map(|below| format!("{}{below}", self.context)).collect();
+        let mut matches = match paths.as_slice() {
+            [path] => json!({ "path": path }),
+            paths => json!({ "path": paths }),
+        };
+        if let Some(listener) = self.site.gateway {
+            set(&mut matches, "listener", json!(listener));
+        }
+        matches
+    }
+
+    /// The policy that authenticates the client, who needs one of these scopes, if there are any.
+    fn credentials(&self, scopes: &[String]) -> Value {
+        let schemes = texts(self.dto.get("securityScheme"));
+        let takes = |scheme: &str| schemes.iter().any(|known| known == scheme);
+        let mut any = Vec::new();
+        if takes("oauth2") || !takes("api_key") {
+            let mut jwt = json!({ "issuers": self.site.issuers });
+            if is_stream(kind(self.dto)) {
+                set(&mut jwt, "query", json!("access_token"));
+            }
+            let header = text(self.dto, "authorizationHeader").to_ascii_lowercase();
+            if !["", "authorization"].contains(&header.as_str()) {
+                set(&mut jwt, "header", json!(header));
+            }
+            if !scopes.is_empty() {
+                set(&mut jwt, "scopes", json!({ "any": scopes }));
+            }
+            any.push(json!({ "jwt": jwt }));
+        }
+        if takes("api_key")
+            && let Some(issuer) = self.site.key_issuer
+        {
+            let header = text(self.dto, "apiKeyHeader").to_ascii_lowercase();
+            let header = if header.is_empty() { "apikey".to_owned() } else { header };
+            any.push(
+                json!({ "jwt": { "issuers": [issuer], "header": header, "query": "apikey" } }),
+            );
+        }
+        json!({ "authenticate": { "any": any } })
+    }
+
+    /// An API with operations.
+    fn api(&self) -> Value {
+        let mut api = json!({
+            "openapi": "definition.json",
+            "base_path": self.context,
+            "subscription": "required",
+            "plans": texts(self.dto.get("policies")),
+            "errors": "wso2_apim",
+            "policies": [self.credentials(&[])],
+        });
+        if let Some(listener) = self.site.gateway {
+            set(&mut api, "listener", json!(listener));
+        }
+        if self.dto.get("enableSchemaValidation").and_then(Value::as_bool) == Some(true) {
+            set(&mut api, "validate", json!({ "request": true, "response": true }));
+        }
+        json!({ "apis": { self.name.as_str(): api } })
+    }
+
+    /// The policy that holds clients to their subscriptions. `resource` is the plan of the route.
+    fn subscription(&self, resource: &str) -> Value {
+        let mut check = json!({
+            "api": self.name,
+            "plans": texts(self.dto.get("policies")),
+            "context": self.context,
+        });
+        match text(self.dto, "apiThrottlingPolicy") {
+            "" if ["", "Unlimited"].contains(&resource) => {}
+            "" => set(&mut check, "resource_plan", json!(resource)),
+            own => set(&mut check, "api_plan", json!(own)),
+        }
+        json!({ "subscription": check })
+    }
+
+    /// The policies of a route to an upstream.
+    fn policies(&self, scopes: &[String], resource: &str, more: Option<Value>) -> Vec<Value> {
+        let mut policies: Vec<Value> = self.cors().into_iter().collect();
+        policies.push(self.credentials(scopes));
+        policies.push(self.subscription(resource));
+        policies.extend(self.key_type());
+        policies.extend(more);
+        policies
+    }
+
+    /// Pages of other origins, as the document of an API with operations says it.
+    fn cors(&self) -> Option<Value> {
+        let written = self.dto.get("corsConfiguration")?;
+        if written.get("corsConfigurationEnabled").and_then(Value::as_bool) != Some(true) {
+            return None;
+        }
+        let mut cors = Map::new();
+        for (theirs, ours) in [
+            ("accessControlAllowOrigins", "origins"),
+            ("accessControlAllowMethods", "methods"),
+            ("accessControlAllowHeaders", "headers"),
+            ("accessControlExposeHeaders", "expose"),
+            ("accessControlAllowCredentials", "credentials"),
+        ] {
+            if let Some(value) = written.get(theirs).filter(|value| !value.is_null()) {
+                cors.insert(ours.to_owned(), value.clone());
+            }
+        }
+        Some(json!({ "cors": cors }))
+    }
+
+    fn urls(&self, key: &str) -> Vec<String> {
+        endpoints(self.dto.get("endpointConfig"), key)
+    }
+
+    /// Sends tokens for tests to the sandbox, or refuses them where there is none.
+    fn key_type(&self) -> Option<Value> {
+        let has = |key: &str| !self.urls(key).is_empty();
+        match (has("production_endpoints"), has("sandbox_endpoints")) {
+            (true, false) => Some(json!({ "key_type": {} })),
+            (true, true) => Some(json!({ "key_type": { "sandbox": self.sandbox() } })),
+            (false, true) => {
+                Some(json!({ "key_type": { "production": false, "sandbox": self.sandbox() } }))
+            }
+            (false, false) => None,
+        }
+    }
+
+    fn sandbox(&self) -> String {
+        format!("{} sandbox", self.name)
+    }
+
+    /// The upstreams of the endpoints. One without targets is a complaint of the configuration.
+    fn upstreams(&self) -> Value {
+        let upstream = |urls: Vec<String>| {
+            let target = |url: &String| {
+                let (scheme, authority, _) = parts(url)?;
+                let has_tls = matches!(scheme, "https" | "wss");
+                let scheme = if has_tls { "https" } else { "http" };
+                Some(format!("{scheme}://{authority}"))
+            };
+            // Harmless: the URLs were checked.
+            json!({ "targets": urls.iter().filter_map(target).collect::<Vec<_>>() })
+        };
+        let (production, sandbox) =
+            (self.urls("production_endpoints"), self.urls("sandbox_endpoints"));
+        let mut all = Map::new();
+        if sandbox.is_empty() || !production.is_empty() {
+            all.insert(self.name.clone(), upstream(production));
+        }
+        if !sandbox.is_empty() {
+            all.insert(self.sandbox(), upstream(sandbox));
+        }
+        Value::Object(all)
+    }
+
+    /// The upstream of the routes, unless the type of a token names another.
+    fn upstream(&self) -> String {
+        if self.urls("production_endpoints").is_empty()
+            && !self.urls("sandbox_endpoints").is_empty()
+        {
+            self.sandbox()
+        } else {
+            self.name.clone()
+        }
+    }
+
+    /// The path that all endpoints have.
+    fn path(&self) -> String {
+        let keys = ["production_endpoints", "sandbox_endpoints"];
+        let url = keys.iter().flat_map(|key| self.urls(key)).next();
+        let path = url.as_deref().and_then(parts).map_or("", |(_, _, path)| path);
+        path.trim_end_matches('/').to_owned()
+    }
+
+    fn to_upstream(&self, below: &str, rewrite: String, policies: Vec<Value>) -> Value {
+        json!({
+            "match": self.matches(&[below]),
+            "rewrite": rewrite,
+            "upstream": self.upstream(),
+            "host": "target",
+            "errors": "wso2_apim",
+            "policies": policies,
+        })
+    }
+
+    fn limited(&self) -> Value {
+        json!({ "plans": true, "default": default_plan(kind(self.dto)) })
+    }
+
+    /// The methods of a route: those of operations, and that of preflights where pages of other origins may ask.
+    fn methods<'m>(&self, of_operations: &[&'m str]) -> Vec<&'m str> {
+        let mut methods = of_operations.to_vec();
+        if self.cors().is_some() {
+            methods.push("OPTIONS");
+        }
+        methods.sort_unstable();
+        methods.dedup();
+        methods
+    }
+
+    /// The scopes that all operations have.
+    fn scopes(&self) -> Vec<String> {
+        let first = items(self.dto.get("operations")).first();
+        // Harmless: the check of a definition adds operations where there are none.
+        first.map(|one| texts(one.get("scopes"))).unwrap_or_default()
+    }
+
+    /// An API of one route, whose operations no route tells apart.
+    fn route(&self, kind: &str) -> Value {
+        let websocket = (kind == "WS").then(|| {
+            let mut keys = self.limited();
+            let topics = self.sockets();
+            if !topics.is_empty() {
+                set(&mut keys, "topics", Value::Object(topics));
+            }
+            json!({ "websocket": keys })
+        });
+        // Topics of WebSockets have scopes of their own.
+        let scopes = if kind == "WS" { Vec::new() } else { self.scopes() };
+        let policies = self.policies(&scopes, "", websocket);
+        let mut route = self.to_upstream("/**", format!("{}/{{**}}", self.path()), policies);
+        if kind == "SOAP"
+            && let Some(matches) = route.get_mut("match")
+        {
+            let verbs: Vec<&str> =
+                items(self.dto.get("operations")).iter().map(|one| text(one, "verb")).collect();
+            set(matches, "methods", json!(self.methods(&verbs)));
+        }
+        json!({ "routes": { self.name.as_str(): route }, "upstreams": self.upstreams() })
+    }
+
+    /// The topics of WebSockets, with what clients may do there; none where they may do all everywhere.
+    fn sockets(&self) -> Map<String, Value> {
+        let mut topics: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for operation in items(self.dto.get("operations")) {
+            topics.entry(text(operation, "target")).or_default().push(operation);
+        }
+        let mut made = Map::new();
+        for (target, operations) in &topics {
+            let (mut allow, mut keys) = (Vec::new(), json!({}));
+            for (verb, key) in [("PUBLISH", "publish"), ("SUBSCRIBE", "subscribe")] {
+                let Some(found) = operations.iter().find(|one| text(one, "verb") == verb) else {
+                    continue;
+                };
+                allow.push(key);
+                let scopes = texts(found.get("scopes"));
+                if !scopes.is_empty() {
+                    set(&mut keys, key, json!(scopes));
+                }
+            }
+            if allow.len() < 2 {
+                set(&mut keys, "allow", json!(allow));
+            }
+            if let Some(mapped) = operations.iter().find_map(|one| mapping(one)) {
+                set(&mut keys, "path", json!(format!("{}{mapped}", self.path())));
+            }
+            made.insert(all_below(target), keys);
+        }
+        let is_open = |(name, keys): (&String, &Value)| {
+            name == "/**" && keys.as_object().is_some_and(Map::is_empty)
+        };
+        if made.len() == 1 && made.iter().all(is_open) { Map::new() } else { made }
+    }
+
+    /// Event streams: a route for each topic.
+    fn sse(&self) -> Value {
+        let mut routes = Map::new();
+        for operation in items(self.dto.get("operations")) {
+            let target = text(operation, "target");
+            let below = all_below(target);
+            let to = mapping(operation).map_or_else(|| below.clone(), all_below);
+            let rewrite = match to.strip_suffix("/**") {
+                Some(before) => format!("{}{before}/{{**}}", self.path()),
+                None => format!("{}{to}", self.path()),
+            };
+            let scopes = texts(operation.get("scopes"));
+            let limited = json!({ "sse": self.limited() });
+            let policies =
+                self.policies(&scopes, text(operation, "throttlingPolicy"), Some(limited));
+            let mut route = self.to_upstream(&below, rewrite, policies);
+            if let Some(matches) = route.get_mut("match") {
+                set(matches, "methods", json!(self.methods(&["GET", "HEAD"])));
+            }
+            let name = if routes.is_empty() {
+                self.name.clone()
+            } else {
+                format!("{} {target}", self.name)
+            };
+            routes.insert(name, route);
+        }
+        json!({ "routes": routes, "upstreams": self.upstreams() })
+    }
+
+    /// A hub with its topics. Events are published with a signature, or else with a subscription.
+    fn websub(&self) -> Value {
+        let operations = items(self.dto.get("operations"));
+        let mut topics: Vec<&str> =
+            operations.iter().map(|one| topic(text(one, "target"))).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        let verify = self.dto.get("enableSubscriberVerification").and_then(Value::as_bool);
+        let mut hub = json!({
+            "topics": topics,
+            "publish": PUBLISH,
+            "verify": verify.unwrap_or(true),
+            "callbacks": { "allow": self.site.callbacks },
+            "limits": self.limited(),
+        });
+        let signature = self.dto.get("websubSubscriptionConfiguration");
+        let signature =
+            signature.filter(|one| one.get("enable").and_then(Value::as_bool) == Some(true));
+        if let Some(signature) = signature {
+            set(&mut hub, "secret", json!(text(signature, "secret")));
+            let header = text(signature, "signatureHeader").to_ascii_lowercase();
+            set(
+                &mut hub,
+                "signature",
+                json!(if header.is_empty() { "x-hub-signature" } else { &header }),
+            );
+            let algorithm =
+                text(signature, "signingAlgorithm").to_ascii_lowercase().replace('-', "");
+            set(
+                &mut hub,
+                "algorithm",
+                json!(if algorithm.is_empty() { "sha1" } else { &algorithm }),
+            );
+        } else {
+            // Subscribers of the reference verify SHA-1.
+            set(&mut hub, "algorithm", json!("sha1"));
+        }
+        let mut policies: Vec<Value> = self.cors().into_iter().collect();
+        policies.push(self.credentials(&self.scopes()));
+        policies.push(self.subscription(""));
+        let route = |below: &[&str], policies: Vec<Value>| json!({ "match": self.matches(below), "hub": self.name, "errors": "wso2_apim", "policies": policies });
+        let mut routes = Map::new();
+        routes.insert(self.name.clone(), route(&["/**"], policies));
+        if signature.is_some() {
+            routes.insert(format!("{} publish", self.name), route(&PUBLISH, Vec::new()));
+        }
+        json!({ "routes": routes, "hubs": { self.name.as_str(): hub } })
+    }
+}
+
+/// The path at the backend that an operation names, if it names one.
+fn mapping(operation: &Value) -> Option<&str> {
+    let named = ["uriMapping", "x-uri-mapping"].map(|key| text(operation, key));
+    named.into_iter().find(|path| path.starts_with('/'))
+}
+
+/// A target as a path of the gateway: `/*` at its end means all below.
+fn all_below(target: &str) -> String {
+    match target.strip_suffix("/*") {
+        Some(before) => format!("{before}/**"),
+        None => target.to_owned(),
+    }
+}

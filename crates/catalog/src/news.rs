@@ -1,0 +1,244 @@
+//! What other gateways have changed: each change of the catalog names its rows in a ring of its writer, so that others read only these.
+//!
+//! A reader that cannot be sure to have seen every change reads everything: after more changes of one writer than its ring holds, or
+//! where a change is missing that its writer has not reported as failed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use store::Row;
+
+use crate::secrets;
+
+/// The prefix of the keys of rings.
+pub(crate) const PREFIX: &str = "news/";
+
+/// Changes that the ring of one writer holds. Readers look four times a second.
+const RING: u64 = 256;
+
+/// Seconds after which a change is removed. Its readers have seen it, or read everything.
+const KEPT: u64 = 3600;
+
+/// Numbers of changes that failed and are not reported yet.
+const FAILED_MAX: usize = 1024;
+
+/// Rows of one ring entry that are named. A larger change has everything read.
+const NAMED_MAX: usize = 2000;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// From 1 for each writer.
+    number: u64,
+    /// Seconds since the Unix epoch.
+    time: u64,
+    /// Keys of rows, without those of names; none: too many.
+    rows: Option<Vec<String>>,
+    /// Numbers that were never written.
+    failed: Vec<u64>,
+}
+
+/// The changes of this gateway.
+pub(crate) struct Writer {
+    id: String,
+    last: AtomicU64,
+    failed: Mutex<Vec<u64>>,
+}
+
+/// A change that is being written.
+pub(crate) struct Pending {
+    pub(crate) key: String,
+    pub(crate) value: Vec<u8>,
+    number: u64,
+    /// Reported by this change.
+    failed: Vec<u64>,
+}
+
+/// What this gateway has seen of all others.
+#[derive(Default)]
+pub(crate) struct Reader(HashMap<String, Seen>);
+
+#[derive(Default)]
+struct Seen {
+    last: u64,
+    /// Numbers below that were neither seen nor reported.
+    missing: BTreeSet<u64>,
+}
+
+/// What a look at all rings found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Keys of rows.
+    Rows(BTreeSet<String>),
+    /// Some changes cannot be told.
+    Everything,
+}
+
+impl Writer {
+    pub(crate) fn new() -> Writer {
+        Writer { id: secrets::uuid(), last: AtomicU64::new(0), failed: Mutex::default() }
+    }
+
+    /// The entry of a change that is about to be written.
+    pub(crate) fn begin(&self, rows: Vec<String>) -> Pending {
+        let number = self.last.fetch_add(1, Ordering::AcqRel) + 1;
+        let failed = std::mem::take(&mut *self.lock());
+        let entry = Entry {
+            number,
+            time: kit::clock::wall().as_secs(),
+            rows: (rows.len() <= NAMED_MAX).then_some(rows),
+            failed: failed.clone(),
+        };
+        let key = format!("{PREFIX}{}/{:03}", self.id, number % RING);
+        // Harmless: an entry is data, which can always be written.
+        let value = serde_json::to_vec(&entry).unwrap_or_default();
+        Pending { key, value, number, failed }
+    }
+
+    /// Notes that a change was not written.
+    pub(crate) fn failed(&self, pending: Pending) {
+        let mut failed = self.lock();
+        failed.extend(pending.failed);
+        failed.push(pending.number);
+        // Readers then read everything.
+        let over = failed.len().saturating_sub(FAILED_MAX);
+        failed.drain(..over);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if an entry's key is of this writer.
+    pub(crate) fn owns(&self, key: &[u8]) -> bool {
+        writer(key).is_some_and(|id| id == self.id)
+    }
+}
+
+/// The writer of an entry.
+fn writer(key: &[u8]) -> Option<&str> {
+    // Harmless: what has another form is not an entry.
+    let key = std::str::from_utf8(key).ok()?;
+    key.strip_prefix(PREFIX)?.split_once('/').map(|(id, _)| id)
+}
+
+/// True if a change is so old that nobody needs its entry.
+pub(crate) fn is_over(row: &Row, now: u64) -> bool {
+    match serde_json::from_slice::<Entry>(&row.value) {
+        Ok(entry) => entry.time.saturating_add(KEPT) <= now,
+        // One that cannot be read tells nobody anything.
+        Err(_) => true,
+    }
+}
+
+impl Reader {
+    /// The news in the rings of all others.
+    pub(crate) fn read(&mut self, rows: &[Row]) -> News {
+        let mut rings: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+        let mut all = BTreeSet::new();
+        let mut is_whole = true;
+        for row in rows {
+            match (writer(&row.key), serde_json::from_slice::<Entry>(&row.value)) {
+                (Some(id), Ok(entry)) => rings.entry(id.to_owned()).or_default().push(entry),
+                _ => is_whole = false,
+            }
+        }
+        self.0.retain(|id, _| rings.contains_key(id));
+        for (id, entries) in rings {
+            let seen = self.0.entry(id).or_default();
+            match seen.read(&entries) {
+                Some(rows) => all.extend(rows),
+                None => is_whole = false,
+            }
+        }
+        if is_whole { News::Rows(all) } else { News::Everything }
+    }
+}
+
+impl Seen {
+    /// The rows of entries that are new; none if some changes cannot be told.
+    fn read(&mut self, entries: &[Entry]) -> Option<Vec<String>> {
+        let newest = entries.iter().map(|entry| entry.number).max()?;
+        let before = self.last;
+        self.last = newest.max(before);
+        if newest.saturating_sub(before) >= RING {
+            self.missing.clear();
+            return None;
+        }
+        self.missing.extend(before + 1..=newest);
+        let (mut rows, mut is_whole) = (Vec::new(), true);
+        for entry in entries {
+            if self.missing.remove(&entry.number) {
+                match &entry.rows {
+                    Some(named) => rows.extend(named.iter().cloned()),
+                    None => is_whole = false,
+                }
+            }
+        }
+        for failed in entries.iter().flat_map(|entry| &entry.failed) {
+            self.missing.remove(failed);
+        }
+        if !self.missing.is_empty() {
+            // A change that is written after a later one is news when it comes.
+            self.missing.retain(|number| number + RING > newest);
+            is_whole = false;
+        }
+        is_whole.then_some(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pending: &Pending) -> Row {
+        Row {
+            key: pending.key.clone().into_bytes().into(),
+            value: pending.value.clone().into(),
+            version: 1,
+        }
+    }
+
+    fn rows(names: &[&str]) -> News {
+        News::Rows(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn change(writer: &Writer, name: &str) -> Pending {
+        writer.begin(vec![name.to_owned()])
+    }
+
+    #[test]
+    fn each_change_is_news_once() {
+        let (writer, mut reader) = (Writer::new(), Reader::default());
+        let (first, second) = (change(&writer, "a"), change(&writer, "b"));
+        assert_eq!(reader.read(&[row(&first)]), rows(&["a"]));
+        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["b"]));
+        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&[]));
+    }
+
+    #[test]
+    fn a_change_that_is_missing_has_everything_read_unless_it_failed() {
+        let (writer, mut reader) = (Writer::new(), Reader::default());
+        let (first, second) = (change(&writer, "a"), change(&writer, "b"));
+        assert_eq!(reader.read(&[row(&second)]), News::Everything);
+        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["a"]), "it came late");
+        let third = change(&writer, "c");
+        writer.failed(third);
+        let fourth = change(&writer, "d");
+        assert_eq!(reader.read(&[row(&fourth)]), rows(&["d"]));
+    }
+
+    #[test]
+    fn whoever_was_away_for_too_long_reads_everything() {
+        let (writer, mut reader) = (Writer::new(), Reader::default());
+        let first = change(&writer, "a");
+        assert_eq!(reader.read(&[row(&first)]), rows(&["a"]));
+        let last = (0..RING).map(|_| change(&writer, "b")).last().unwrap();
+        assert_eq!(reader.read(&[row(&last)]), News::Everything);
+        assert_eq!(reader.read(&[row(&last)]), rows(&[]));
+        let many = writer.begin(vec![String::new(); NAMED_MAX + 1]);
+        assert_eq!(reader.read(&[row(&many)]), News::Everything);
+    }
+}

@@ -1,0 +1,77 @@
+//! An API of a project without a catalog: the configuration of a gateway that serves it.
+
+use import::apictl::ApiProject;
+use serde_json::{Value, json};
+
+use crate::definition::{Site, check_all, kind};
+use crate::objects::{ApiState, config_name, text};
+use crate::unsupported::{self, Unsupported};
+use crate::{bundle, imports};
+
+/// An API as a gateway serves it.
+#[derive(Debug)]
+pub struct OfflineApi {
+    /// Its name and version.
+    pub name: String,
+    /// The definition with all defaults.
+    pub dto: Value,
+    /// Routes, upstreams, APIs and hubs.
+    pub configuration: Value,
+    /// Files that the configuration names.
+    pub files: Vec<(String, Vec<u8>)>,
+    pub unsupported: Vec<Unsupported>,
+}
+
+/// Makes the configuration of a project's API, whose tokens this issuer signs; or lists all mistakes. If a part that is not supported
+/// guards the API, it answers 503.
+pub fn of_project(project: &ApiProject, issuer: &str) -> Result<OfflineApi, Vec<String>> {
+    let (site, mut dto) = (Site::offline(vec![issuer]), project.dto.clone());
+    let mut wrong = imports::prepare(&mut dto, project.document.as_ref());
+    wrong.extend(check_all(&mut dto, &site));
+    let word = text(&dto, "lifeCycleStatus").to_ascii_uppercase();
+    let state = match word.as_str() {
+        "" => Some(ApiState::Created),
+        word => ApiState::read(word),
+    };
+    let Some(state) = state.filter(|_| wrong.is_empty()) else {
+        if state.is_none() {
+            wrong.push(format!("lifeCycleStatus {word:?} is not known here"));
+        }
+        return Err(wrong);
+    };
+    let mut unsupported = unsupported::list(&dto);
+    let schemes = crate::objects::texts(dto.get("securityScheme"));
+    if schemes.iter().any(|scheme| scheme == "api_key") {
+        unsupported.push(Unsupported {
+            at: vec!["securityScheme".to_owned()],
+            why: "API keys are made by a catalog, and this gateway has none",
+            guards: schemes.iter().all(|scheme| scheme != "oauth2"),
+        });
+    }
+    let document = project.document.as_ref();
+    let mut files = bundle::files(&dto, document, state, &site);
+    let (_, configuration) = files.remove(0);
+    let mut configuration = serde_json::from_slice(&configuration).unwrap_or(Value::Null);
+    if state == ApiState::Retired || unsupported.iter().any(|one| one.guards) {
+        let status = if state == ApiState::Retired { 404 } else { 503 };
+        configuration = refused(&dto, status);
+        files.clear();
+    }
+    Ok(OfflineApi { name: config_name(&dto), dto, configuration, files, unsupported })
+}
+
+/// An API that answers nothing else.
+fn refused(dto: &Value, status: u16) -> Value {
+    let route = json!({
+        "match": { "path": format!("{}/**", crate::objects::context(dto)) },
+        "respond": { "status": status },
+    });
+    json!({ "routes": { config_name(dto): route } })
+}
+
+impl OfflineApi {
+    /// HTTP, SOAP, SSE, WS or WEBSUB.
+    pub fn kind(&self) -> &str {
+        kind(&self.dto)
+    }
+}

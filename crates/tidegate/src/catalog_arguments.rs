@@ -1,0 +1,110 @@
+//! `tidegate catalog` and `tidegate import apictl` as they are written on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::written::admin_url;
+
+/// The catalog, and the credentials for it.
+#[derive(Args, Clone)]
+pub(crate) struct CatalogAccess {
+    /// The address of the catalog.
+    #[arg(long, visible_alias = "url", value_name = "URL", value_parser = admin_url, global = true,
+          default_value = "http://127.0.0.1:9443")]
+    pub(crate) catalog: String,
+    /// A user of the catalog, as NAME or NAME:PASSWORD; the variable TIDEGATE_CATALOG_USER if absent.
+    #[arg(short, long, value_name = "NAME[:PASSWORD]", global = true)]
+    pub(crate) user: Option<String>,
+    /// The user's password; the variable TIDEGATE_CATALOG_PASSWORD if absent.
+    #[arg(long, value_name = "TEXT", global = true)]
+    pub(crate) password: Option<String>,
+    /// A token of the catalog, instead of a user.
+    #[arg(long, value_name = "TOKEN", global = true, conflicts_with = "user")]
+    pub(crate) token: Option<String>,
+    /// PEM file of the authorities to believe, with https; the system's if absent.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) ca: Option<PathBuf>,
+    /// Print JSON instead of a table.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum CatalogCommand {
+    /// List published APIs with their plans.
+    Apis {
+        /// Only those that a search finds: `name:X`, `version:X`, `context:X`, `type:X`, or a part of the name.
+        #[arg(value_name = "QUERY")]
+        query: Option<String>,
+        /// List APIs in all states. That needs the role `publisher`.
+        #[arg(long)]
+        all: bool,
+    },
+    /// List your applications with their plans.
+    Applications {
+        /// Only those whose name has this part.
+        #[arg(value_name = "QUERY")]
+        query: Option<String>,
+    },
+    /// Subscribe an application to an API.
+    Subscribe {
+        /// The name or the id of the application.
+        application: String,
+        /// The name of the API, as NAME or NAME:VERSION, or its id.
+        api: String,
+        /// The plan; the API's only one if absent.
+        plan: Option<String>,
+    },
+    /// Get a token of an application, to try an API with.
+    Token {
+        /// The name or the id of the application.
+        application: String,
+        /// Take the keys for tests instead of those for production.
+        #[arg(long)]
+        sandbox: bool,
+        /// A scope of the token; may be given again.
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<String>,
+        /// Make the application's keys if it has none, and print the secret, which is never shown again.
+        #[arg(long)]
+        generate: bool,
+    },
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  tidegate catalog apis                         the published APIs and their plans
+  tidegate catalog --user ann:s3cret applications --json
+  tidegate catalog --user ann:s3cret subscribe mobile petstore:1.0.0 Gold
+  tidegate catalog --user ann:s3cret token mobile --scope pets:read
+Exit codes: 0 done, 1 refused, 2 no catalog or no permission.")]
+pub(crate) struct CatalogArguments {
+    #[command(flatten)]
+    pub(crate) access: CatalogAccess,
+    #[command(subcommand)]
+    pub(crate) what: CatalogCommand,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Standard error gets a row for each operation and each part of the project, as with the other imports. An API whose guard is refused
+answers 503.
+
+Examples:
+  tidegate import apictl PizzaShackAPI-1.0.0.zip --into gateway/
+  tidegate import apictl PizzaShackAPI-1.0.0/ --environment production")]
+pub(crate) struct ImportApictl {
+    /// A project: a folder, or its archive (.zip).
+    pub(crate) path: PathBuf,
+    /// The environment whose values of `api_params.yaml` apply.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+    /// A file of parameters, instead of the project's `api_params.yaml`.
+    #[arg(long, value_name = "FILE", requires = "environment")]
+    pub(crate) params: Option<PathBuf>,
+    /// A folder for the configuration and the files that it names. Nothing there is overwritten.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) into: Option<PathBuf>,
+}
