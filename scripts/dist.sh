@@ -14,10 +14,10 @@ profile=$training/tidegate.profdata
 compiler=$(rustc --version --verbose)
 host=$(sed -n 's/^host: //p' <<< "$compiler")
 
+# Each package by itself: features that another one asks for would give the program's functions other names than in the profile.
 build() {
-  local packages=(-p tidegate) package
-  for package in "$@"; do packages+=(-p "$package"); done
-  cargo build --profile dist --locked "${packages[@]}" --bins
+  local package
+  for package in tidegate "$@"; do cargo build --profile dist --locked -p "$package" --bins; done
 }
 
 # Built as the program that is shipped, for the profile names functions as the compiler does: with --target it would give them others.

@@ -174,7 +174,7 @@ telemetry: { access_log: { format: "{client} {stats}" } }
             gate.yaml:11:29: unknown key `upstrem`; did you mean `upstream`?
               help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `streams`, `policies`, `defaults`, `errors`, `upstream`, `flow`, `hub`, `services`, `mirror` and `respond`
             gate.yaml:13:36: there is no field `stats`; did you mean `status`?
-              help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject} {retries} {events} {stream_end} {grpc_status}; write `{{` for a brace itself
+              help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {trace_id} {span_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject} {retries} {events} {stream_end} {grpc_status}; write `{{` for a brace itself
             gate.yaml:5:35: warning: the target `http://h:80` is here twice
               help: give it a `weight` instead
         "#]],

@@ -119,6 +119,9 @@ fn the_whole_in_words() {
         shutdown:
           delay: 5s
           drain: 30s
+        upgrade:
+          timeout: 30s
+          drain: 1h
         upstreams:
           orders:
             targets:

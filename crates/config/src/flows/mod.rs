@@ -3,6 +3,7 @@
 mod branches;
 mod expression;
 mod named_step;
+mod step_values;
 mod steps;
 
 use std::time::Duration;
@@ -16,12 +17,12 @@ pub use expression::{
     Condition, ExpressionLanguage, ExpressionText, JsonTemplate, SetValue, ValueType,
 };
 pub use named_step::NamedStep;
+pub use step_values::{QueryTemplate, StatusClass, StatusTemplate};
 pub use steps::{
     CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EmptyArrays,
     EnrichAction, EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep,
-    HeaderStep, LogLevel, LogStep, PayloadStep, QueryTemplate, RespondStep, ScriptStep,
-    SoapHeaderStep, SqlStep, StatusClass, StatusTemplate, Steps, StoreStep, SwitchCase, SwitchStep,
-    ValidateStep, WireTapStep, XsltStep,
+    HeaderStep, LogLevel, LogStep, PayloadStep, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
+    Steps, StoreStep, SwitchCase, SwitchStep, ValidateStep, WireTapStep, XsltStep,
 };
 
 use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};

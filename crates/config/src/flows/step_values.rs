@@ -1,0 +1,117 @@
+//! Values of steps' keys: a query, a status, and classes of statuses.
+
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder};
+use crate::node::{Node, Value};
+use crate::report::quote;
+use crate::schema::SchemaBuilder;
+use crate::values::{Between, Map, Spanned};
+
+/// A query: one template, or one for each parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueryTemplate {
+    /// The whole query without `?`.
+    Whole(Spanned<String>),
+    /// Values by their names.
+    Parameters(Map<Spanned<String>>),
+}
+
+/// A status such as `404`, or a class such as `5xx`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusClass {
+    /// The first status that it holds.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+/// A status, or a template of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatusTemplate {
+    /// The status itself.
+    Status(Between<200, 599>),
+    /// A template with placeholders.
+    Template(Spanned<String>),
+}
+
+impl Decode for QueryTemplate {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Map(_) => Map::decode(node, decoder).map(Self::Parameters),
+            Value::Null | Value::Unreadable | Value::Scalar(_) | Value::List(_) => {
+                Spanned::decode(node, decoder).map(Self::Whole)
+            }
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Whole(text) => text.encode(),
+            Self::Parameters(parameters) => parameters.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [String::schema(schema), Map::<String>::schema(schema)] })
+    }
+}
+
+impl StatusClass {
+    /// True if it holds a status.
+    pub fn holds(self, status: u16) -> bool {
+        (self.first..=self.last).contains(&status)
+    }
+}
+
+impl Decode for StatusClass {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let help = "write a status such as `404`, or a class such as `5xx`";
+        decoder.parse(node, "a status", help, |text| {
+            // Harmless: what is neither is refused below.
+            let one = text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
+            // Harmless: the same.
+            let class = text.strip_suffix("xx").and_then(|digit| digit.parse::<u16>().ok());
+            let class = class.filter(|digit| (1..=5).contains(digit)).map(|digit| digit * 100);
+            match (one, class) {
+                (Some(status), _) => Ok(Self { first: status, last: status }),
+                (None, Some(first)) => Ok(Self { first, last: first + 99 }),
+                (None, None) => Err(format!("{} is not a status", quote(text))),
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        if self.first == self.last {
+            self.first.into()
+        } else {
+            format!("{}xx", self.first / 100).into()
+        }
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        json!({ "type": ["string", "integer"] })
+    }
+}
+
+impl Decode for StatusTemplate {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        if node.text().is_some_and(|text| text.contains("{{")) {
+            Spanned::decode(node, decoder).map(Self::Template)
+        } else {
+            Between::decode(node, decoder).map(Self::Status)
+        }
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Status(status) => status.encode(),
+            Self::Template(text) => text.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        let template = json!({ "type": "string", "pattern": "\\{\\{" });
+        json!({ "anyOf": [Between::<200, 599>::schema(schema), template] })
+    }
+}
