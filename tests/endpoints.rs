@@ -72,7 +72,6 @@ fn a_suspended_target_gets_nothing_until_its_time_is_over() {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
         (now + 1..=now + 1000).contains(&u128::from(end))
             && count(&gateway, "suspended", &url) == Some(1.0)
-            && gateway.admin_get("/").text().contains("suspended")
     });
     assert!(count(&gateway, "suspensions_total", &url).is_some_and(|times| times >= 2.0));
     assert_eq!(count(&gateway, "suspended", &other), Some(0.0));

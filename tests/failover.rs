@@ -147,7 +147,7 @@ fn failover_needs_no_health_checks_and_goes_back() {
 fn states(gateway: &Gateway, urls: [&str; 2]) -> [String; 2] {
     let upstreams: serde_json::Value =
         serde_json::from_str(&gateway.admin_get("/upstreams").text()).unwrap();
-    let (metrics, page) = (gateway.admin_get("/metrics").text(), gateway.admin_get("/").text());
+    let metrics = gateway.admin_get("/metrics").text();
     let targets = &upstreams[0]["targets"];
     [0, 1].map(|at| {
         let state = targets[at]["health"].as_str().unwrap().to_owned();
@@ -164,7 +164,6 @@ fn states(gateway: &Gateway, urls: [&str; 2]) -> [String; 2] {
         assert_eq!(gauge(&one), Some("1"), "{metrics}");
         let told = gauge(&format!("tidegate_upstream_target_healthy{{{labels}}}"));
         assert_eq!(told, known.map(|well| if well { "1" } else { "0" }), "{metrics}");
-        assert!(page.contains(&state), "{page}");
         state
     })
 }

@@ -206,7 +206,12 @@ fn status_method_and_path_are_templates() {
             Some("PUT /a/b?status=418&method=PUT&path=%2Fx%2Fy%3Fz=1"),
         ),
         ("[{ call: { upstream: good, method: 'A B{{ $query.none }}' } }]", 500, None),
-        ("[{ call: { upstream: good, method: '{{ $query.none }}' } }]", 500, None),
+        // An empty method is the request's own.
+        (
+            "[{ call: { upstream: good, method: '{{ $query.none }}' } }]",
+            200,
+            Some("POST /a/b?status=418&method=PUT&path=%2Fx%2Fy%3Fz=1"),
+        ),
         ("[{ call: { upstream: good, method: 'CONNECT{{ $query.none }}' } }]", 500, None),
         ("[{ call: { upstream: good, path: '{{ $query.path }}' } }]", 200, Some("POST /x/y?z=1")),
         (

@@ -44,8 +44,10 @@ fn the_access_log_of_yesterday_says_what_a_change_would_do() {
     let log = "telemetry: { access_log: { format: json, path: access.log } }\n";
     let old = yaml(&origin.url(), ROUTES, log);
     let gateway = Gateway::start(&old);
+    // One connection, so that the lines are in this order.
+    let mut wire = gateway.wire();
     for path in ["/a/1?x=y", "/b", "/c", "/nowhere"] {
-        gateway.wire().get(path);
+        wire.get(path);
     }
     let lines = || fs::read_to_string(gateway.path("access.log")).unwrap_or_default();
     until("all lines are written", || lines().lines().count() == 4);

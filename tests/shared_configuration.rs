@@ -59,8 +59,11 @@ fn a_change_is_tried_where_it_was_made_and_goes_to_all() {
     assert_eq!(status(&second), 200, "{}", shared(&second));
     until("all have it", || status(&second) == 201);
     assert_eq!(shared(&second)["stable"], 2);
-    let history: Value = serde_json::from_slice(&second.admin_get("/config/history").body).unwrap();
-    assert!(history[0]["by"].as_str().unwrap().starts_with("store"), "{history}");
+    until("its history has the change", || {
+        let history: Value =
+            serde_json::from_slice(&second.admin_get("/config/history").body).unwrap();
+        history[0]["by"].as_str().is_some_and(|by| by.starts_with("store"))
+    });
     // Going back is a change as any other, and a gateway that comes later has it from the start.
     assert_eq!(send(&second, "POST /config/history/1/rollback", "").status(), 200);
     until("all have the old one", || status(&first) == 200);

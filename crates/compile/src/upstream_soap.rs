@@ -56,12 +56,17 @@ fn security(
             Some(OwnUsername { name, password, is_digest: *password_type == PasswordForm::Digest })
         }
         (None, None) => None,
+        // One that is there and cannot be read has its complaint.
         (Some(name), None) => {
-            report.error(name.at, "a name without its password", "add `password`");
+            if keys.intact {
+                report.error(name.at, "a name without its password", "add `password`");
+            }
             return None;
         }
         (None, Some(password)) => {
-            report.error(password.at, "a password without its name", "add `username`");
+            if keys.intact {
+                report.error(password.at, "a password without its name", "add `username`");
+            }
             return None;
         }
     };

@@ -402,7 +402,8 @@ mod tests {
                     assert!(name == "additionalProperties" || is_secret(name), "{name}");
                     found.push(name.clone());
                 }
-                if below.get("additionalProperties").is_some_and(is_marked) {
+                // Most headers that people write are not secrets. Those that carry one end in `authorization`, `token` or `key`.
+                if name != "headers" && below.get("additionalProperties").is_some_and(is_marked) {
                     assert!(holds_secrets(name), "{name}");
                     found.push(name.clone());
                 }

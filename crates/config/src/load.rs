@@ -72,6 +72,7 @@ const OF_THE_GATEWAY: &[&str] = &[
     "workers",
     "endpoints",
     "shutdown",
+    "upgrade",
     "drain",
     "store",
     "control",

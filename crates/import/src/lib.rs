@@ -6,7 +6,7 @@
 //! (`x-wso2-*`, `x-tidegate-*`) require. It compiles nothing and downloads nothing. Its result is configuration, as JSON values
 //! that `config` decodes or [`yaml()`] writes.
 //!
-//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`examples`] (of replies),
+//! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`examples()`] (of replies),
 //! [`expand()`] (routes, with a [`Note`] for each part that is left out or done otherwise), [`wsdl`] (SOAP services), [`rows`] (what
 //! became of each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`apictl`] (an API's project), [`yaml()`]
 //! (configuration as text), [`listen_beside`] (a listener that no target uses), [`zip_names`] (what a ZIP archive has twice).

@@ -50,6 +50,7 @@ routes:
       - websocket: { topics: { t: { path: /t, publish: [s] } } }
       - xpath_route: { cases: [{ xpath: /a, equals: b, upstream: a }] }
       - xslt: { stylesheet: a.xsl, on: request }
+      - ws_security: { users: { file: users.yaml } }
       - use: set
 "#;
 
@@ -146,6 +147,7 @@ fn the_facts_of_each_kind() {
         websocket: access Guards; asks_identity true; counts Requests;
         xpath_route: upstreams These(["a"]); diverts ByMessage; xml Some(Xml { verbose: false, validates: [], reads_requests: true, reads_replies: false, makes_faults: false });
         xslt: xml Some(Xml { verbose: false, validates: [], reads_requests: true, reads_replies: false, makes_faults: false });
+        ws_security: access Identifies; xml Some(Xml { verbose: false, validates: [], reads_requests: true, reads_replies: false, makes_faults: false });
         use:
     "#]].assert_eq(&words);
 }

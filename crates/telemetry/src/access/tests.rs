@@ -77,6 +77,7 @@ fn a_json_line_has_every_field() {
         events: Some(3),
         stream_end: Some("quota"),
         grpc_status: Some(grpc::Outcome::Other),
+        trace: Some(SpanIds { trace_id: [1; 16], span_id: [2; 8], sampled: true }),
         ..fault
     };
     check(
