@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
+.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-generator bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -82,6 +82,9 @@ bench-streams: setup ## live streams: event streams, WebSockets, gRPC and HTTP/2
 
 bench-flows: setup ## what flows cost beside Apache Synapse
 	@bench/flows.sh $(ARGS)
+
+bench-generator: setup ## CPU time of the load generator for a plain request beside wrk's
+	@bench/generator.sh $(ARGS)
 
 bench-hub: setup ## what a hub costs: deliveries, publishing, replay, a start with many subscriptions; ARGS="--only deliver --strict"
 	@bench/hub.sh $(ARGS)
