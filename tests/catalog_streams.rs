@@ -32,7 +32,7 @@ fn import(client: &Client<'_>, document: &str, more: &Value) -> String {
     id
 }
 
-/// Sends so many events, and waits for the end of its client.
+/// Sends a number of events, and waits for the end of its client.
 fn events(count: usize) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         while peer.request().is_some() {

@@ -11,15 +11,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::harness::kafka::GUARDED;
 use crate::harness::{ClosedPort, Gateway, Message, Origin, Peer, Wire, tidegate};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Java needs seconds to start where nothing else runs, and this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Runs a program, and kills it when the standard input ends: with whoever holds the other end.
-const GUARDED: &str = "exec 3<&0; \"$@\" & child=$!; (read -r _ <&3; kill -9 $child) & wait $child; kill $! 2>/dev/null";
 
 /// Forms of messages that clients send.
 const KINDS: [&str; 4] = ["soap", "xml", "soap8", "xml8"];

@@ -19,7 +19,7 @@ const SOAP_12: &str = "http://www.w3.org/2003/05/soap-envelope";
 /// `0123456789abcdef`.
 const NONCE: &str = "MDEyMzQ1Njc4OWFiY2RlZg==";
 
-/// A time so many seconds from now, as RFC 3339 writes it.
+/// The time in a number of seconds, as RFC 3339 writes it.
 fn time(from_now: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let at = UNIX_EPOCH + Duration::from_secs(now.saturating_add_signed(from_now));

@@ -34,8 +34,8 @@ const ATTEMPTS: usize = 5;
 /// Java needs seconds to start where nothing else runs, and this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs a program, and kills it when the standard input ends: with whoever holds the other end.
-const GUARDED: &str = "exec 3<&0; \"$@\" & child=$!; (read -r _ <&3; kill -9 $child) & wait $child; kill $! 2>/dev/null";
+/// Runs a program, and kills it when its standard input ends, at the latest with the process that started it.
+pub(crate) const GUARDED: &str = "exec 3<&0; \"$@\" & child=$!; (read -r _ <&3; kill -9 $child) & wait $child; kill $! 2>/dev/null";
 
 /// What the broker and its tools are run with: little memory, and no time for the last bit of speed.
 const JAVA: &[&str] = &["-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];

@@ -150,7 +150,7 @@ pub(super) struct Pen {
     pub(super) scale: u32,
     /// For texts and axes.
     pub(super) ink: RGBColor,
-    /// For the lines behind the data.
+    /// For the lines of the grid.
     grid: RGBColor,
 }
 

@@ -30,7 +30,7 @@ export function refusals({ content, parts }) {
   };
 }
 
-// At most so many lines are kept in the page.
+// Lines that the page keeps.
 const LINES_MAX = 300;
 
 export function tail({ content, parts }) {

@@ -65,7 +65,7 @@ pub(crate) async fn file(Path(name): Path<String>) -> Result<Response, Problem> 
     Ok(([(header::CONTENT_TYPE, *kind)], *text).into_response())
 }
 
-/// The name and the role of whoever asks.
+/// The name and the role of the operator.
 pub(crate) async fn operator(Extension(operator): Extension<Operator>) -> Json<Value> {
     Json(json!({ "name": operator.name, "role": operator.role.name() }))
 }

@@ -22,7 +22,8 @@ use std::sync::Arc;
 /// The paths that orchestrators and Prometheus read, by any name of this machine.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// No reply of this API is for other pages, caches or content sniffing. The dashboard has scripts and styles of its own files alone.
+/// Other pages must not frame replies of this API, caches must not keep them, and browsers must not guess their type. The dashboard
+/// loads scripts and styles from its own files only.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -26,7 +26,7 @@ pub(crate) async fn traffic_of(
     let missing = || {
         Problem::new(
             StatusCode::NOT_FOUND,
-            "There is no such route, and none of that name had requests.",
+            "No route has this name, and no request was counted for one.",
         )
     };
     let found = move || view::traffic_of(&control.plan(), control.telemetry(), &route);

@@ -136,7 +136,7 @@ pub(crate) fn members(
 
 /// A whole number as JSON has them: 2 and 2.0 are the same.
 pub(crate) fn whole(value: &Value) -> Option<u64> {
-    // Every whole number up to this one is a value of its own.
+    // A floating-point number holds every whole number up to this one exactly.
     const MAX: f64 = 9_007_199_254_740_992.0;
     let of_fraction = |number: f64| {
         let is_whole = number.fract() == 0.0 && (0.0..=MAX).contains(&number);

@@ -9,7 +9,7 @@ pub(crate) fn live_paths() -> Value {
     json!({
         "/": { "get": read("page", "The dashboard", "text/html") },
         "/dashboard/{file}": { "get": file() },
-        "/operator": { "get": read("operator", "The name and the role of whoever asks", "application/json") },
+        "/operator": { "get": read("operator", "The name and the role of the operator who asks", "application/json") },
         "/traffic": { "get": read("traffic", "Requests, errors and times of the last hour: of all routes in steps of 30 seconds, and of each route", "application/json") },
         "/traffic/{route}": { "get": hub("trafficOf", "The same of one route in steps of 30 seconds", "200", &["route"]) },
         "/tail": { "get": tail() },
@@ -34,7 +34,7 @@ fn file() -> Value {
 fn tail() -> Value {
     json!({
         "operationId": "tail",
-        "summary": "The exchanges that have ended behind a number. The first request finds none and says the number to begin with; the gateway keeps exchanges for ten seconds after each request",
+        "summary": "The exchanges that have ended since the request before. The first request finds none and returns the number to continue from; the gateway keeps exchanges for ten seconds after each request",
         "parameters": [{
             "name": "after", "in": "query", "schema": { "type": "integer", "minimum": 0 },
             "description": "The `next` of the request before",

@@ -10,7 +10,6 @@ use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
@@ -46,16 +45,9 @@ async fn answer(
     State(catalog): State<Arc<Catalog>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
-) -> Response {
-    match answered(&catalog, peer.address.ip(), request).await {
-        Ok(response) => response,
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer {
-    let (asked, _place) = asked_of(catalog, client, request, "").await?;
-    dispatch(catalog, &asked).await
+) -> Answer {
+    let (asked, _place) = asked_of(&catalog, peer.address.ip(), request, "").await?;
+    dispatch(&catalog, &asked).await
 }
 
 /// A request that was read, by its path below a prefix, with its place among those under way.

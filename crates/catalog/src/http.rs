@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::shelf::WriteError;
@@ -161,8 +161,10 @@ impl Refusal {
         self.headers.push((name, value.into()));
         self
     }
+}
 
-    pub(crate) fn into_response(self) -> Response {
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
         let reason = self.status.canonical_reason().unwrap_or("Error");
         let body = match self.oauth {
             Some(error) => json!({ "error": error, "error_description": self.description }),

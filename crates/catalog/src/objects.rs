@@ -292,7 +292,7 @@ pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items of a list; none where there is no list.
+/// The items of a list, or none if there is no list.
 pub(crate) fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }

@@ -1,9 +1,8 @@
 //! The catalog's pages: APIs with their plans and documents, applications with their keys, and requests to try.
 //!
 //! The operators' API serves them at `/catalog/`, beside the dashboard. Their scripts ask the catalog's REST interface below
-//! `/catalog/rest/`, as a user of the catalog: whoever sends no credential gets nothing but these files.
+//! `/catalog/rest/`, as a user of the catalog. A client without a credential gets only these files.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use admin::Peer;
@@ -46,10 +45,9 @@ async fn moved() -> Response {
     response
 }
 
-fn file(name: &str) -> Response {
-    let Some((_, kind, text)) = FILES.iter().find(|(known, ..)| *known == name) else {
-        return Refusal::missing("page").into_response();
-    };
+fn file(name: &str) -> Answer {
+    let found = FILES.iter().find(|(known, ..)| *known == name);
+    let (_, kind, text) = found.ok_or_else(|| Refusal::missing("page"))?;
     let mut response = Response::new((*text).into());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -58,28 +56,21 @@ fn file(name: &str) -> Response {
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     // A newer program has newer files.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    Ok(response)
 }
 
 async fn rest(
     State(catalog): State<Arc<Catalog>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
-) -> Response {
-    match answered(&catalog, peer.address.ip(), request).await {
-        Ok(response) => response,
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-async fn answered(catalog: &Catalog, client: IpAddr, request: Request) -> Answer {
-    let (asked, _place) = asked_of(catalog, client, request, "/catalog/rest").await?;
+) -> Answer {
+    let (asked, _place) = asked_of(&catalog, peer.address.ip(), request, "/catalog/rest").await?;
     // What the catalog tells everybody it does not tell on the operators' socket.
     if asked.header("authorization").is_none() {
         return Err(Refusal::unauthorized("Unauthenticated request"));
     }
     match (&asked.method, asked.path.as_str()) {
-        (&Method::POST, "/try") => try_out::answer(catalog, &asked).await,
-        _ => dispatch(catalog, &asked).await,
+        (&Method::POST, "/try") => try_out::answer(&catalog, &asked).await,
+        _ => dispatch(&catalog, &asked).await,
     }
 }

@@ -198,7 +198,7 @@ impl Shelf {
     pub(crate) async fn load<T: Object>(&self) -> Result<(), WriteError> {
         let before: HashMap<String, u64> = {
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-            // Harmless: before the first load there are no rows.
+            // Harmless: there are no rows before the first load.
             let rows = memory.kinds.get(T::KIND).into_iter().flatten();
             rows.map(|(id, known)| (id.clone(), known.version)).collect()
         };

@@ -16,7 +16,7 @@ mod stylesheets;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use ::flows::{Block, Flow, NameTable, RESERVED, Slots, Step, Variables};
+use ::flows::{Block, Flow, NameTable, Slots, Step, Variables};
 use config::{At, Config, Map, NamedStep, Report, Spanned};
 use plan::upstreams::Endpoints;
 
@@ -235,7 +235,7 @@ fn declare_of(
     report: &mut Report,
 ) {
     let mut declare = |name: &str, at: At, holds_reply: bool| {
-        if RESERVED.contains(&name) {
+        if config::RESERVED_NAMES.contains(&name) {
             let what = format!("`{name}` is a name of the message, and no variable's");
             report.error(at, what, "give the variable another name");
         } else if !is_variable(name) {

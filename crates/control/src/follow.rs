@@ -3,7 +3,7 @@
 //! Owns the state in the store (`plan::shared_configuration`): the number of the configuration that all serve, and of the one on trial,
 //! with the gateways that serve it meanwhile. A gateway looks every second. It offers a change of its own, takes what it has to serve,
 //! and on trial watches its errors: if they rise it ends the trial, and if they hold until the end the gateway that made the change
-//! gives it to all. There is no leader: whoever writes the state first decides, and the others follow. A gateway whose store is away
+//! gives it to all. There is no leader: the first gateway to write the state decides, and the others follow. A gateway whose store is away
 //! serves on.
 
 use std::sync::Arc;

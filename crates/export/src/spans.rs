@@ -74,7 +74,7 @@ impl SpanExporter {
         let body = move || {
             let runtime = match runtime() {
                 Ok(runtime) => runtime,
-                // Harmless: whoever starts the thread waits for it.
+                // Harmless: the one that starts the thread waits for it.
                 Err(error) => return drop(started.send(Err(error))),
             };
             // Harmless: the same.

@@ -29,7 +29,7 @@ pub use end::{Flow, FlowEnd};
 pub use mediation::soap::Version as SoapVersion;
 pub use tracing::Level;
 
-pub use names::{FlowNames, NameTable, RESERVED, Slots, Variables};
+pub use names::{FlowNames, NameTable, Slots, Variables};
 pub use step::{
     Action, Block, Cache, Call, CallPath, CallTo, CallUrl, Condition, Convert, Endpoint,
     EndpointFinder, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header, Into, Method,

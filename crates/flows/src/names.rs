@@ -70,24 +70,6 @@ pub(crate) const ERROR_PARTS: [(&str, ErrorPart); 4] = [
     ("detail", ErrorPart::Detail),
 ];
 
-/// Names that no variable may have.
-pub const RESERVED: [&str; 14] = [
-    "body",
-    "envelope",
-    "header",
-    "headers",
-    "path",
-    "query",
-    "method",
-    "status",
-    "request",
-    "error",
-    "gather",
-    "infoset",
-    "infoset_body",
-    "infoset_payload",
-];
-
 /// The slots that flows of one configuration use, and their variables. It grows while flows are compiled.
 #[derive(Debug, Default)]
 pub struct NameTable {

@@ -223,7 +223,7 @@ impl Deliveries {
         matches!(self.parts.get(id.partition()), Some(part @ Part::Ours(_)) if part.of(id))
     }
 
-    /// True if so many updates wait that no more are taken.
+    /// True if no more updates are taken, because too many wait.
     pub(crate) fn has_notes_enough(&self) -> bool {
         let waiting = self.parts.iter().map(|part| match part {
             Part::Loading(_, updates) => updates.len(),

@@ -34,7 +34,7 @@ pub(crate) fn read(text: &str) -> Option<Duration> {
     Some(Duration::new(u64::try_from(seconds - offset).ok()?, nanos))
 }
 
-/// Numbers of so many digits each, with a separator between them.
+/// Numbers with a fixed count of digits each, and a separator between them.
 fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];

@@ -35,7 +35,7 @@ impl AddressingVersion {
         }
     }
 
-    /// The address of whoever sent the request.
+    /// The address of the sender of the request.
     fn anonymous(self) -> &'static str {
         match self {
             AddressingVersion::Final => "http://www.w3.org/2005/08/addressing/anonymous",

@@ -41,7 +41,7 @@ pub struct SoapMessage {
     pub(crate) envelope: Envelope,
 }
 
-/// The security header of a message, for whoever gets it.
+/// The security header of a message that is for its receiver.
 #[derive(Debug, Default)]
 pub struct SecurityHeader {
     pub username_token: Option<UsernameToken>,
@@ -166,7 +166,7 @@ impl SoapMessage {
         self.blocks(uri, local).next().map(|block| self.text(block))
     }
 
-    /// A block without a role, and one for the next or the last receiver, is for whoever has the message.
+    /// A block without a role, and one for the next or the last receiver, is for the receiver of the message.
     fn is_ours(&self, block: NodeId) -> bool {
         let namespace = self.envelope.version.namespace();
         let told = ["actor", "role"].map(|name| self.document.attribute(block, namespace, name));

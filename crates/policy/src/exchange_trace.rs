@@ -60,7 +60,7 @@ impl ExchangeTrace {
         ExchangeTrace { tracing: tracing.clone(), span, parent, recorder, route: None }
     }
 
-    /// The header that keeps the span with a message, for whoever processes it later.
+    /// The header that keeps the span with a stored message, for the run that processes it later.
     pub fn note_in(&self, headers: &mut Headers) {
         headers.remove(TRACEPARENT);
         headers.add_known(TRACEPARENT, &self.span.traceparent());

@@ -1,4 +1,4 @@
-//! Spans of distributed traces: what is recorded of an exchange that is sampled, and the queue to whoever sends it.
+//! Spans of distributed traces: what is recorded of an exchange that is sampled, and the queue to the thread that sends it.
 //!
 //! Nothing of this runs without `telemetry.traces`. An exchange that is not sampled has ids and no recorder, so it allocates
 //! nothing. A worker leaves its spans in the queue and never waits for it.
@@ -196,7 +196,7 @@ impl SpanQueue {
 }
 
 impl SpanReceiver {
-    /// Adds the spans that wait to others, until there are so many; false if there will be no more.
+    /// Moves waiting spans to `spans` until it has `enough`. False if there will be no more.
     pub fn take(&self, spans: &mut Vec<Span>, enough: usize) -> bool {
         while spans.len() < enough {
             match self.receiver.try_recv() {

@@ -1,7 +1,7 @@
 //! The exchanges that end now, for an operator who watches.
 //!
-//! While nobody watches, an exchange looks at one flag and keeps nothing. A worker writes into a ring of its own, and so many a second
-//! alone: the access log has them all.
+//! While nobody watches, an exchange looks at one flag and keeps nothing. Each worker keeps a bounded number
+//! a second in its own ring. The access log has all of them.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -114,7 +114,8 @@ impl Tail {
         kept.exchanges.push_back((number, exchange));
     }
 
-    /// The exchanges behind a number, or none and the number to begin with. From now on they are kept for a while.
+    /// The exchanges after the one with this number. Without a number there are none, and the page has the number to continue from.
+    /// From now on exchanges are kept for a while.
     pub fn look(&self, after: Option<u64>, now: Duration) -> TailPage {
         self.until.store(millis(now.saturating_add(OPEN_FOR)), Relaxed);
         if !self.is_open.swap(true, Relaxed) {

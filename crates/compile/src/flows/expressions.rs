@@ -162,24 +162,8 @@ fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
 
 fn unknown_name(name: &str, compiler: &Compiler<'_, '_>) -> String {
     let name = name.trim_start_matches('$');
-    let known = [
-        "body",
-        "envelope",
-        "header",
-        "headers",
-        "path",
-        "query",
-        "method",
-        "status",
-        "request",
-        "error",
-        "gather",
-        "infoset",
-        "infoset_body",
-        "infoset_payload",
-    ];
     let variables = compiler.table.names(compiler.variables());
-    match compiler.report.suggest(name, variables.chain(known)) {
+    match compiler.report.suggest(name, variables.chain(config::RESERVED_NAMES)) {
         Some(meant) => format!("did you mean `${meant}`?"),
         None => "set it before with `set`, or name `$body`, `$headers.NAME`, `$path.NAME`, `$query.NAME`, `$status`, `$request.body` or `$error.code`".to_owned(),
     }

@@ -480,7 +480,7 @@ impl<'a> Compiler<'a, '_> {
                 format!("`${name}` holds a reply, which stays as it is"),
                 format!("`set` another variable to `${name}.body`, and change that"),
             ),
-            None if ::flows::RESERVED.contains(&name) => (
+            None if config::RESERVED_NAMES.contains(&name) => (
                 format!("`${name}` is not part of the body"),
                 "write a place in `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
             ),

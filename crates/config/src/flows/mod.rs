@@ -36,6 +36,24 @@ use crate::values::{Map, Size, Spanned, Timeout};
 // Longer than the 30 s that a gather waits, so that its partial answer comes out.
 pub const FLOW_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Names of values that every message has, as in `$body`. No variable may have one of them.
+pub const RESERVED_NAMES: [&str; 14] = [
+    "body",
+    "envelope",
+    "header",
+    "headers",
+    "path",
+    "query",
+    "method",
+    "status",
+    "request",
+    "error",
+    "gather",
+    "infoset",
+    "infoset_body",
+    "infoset_payload",
+];
+
 /// A flow: its steps alone, or with its other keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow(pub FlowKeys);

@@ -21,8 +21,8 @@ keys! {
         /// How far the date of a request may be from the gateway's time.
         // What clients of Kong and AWS are used to.
         clock_skew: Timeout = Timeout(Duration::from_secs(300)),
-        /// What has to be signed: names of headers, `request-line` or `@request-target`. What is not signed can be changed by whoever
-        /// sees a request.
+        /// What has to be signed: names of headers, `request-line` or `@request-target`. Anyone on the
+        /// way can change what is not signed.
         // A date that is not signed could be a new one, and the rest of the request another.
         headers: Vec<Spanned<String>> = ["date", "request-line"].map(|name| Spanned::unwritten(name.to_owned())).to_vec(),
         /// Whether a body has to be the one that `Digest: SHA-256=BASE64` says. Sign `digest` too.

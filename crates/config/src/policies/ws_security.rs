@@ -12,7 +12,7 @@ keys! {
         /// them. Without it no UsernameToken is required.
         users: Option<Spanned<Credentials>>,
         /// The forms in which a password is accepted: `digest`, or `text`.
-        // A digest is good once. A text is the password itself, for whoever sees the message.
+        // A digest works once. A text shows the password to anyone who sees the message.
         passwords: Spanned<Vec<PasswordForm>> = Spanned::unwritten(vec![PasswordForm::Digest]),
         /// Whether a password as `text` needs `Nonce` and `Created`, by which a copy of the message is refused. A digest always does.
         nonce_required: Spanned<bool> = Spanned::unwritten(false),

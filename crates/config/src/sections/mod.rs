@@ -177,7 +177,7 @@ keys! {
 keys! {
     /// How another program of the gateway takes this one's place, on SIGUSR2.
     pub struct Upgrade {
-        /// How long the new one may take until it serves. Else it is ended, and the old one goes on.
+        /// How long the new one may take until it serves. After that it is stopped, and the old one continues.
         timeout: Timeout = Timeout(Duration::from_secs(30)),
         /// How long open streams stay with the old one.
         drain: Duration = Duration::from_secs(60 * 60),

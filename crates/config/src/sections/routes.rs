@@ -61,7 +61,7 @@ keys! {
         /// whole path, `{ prefix: /a }` for all that begin so, `/ab` too, or a list of such with the same parameters.
         path: OneOrMore<Spanned<RoutePath>> = OneOrMore(vec![Spanned::unwritten(RoutePath::all())]),
         /// Routes of a higher priority are tried first, whatever else is more specific: a number from -1000000 to 1000000.
-        // Specificity alone decides, as it does for whoever writes no number.
+        // Routes without a priority are ordered by how specific they are.
         priority: Spanned<Priority> = Spanned::unwritten(Priority(0)),
         /// The listeners that serve the route, a name or a list; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),

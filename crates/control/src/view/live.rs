@@ -64,7 +64,7 @@ fn route(traffic: &RouteTraffic) -> Value {
     })
 }
 
-/// The exchanges that ended behind a number.
+/// The exchanges that ended after the one with a number.
 pub fn tail(telemetry: &Telemetry, after: Option<u64>) -> Value {
     let TailPage { exchanges, next, left_out } = telemetry.tail().look(after, kit::clock::wall());
     let exchanges: Vec<Value> = exchanges.iter().map(ended).collect();

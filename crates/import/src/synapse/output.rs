@@ -38,24 +38,6 @@ pub(super) struct Output {
     variables: HashMap<String, String>,
 }
 
-/// Names that `$NAME` has already.
-const RESERVED: [&str; 14] = [
-    "body",
-    "envelope",
-    "header",
-    "headers",
-    "path",
-    "query",
-    "method",
-    "status",
-    "request",
-    "error",
-    "gather",
-    "infoset",
-    "infoset_body",
-    "infoset_payload",
-];
-
 impl Output {
     /// A name that nothing of this kind has yet.
     pub(super) fn fresh(&mut self, kind: &str, wanted: &str) -> String {
@@ -107,7 +89,7 @@ impl Output {
             name.insert(0, '_');
         }
         let is_taken = |name: &str, variables: &HashMap<String, String>| {
-            RESERVED.contains(&name) || variables.values().any(|known| known == name)
+            config::RESERVED_NAMES.contains(&name) || variables.values().any(|known| known == name)
         };
         while is_taken(&name, &self.variables) {
             name.push('_');

@@ -23,7 +23,7 @@ struct Seen {
 pub(super) struct Full;
 
 impl Nonces {
-    /// Remembers a token for so many seconds. False if it is known already.
+    /// Remembers a token for a number of seconds. False if it is known already.
     pub(super) fn note(&self, token: [u8; 32], now: u64, life: u64) -> Result<bool, Full> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.until.get(&token).is_some_and(|until| *until > now) {

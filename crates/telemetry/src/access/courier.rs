@@ -263,7 +263,7 @@ fn told(
         Ok(sink) => (Some(sink), Ok(())),
         Err(error) => (None, Err(error)),
     };
-    // Harmless: whoever started the thread waits for it.
+    // Harmless: the one that started the thread waits for it.
     let _heard = to.send(result);
     sink
 }

@@ -136,7 +136,7 @@ fn digit(value: u8) -> u8 {
     if value < 10 { b'0' + value } else { b'a' + value - 10 }
 }
 
-/// Parts one behind the other, which are so many bytes.
+/// Joins parts that have `N` bytes together.
 fn joined<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] {
     let mut out = [0; N];
     let bytes = parts.iter().flat_map(|part| part.iter());
@@ -145,13 +145,13 @@ fn joined<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] 
     out
 }
 
-/// The first bytes, and what follows behind a dash.
+/// The first bytes, and what follows the dash after them.
 fn split(value: &[u8], bytes: usize) -> Option<(&[u8], &[u8])> {
     let (first, rest) = value.split_at_checked(bytes)?;
     Some((first, rest.strip_prefix(b"-")?))
 }
 
-/// Hex digits in lower case, exactly for so many bytes.
+/// Reads exactly `N` bytes of hex digits in lower case.
 fn lower_hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if pairs.len() != N || !rest.is_empty() {
