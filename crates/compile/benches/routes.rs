@@ -1,6 +1,6 @@
-//! 5,000 routes: reading them, compiling them, compiling them again with nothing changed, and finding one for a request.
+//! Measures 5,000 routes: reading them, compiling them, recompiling them unchanged, and finding one for a request.
 //!
-//! `cargo bench -p compile` prints the times; each has to stay well below a second, and finding below a microsecond.
+//! `cargo bench -p compile` prints the times. Each must be well below a second, and finding a route below a microsecond.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;

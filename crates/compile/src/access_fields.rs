@@ -1,4 +1,4 @@
-//! Fields of the access log beside the usual ones.
+//! Compiles the additional fields of the access log.
 
 use config::{AccessLog, ExpressionLanguage, ExpressionText, LogFormat, Report, Spanned};
 use expression::{Expression, Language};
@@ -7,7 +7,7 @@ use plan::{AccessField, AccessFields, AccessSource, AccessValue, LineNames};
 
 const HELP: &str = "write `$headers.NAME`, `$reply.headers.NAME`, `$status`, `$subject`, `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id` or `$client`, or an expression over these";
 
-/// The fields in the order written, with a complaint about each that cannot be one.
+/// Returns the fields in the order written. Reports a complaint for each invalid field.
 pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> AccessFields {
     let (names, mut fields) = (LineNames::default(), Vec::new());
     for (name, written) in log.fields.iter() {
@@ -69,7 +69,7 @@ fn refuse(why: &str, text: &Spanned<String>, report: &mut Report) -> Option<Acce
     None
 }
 
-/// A name alone, which needs no expression.
+/// Returns the source of a field that is a single `$name`, which needs no expression.
 fn source(text: &str, names: &LineNames) -> Option<AccessSource> {
     let text = text.strip_prefix('$')?;
     let is_token = |name: &str| {

@@ -14,7 +14,7 @@ use tls::{Server, ServerSpec, Subject, Version};
 
 use crate::{certificates, files, listeners, log_receivers, traces};
 
-/// What a plan has for operators.
+/// The parts of a plan that serve operators: the admin API, the status listener and the audit log.
 pub(crate) struct ForOperators {
     pub(crate) admin: Option<Admin>,
     pub(crate) status: Option<StatusListener>,
@@ -25,7 +25,7 @@ pub(crate) struct ForOperators {
     pub(crate) certificates: Vec<ShownCertificate>,
 }
 
-/// All that a plan has for operators.
+/// Compiles the parts of a plan that serve operators.
 pub(crate) fn compile(
     config: &Config,
     previous: Option<&Plan>,
@@ -88,7 +88,7 @@ fn admin(written: &config::Admin, report: &mut Report) -> Option<Admin> {
     Some(Admin { address: written.address.value.0, tls, users, origins, hosts, history_max })
 }
 
-/// An address that others can reach has to be protected.
+/// Complains if the admin API listens on an address that other hosts can reach, without authentication.
 fn complain_of_open_address(written: &config::Admin, report: &mut Report) {
     let address = written.address.value.0;
     let client_ca = written.tls.as_ref().is_some_and(|tls| tls.value.client_ca.is_some());
@@ -156,7 +156,7 @@ fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
             Some(AdminProof::of_token(text))
         }
         (None, Some(hash), None) => {
-            // Harmless: a hash of another length gets a complaint.
+            // Harmless: a hash of the wrong length is reported as a complaint.
             let digest: Option<[u8; 32]> =
                 unhex(&hash.value.0).and_then(|bytes| bytes.try_into().ok());
             if digest.is_none() {
@@ -215,11 +215,11 @@ pub(crate) fn tls_server(
         client_optional,
         http2: false,
     };
-    // The certificate was found good, so only the authorities can be wrong.
+    // The certificate was validated above, so the error must be in the certificate authorities.
     Server::new(&spec).map_err(|error| files::complain(&error, at, at, report)).ok()
 }
 
-/// An origin as browsers send it.
+/// Returns an origin in the form that browsers send.
 fn origin(written: &Spanned<String>, report: &mut Report) -> Option<String> {
     let text = written.value.to_ascii_lowercase();
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -245,7 +245,7 @@ fn host(written: &Spanned<String>, report: &mut Report) -> Option<String> {
     is_good.then_some(text)
 }
 
-/// The socket for probes and scrapers.
+/// Compiles the status listener, for health probes and metrics scrapers.
 fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
     let written = config.status.as_ref()?;
     let tls = match &written.tls {
@@ -258,7 +258,7 @@ fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
     Some(StatusListener { address: written.address.value.0, tls })
 }
 
-/// How the gateways of the store share one configuration.
+/// Compiles `control`: how the gateways that share the store also share one configuration.
 fn follow(config: &Config, report: &mut Report) -> Option<Follow> {
     let written = config.control.as_ref()?;
     let store = config.store.as_ref();

@@ -1,5 +1,5 @@
-//! `apis` to routes and upstreams, before anything else is compiled: the configuration of a document is treated like the one that
-//! the operator wrote.
+//! Expands `apis` into routes and upstreams before anything else is compiled, so that routes from an OpenAPI document are compiled exactly
+//! like those that the operator wrote.
 
 mod subscriptions;
 
@@ -18,14 +18,14 @@ use crate::policies::{self, Access, Diverts};
 
 /// The result of expanding a configuration's APIs.
 pub(crate) struct ExpandedApis<'c> {
-    /// The configuration with the routes and upstreams that its APIs are made of.
+    /// The configuration, with the routes and upstreams of its APIs added.
     pub(crate) config: Cow<'c, Config>,
-    /// Names of the routes without authentication though their API asks for it: those for paths that are not in the document, and
-    /// those whose operation allows it.
+    /// Names of routes that do not require authentication although their API does: routes for paths that the document does not describe,
+    /// and operations that the document allows without credentials.
     pub(crate) open: HashSet<String>,
 }
 
-/// Makes routes and upstreams of the APIs.
+/// Expands all APIs into routes and upstreams.
 pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> ExpandedApis<'c> {
     let mut open = HashSet::new();
     if config.apis.is_empty() {
@@ -41,7 +41,8 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> ExpandedApi
     ExpandedApis { config: Cow::Owned(all), open }
 }
 
-/// If no route of an API asks who the client is, a policy that needs to know is a mistake on all of them.
+/// Returns the names of the API's open routes, if another of its routes authenticates clients. If none does, a policy that needs the client
+/// identity is a mistake on every route, so the list is empty.
 fn open_beside_others(made: &GeneratedApi) -> Vec<String> {
     let (open, asking): (Vec<_>, Vec<_>) = made.routes.iter().partition(|route| route.open);
     if asking.is_empty() {
@@ -104,7 +105,7 @@ fn made(
     Some(made)
 }
 
-/// Complaints about `cors` stand at its place in the document, once, instead of at that of the API for each of its routes.
+/// Checks `cors` once, with complaints at its place in the document. Otherwise each route would repeat them, at the place of the API.
 fn refuse_wrong_cors(made: &mut GeneratedApi) {
     let Some((spot, policy)) = &made.cors else { return };
     let mut report = Report::default();
@@ -127,7 +128,7 @@ fn refuse_wrong_cors(made: &mut GeneratedApi) {
     }
 }
 
-/// The limits of a plan on requests, in the form of `rate_limit`.
+/// Returns a plan's request limits in the form of the keys of `rate_limit`.
 fn of_requests(plan: &LimitPlan) -> Json {
     if !plans::bounds_requests(plan) {
         return json!({ "unlimited": true });
@@ -143,7 +144,7 @@ fn of_requests(plan: &LimitPlan) -> Json {
     }
     let mut encoded = of_requests.encode();
     if let Some(keys) = encoded.as_object_mut() {
-        // Those of subscriptions.
+        // This key belongs to subscriptions.
         keys.remove("stop_on_quota");
         keys.remove("burst_rate");
     }
@@ -172,7 +173,7 @@ fn add_route(
     check: Option<&Spanned<SubscriptionCheck>>,
     report: &mut Report,
 ) {
-    // Places in the API are the ones an operator can do something about.
+    // Complaints point at the API, which the operator can change, and not at the document.
     let mut route = route_of(&made, api.at, report);
     let Some(route_) = &mut route else { return };
     if let (Some(to), Some(from)) = (&mut route_.upstream, &api.value.upstream) {
@@ -186,14 +187,14 @@ fn add_route(
         join_alternatives(&mut own, made.optional);
     }
     if route_.respond.is_some() {
-        // What the document does not describe is refused by its paths, before anybody looks for a message in it. There is nowhere
-        // to send one.
+        // A request that the document does not describe is refused by its path. It has no upstream, so policies that choose one by message
+        // are removed.
         own.retain(|policy| !chooses_by_message(&policy.value));
         let first = own.iter().position(|policy| reads_xml(&policy.value));
         route_.policies.extend(own.split_off(first.unwrap_or(own.len())));
     }
     let own = own.into_iter();
-    // The key of a cached reply has to tell which upstream it came from.
+    // The key of a cached reply must include the upstream that the reply came from.
     let chooses = route_.policies.iter().rposition(|policy| chooses_upstream(&policy.value));
     let (low, own): (Vec<_>, Vec<_>) =
         own.partition(|policy| chooses.is_some() && matches!(policy.value, Policy::Cache(_)));
@@ -213,7 +214,7 @@ fn add_route(
     }
 }
 
-/// Where the document offers several credentials, each of which is enough, the API's policies for them become one.
+/// Merges the API's authentication policies into one `authenticate` where the document accepts any one of several credentials.
 fn join_alternatives(own: &mut Vec<Spanned<Policy>>, optional: bool) {
     let kind = |policy: &Spanned<Policy>| {
         let value = if let Policy::Jwt(keys) = &policy.value {
@@ -229,7 +230,7 @@ fn join_alternatives(own: &mut Vec<Spanned<Policy>>, optional: bool) {
         };
         Some(Spanned { value, at: policy.at, intact: policy.intact })
     };
-    // Harmless: the others stay in `own`.
+    // Harmless: policies of other kinds remain in `own`.
     let kinds: Vec<_> = own.iter().filter_map(kind).collect();
     let Some(first) = own.iter().position(|policy| kind(policy).is_some()) else { return };
     if kinds.len() < 2 {
@@ -251,7 +252,7 @@ fn named(name: &str, at: At) -> Spanned<String> {
     Spanned { value: name.to_owned(), at, intact: true }
 }
 
-/// The document's scopes join those of the API's own `jwt`.
+/// Adds the document's scopes to those of the API's own `jwt`.
 fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
     let mut policy = policy.clone();
     if let Policy::Jwt(jwt) = &mut policy.value {
@@ -282,7 +283,7 @@ fn of_tokens(kind: &mut Spanned<CredentialKind>) -> Option<&mut config::Jwt> {
     }
 }
 
-/// May send one request elsewhere than another for the same, whatever its body says.
+/// Returns true if the policy may send two equal requests to different upstreams, for a reason other than the body.
 fn chooses_upstream(policy: &Policy) -> bool {
     matches!(policies::facts(policy, &[]).diverts, Diverts::ByCaller | Diverts::ByService)
 }
@@ -295,13 +296,14 @@ fn chooses_by_message(policy: &Policy) -> bool {
     policies::facts(policy, &[]).diverts == Diverts::ByMessage
 }
 
-/// Policies that `x-wso2-disable-security` turns off: where nobody is asked who it is, a rule about it cannot hold.
+/// Returns true for policies that `x-wso2-disable-security` turns off: authentication, and rules about the client identity, which cannot be
+/// applied without it.
 fn asks_who(policy: &Policy) -> bool {
     let row = policies::facts(policy, &[]);
     row.access == Access::Identifies || row.access == Access::Guards && row.asks_identity
 }
 
-/// Policies that find out who asks, so that the document's own need not.
+/// Returns true for policies that authenticate clients. They replace the authentication that the document describes.
 pub(super) fn wants_credentials(policy: &Policy) -> bool {
     policies::facts(policy, &[]).access == Access::Identifies
 }

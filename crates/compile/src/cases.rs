@@ -1,4 +1,4 @@
-//! Checks that `cases` can be run. They make nothing of a plan; `tidegate test` reads them as they are written.
+//! Checks that `cases` can be run. They add nothing to the plan; `tidegate test` reads them directly from the configuration.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use config::{
 
 use crate::{files, names, paths};
 
-/// A delay is waited for, and nobody waits longer for a test. A longer timeout is tested with a shorter one in its case's
-/// configuration.
+/// The longest delay in a case. The test really waits for it. To test a longer timeout, shorten the timeout in the configuration of the
+/// case.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// As deep as messages of flows may be.
+/// The maximum nesting depth of JSON, the same as for messages of flows.
 const JSON_DEPTH_MAX: usize = 512;
 
-/// Values in one text: more than anybody writes.
+/// The maximum number of values in one JSON text, far above what a test needs.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
-/// Complains about cases that cannot be run. `upstreams` are the names of all that may be called.
+/// Complains about cases that cannot be run. `upstreams` are the names of all upstreams that a case may list calls of.
 pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) {
     for (_, case) in config.cases.iter() {
         begin(case, config, report);
@@ -39,7 +39,7 @@ pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) 
     }
 }
 
-/// A case begins with a request, a message of a queue, or a schedule.
+/// Checks that a case begins with exactly one of: a request, a message of a queue, a schedule.
 fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
     let Case { request, message, schedule, .. } = &case.value;
     let begins = usize::from(request.is_some())
@@ -63,7 +63,7 @@ fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
     }
 }
 
-/// Complains about a name that none of a section's has.
+/// Complains about a name that does not exist in its section of the configuration.
 fn known<T>(kind: &str, name: &Spanned<String>, section: &Map<T>, report: &mut Report) {
     if section.get(&name.value).is_none() {
         let meant = report.suggest(&name.value, section.names());
@@ -91,7 +91,7 @@ fn sent_message(
     }
 }
 
-/// A call is of one upstream or of one database.
+/// Checks that a call names either one upstream or one database.
 fn peer(call: &Spanned<CaseCall>, config: &Config, upstreams: &[String], report: &mut Report) {
     match (&call.value.upstream, &call.value.database) {
         (Some(name), None) => {
@@ -142,7 +142,7 @@ fn reply(reply: &CaseReply, report: &mut Report) {
     body(reply.body.as_ref(), reply.xml.as_ref(), reply.json.as_ref(), contains, report);
 }
 
-/// A body is expected in one way, and one that is compared by meaning has to have one.
+/// Checks that at most one key describes the expected body, and that a body to be compared by meaning can be parsed.
 fn body(
     body: Option<&Spanned<String>>,
     xml: Option<&Spanned<String>>,
@@ -151,7 +151,7 @@ fn body(
     report: &mut Report,
 ) {
     let ways = [body.map(|it| it.at), xml.map(|it| it.at), json.map(|it| it.at), contains];
-    // Harmless: only what is written is asked for.
+    // Harmless: keys that are not written are skipped on purpose.
     if let Some(second) = ways.into_iter().flatten().nth(1) {
         report.error(second, "a body is expected in one way", "keep one of these keys");
     }
@@ -176,7 +176,7 @@ fn path(path: &Spanned<String>, report: &mut Report) {
     }
 }
 
-/// Headers that are sent. Those that frame a body are written as it is.
+/// Checks the headers that a case sends. Framing headers are refused because they follow from the body.
 fn sent(headers: &Map<Spanned<String>>, report: &mut Report) {
     for (name, value) in headers.iter() {
         let _complained = names::changeable_header(&name.value, name.at, report);
@@ -184,7 +184,7 @@ fn sent(headers: &Map<Spanned<String>>, report: &mut Report) {
     }
 }
 
-/// Headers that are expected.
+/// Checks the headers that a case expects.
 fn headers(headers: &Map<Spanned<String>>, report: &mut Report) {
     for (name, value) in headers.iter() {
         let _complained = names::header(&name.value, name.at, report);

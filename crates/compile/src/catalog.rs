@@ -1,4 +1,4 @@
-//! `catalog` to its settings and its issuers.
+//! Compiles `catalog` to its settings and its issuers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::policy_builder::PolicyBuilder;
 
-/// The configuration with the issuers of its catalog.
+/// Returns the configuration with the issuers of its catalog added.
 pub(crate) fn with_issuers<'c>(config: Cow<'c, Config>, report: &mut Report) -> Cow<'c, Config> {
     let Some(catalog) = &config.catalog else { return config };
     let (at, issuer) = (catalog.value.issuer.at, catalog.value.issuer.value.clone());
@@ -33,7 +33,7 @@ pub(crate) fn with_issuers<'c>(config: Cow<'c, Config>, report: &mut Report) -> 
     Cow::Owned(all)
 }
 
-/// The keys of an issuer, if it is one of the catalog's.
+/// Returns the keys of an issuer, or `None` if it is not one of the catalog's.
 pub(crate) fn keys(
     name: &str,
     config: &Config,
@@ -44,12 +44,12 @@ pub(crate) fn keys(
     is_own.then(|| own_keys(builder))
 }
 
-/// The keys that the catalog signs with; the same for all plans.
+/// Returns the keys that the catalog signs with. All plans share them.
 fn own_keys(builder: &mut PolicyBuilder<'_>) -> Arc<OwnIssuerKeys> {
     builder.kept_or("keys of the catalog", Arc::default)
 }
 
-/// The settings of the catalog, with complaints.
+/// Compiles the settings of the catalog.
 pub(crate) fn compile(
     config: &Config,
     previous: Option<&Plan>,
@@ -121,7 +121,7 @@ pub(crate) fn compile(
     }))
 }
 
-/// The keys of applications that have a secret, with which applications get tokens.
+/// Returns the consumer keys that have a secret: with these, applications can request tokens.
 fn written_keys(config: &Config, report: &mut Report) -> HashMap<String, WrittenKey> {
     let keys = config.applications.iter().flat_map(|(_, application)| &application.value.keys.0);
     let mut all = HashMap::new();
@@ -188,17 +188,17 @@ fn user(
         config::CatalogRole::Publisher => plan::CatalogRole::Publisher,
         config::CatalogRole::Developer => plan::CatalogRole::Developer,
     });
-    // Harmless: what cannot be used was complained about.
+    // Harmless: an unusable password was already reported.
     Some(plan::CatalogUser { password: password.ok()?, roles: roles.collect() })
 }
 
 fn host_rule(rule: &Spanned<String>, report: &mut Report) -> Option<HostRule> {
     let text = rule.value.to_ascii_lowercase();
-    // Harmless: what is not a network may be an address.
+    // Harmless: text that is not a network may be an address, tried next.
     if let Ok(network) = text.parse() {
         return Some(HostRule::Network(network));
     }
-    // Harmless: what is not an address may be a host.
+    // Harmless: text that is not an address may be a host name, tried next.
     if let Ok(address) = text.parse::<std::net::IpAddr>() {
         return Some(HostRule::Network(address.into()));
     }

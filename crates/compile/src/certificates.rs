@@ -1,12 +1,12 @@
-//! The certificates that a configuration names, as operators see them.
+//! Lists the certificates that a configuration names, for display to operators.
 
 use config::{Config, FilePath, Report, Spanned};
 use plan::ShownCertificate;
 
 use crate::files;
 
-/// All certificates that are shown to others, in the order of the sections. What is wrong with their files is said where they are
-/// used.
+/// Returns all certificates that the gateway presents to peers, in the order of the configuration's sections. Errors in their files are
+/// reported where the certificates are used.
 pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificate> {
     if report.has_errors() {
         return Vec::new();
@@ -33,6 +33,6 @@ pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificat
         let details = tls::CertificateDetails::of_pem(&pem)?;
         Some(ShownCertificate { kind, name, file: file.value.as_path().to_owned(), details })
     };
-    // Harmless: a file that cannot be read any more was read just before, and the next plan complains.
+    // Harmless: the file was read successfully a moment ago. If it has since become unreadable, the next plan reports that.
     all.into_iter().filter_map(read).collect()
 }

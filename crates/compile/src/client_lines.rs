@@ -1,15 +1,16 @@
-//! The header lines by which the policies of a route tell the upstream of each client. A cache above cannot know their value.
+//! Finds the header lines through which a route's policies describe the client to the upstream. A cache above those policies cannot know
+//! the values of these lines.
 
 use ::policies::cache::HiddenLines;
 use config::{Policy, Route};
 
 use crate::policies::{self, WrittenLines};
 
-/// Lines that the gateway itself writes for each client. Scheme and host, which it writes too, are part of a cache's key.
+/// Per-client header lines that the gateway itself writes. It also writes scheme and host, but those are part of the cache key.
 const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
 
-/// Lines of which the cache at this place among the route's policies does not know what the upstream sees. What is the same for all
-/// clients is none of them.
+/// Returns the header lines whose values at the upstream are unknown to a cache at index `at` of the route's policies. Lines with the same
+/// value for all clients are not included.
 pub(crate) fn unseen(route: &Route, at: usize) -> HiddenLines {
     let rows = policies::of(route);
     let mut names = OWN.to_vec();
@@ -23,7 +24,7 @@ pub(crate) fn unseen(route: &Route, at: usize) -> HiddenLines {
     HiddenLines::These(names.into_iter().map(str::to_owned).collect())
 }
 
-/// The first policy below this place that tells the upstream who asks, or may.
+/// Returns the first policy from index `at` on that passes the client identity to the upstream, or may do so.
 pub(crate) fn teller(route: &Route, at: usize) -> Option<&Policy> {
     let rows = policies::of(route);
     // Harmless: there is a row for each policy.

@@ -1,4 +1,5 @@
-//! `upstream`, `flow` and `respond`: the end of a route. No other file of this crate distinguishes kinds of destination.
+//! Compiles the destination of a route: `upstream`, `flow`, `hub` or `respond`. No other file of this crate distinguishes kinds of
+//! destination.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::hubs::Hubs;
 use crate::listeners::bytes;
 use crate::{names, paths, policies, templates};
 
-/// A destination whose upstreams are still names.
+/// A destination whose upstreams are still names, not yet resolved.
 pub(crate) enum UnresolvedDestination<'c> {
     Upstream {
         name: &'c str,
@@ -32,7 +33,7 @@ pub(crate) enum UnresolvedDestination<'c> {
         mirror: Option<&'c RouteMirror>,
         path: PathSent,
         host: HostSent,
-        /// The name of the only step of a flow.
+        /// The label of the flow's single step, if the destination was a flow that only calls this upstream.
         call: Option<Arc<str>>,
     },
     Flow {
@@ -43,7 +44,7 @@ pub(crate) enum UnresolvedDestination<'c> {
     Hub(HubEnd),
     Respond(FixedReply),
     Description(PublishedDescription),
-    /// The policies answer every request.
+    /// The route needs no destination because its policies answer every request.
     None,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct DestinationName<'c> {
     pub(crate) hubs: &'c Hubs,
 }
 
-/// Everything a route may end in.
+/// Everything a route may forward to: its destination, and the diversions of its policies.
 pub(crate) struct Ends {
     pub(crate) destination: Destination,
     pub(crate) diversions: Box<[Destination]>,
@@ -64,7 +65,7 @@ pub(crate) struct Ends {
 /// Upstreams by their names.
 type Upstreams<'u> = HashMap<&'u str, &'u Arc<Upstream>>;
 
-/// The one destination of a route.
+/// Returns the destination of a route. Complains if there is none or more than one.
 pub(crate) fn end<'c>(
     name: &Spanned<String>,
     route: &'c Spanned<Route>,
@@ -73,7 +74,7 @@ pub(crate) fn end<'c>(
     report: &mut Report,
 ) -> Option<UnresolvedDestination<'c>> {
     let DestinationName { upstreams, flows, hubs } = named;
-    // All are looked at even where only one may stay.
+    // All of them are checked even if there is more than one, so that every mistake is reported.
     let Route { upstream, flow, hub, respond, .. } = &route.value;
     let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
     let of = (name.value.as_str(), &route.value);
@@ -98,7 +99,7 @@ pub(crate) fn end<'c>(
             Some(UnresolvedDestination::None)
         }
         (None, None) => {
-            // An unreadable destination was complained about already.
+            // If the route was not read whole, its destination may be the part that was already reported as unreadable.
             if route.intact {
                 let what = format!("the route `{}` has no destination", name.value);
                 let help = "add `upstream: NAME`, `flow: NAME`, `hub: NAME` or `respond: { status: 200, body: \"...\" }`";
@@ -109,7 +110,7 @@ pub(crate) fn end<'c>(
     }
 }
 
-/// The keys of the destinations that a route names, with their places.
+/// Returns the destination keys that a route has, with their places.
 fn written(route: &Route) -> Vec<(&'static str, At)> {
     let ends = [
         ("upstream", route.upstream.as_ref().map(|end| end.at)),
@@ -124,7 +125,7 @@ fn written(route: &Route) -> Vec<(&'static str, At)> {
     ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect()
 }
 
-/// Where a policy answers every request, nothing ever gets to a destination.
+/// Complains about a destination that no request reaches because a policy answers every request.
 fn complain_of_unreached(name: &Spanned<String>, route: &Route, report: &mut Report) {
     let rows = policies::of(route);
     // Harmless: there is a row for each policy.
@@ -140,7 +141,7 @@ fn complain_of_unreached(name: &Spanned<String>, route: &Route, report: &mut Rep
     }
 }
 
-/// A route ends in one place.
+/// Complains if a route has more than one destination.
 fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Report) {
     let there = written(route);
     let keys: Vec<String> = there.iter().map(|(key, _)| format!("`{key}`")).collect();
@@ -154,7 +155,7 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
     );
 }
 
-/// A flow. One that only calls an upstream is that upstream.
+/// Compiles a flow as destination. A flow that only calls an upstream becomes that upstream.
 fn flow<'c>(
     name: &'c Spanned<String>,
     (route_name, route): (&str, &'c Route),
@@ -196,7 +197,7 @@ fn flow<'c>(
     Some(UnresolvedDestination::Flow { end, path, host })
 }
 
-/// The path for the upstream: the same for all paths of the match, since their parameters are.
+/// Returns the path that is sent to the upstream. It is the same for all paths of the match, since these have the same parameters.
 fn sent(route: &Route, paths: &[PathWant], report: &mut Report) -> Option<PathSent> {
     let sent = paths.iter().map(|want| paths::sent(route, want, report));
     sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next())
@@ -248,7 +249,7 @@ fn forward<'c>(
     })
 }
 
-/// The largest body that is copied: as many copies as may be under way hold 4 GiB of these.
+/// The upper limit of the bound on a mirrored body. All copies that may be in flight together hold at most 4 GiB.
 const MIRROR_BODY_BYTES_MAX: Size = Size(16 * 1024 * 1024);
 
 fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut Report) {
@@ -260,7 +261,7 @@ fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut R
     }
 }
 
-/// Complains of a name that is not an upstream's.
+/// Complains if there is no upstream of that name.
 fn known(name: &str, at: At, upstreams: &BTreeSet<&str>, report: &mut Report) {
     if !upstreams.contains(name) {
         let meant = report.suggest(name, upstreams.iter().copied());
@@ -269,7 +270,7 @@ fn known(name: &str, at: At, upstreams: &BTreeSet<&str>, report: &mut Report) {
     }
 }
 
-/// The shares of a split, whose diversions are the first ones of the route.
+/// Returns the shares of a split. Its upstreams are the first diversions of the route.
 fn split(
     shares: &Map<RouteShare>,
     to: &Spanned<RouteUpstream>,
@@ -289,7 +290,8 @@ fn split(
     split
 }
 
-/// The policy for a fixed reply that only some requests get, with its place.
+/// Returns the policy for a fixed reply that is sent only to requests with a trigger header, with its place, or `None` if the route has no
+/// trigger.
 pub(crate) fn triggered(route: &Route, report: &mut Report) -> Option<(At, plan::Policy)> {
     let respond = route.respond.as_ref()?;
     let trigger = respond.value.trigger.as_ref()?;
@@ -349,7 +351,7 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
     Some(FixedReply { status, headers: lines, body: fixed, filled })
 }
 
-/// The upstreams among which a route's requests are split.
+/// Returns the names of the upstreams among which a route's requests are split.
 pub(crate) fn split_names(route: &Route) -> Vec<String> {
     match route.upstream.as_ref().map(|upstream| &upstream.value) {
         Some(RouteUpstream::Split(shares)) => {
@@ -392,12 +394,12 @@ pub(crate) fn warn_of_uncaptured(
     }
 }
 
-/// The end of a route and the form in which a request gets there, as text. The text changes when they do: replies from another
-/// place are not kept.
+/// Returns a text that describes the destination of a route and how requests are rewritten for it. When the text changes, the replies
+/// cached so far are dropped, because they came from another destination.
 pub(crate) fn words(route: &Route) -> String {
     let Route { upstream, flow, hub, respond, strip_prefix, rewrite, host, .. } = route;
     let [flow, hub] = [flow, hub].map(|name| name.as_ref().map(|name| &name.value));
-    // Of a split the names: other shares make no reply another, and the key says which of them it is of.
+    // For a split only the names count: changed shares do not change any reply, and the cache key names the upstream of each.
     let upstream = upstream.as_ref().map(|upstream| upstream.value.names().collect::<Vec<_>>());
     let [strip_prefix, rewrite] =
         [strip_prefix, rewrite].map(|key| key.as_ref().map(|key| &key.value));
@@ -409,7 +411,7 @@ pub(crate) fn words(route: &Route) -> String {
 }
 
 impl UnresolvedDestination<'_> {
-    /// Builds it with the upstreams themselves. `diversions` are the names of those that something may divert to.
+    /// Resolves the names to upstreams. `diversions` are the names of the upstreams that a policy or split may divert to.
     pub(crate) fn build(
         self,
         (route, parameters): (&str, &[&str]),

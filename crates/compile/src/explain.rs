@@ -1,6 +1,7 @@
-//! A plan as text: the whole of it, or its treatment of one request.
+//! Prints a plan as text: the whole plan, or how it treats one request.
 //!
-//! Owns the text that `tidegate explain` prints. It searches the same table that serves, so it cannot tell another story.
+//! Owns the text that `tidegate explain` prints. It searches the same route table that serves requests, so its output agrees with what the
+//! gateway does.
 
 mod differences;
 mod verdicts;
@@ -25,13 +26,13 @@ use policy::Scheme;
 
 use verdicts::{Outcome, RequestFacts, Verdict};
 
-/// Routes that are told why they were not taken; past the nearest few nobody reads on.
+/// The maximum number of other routes listed with the reason why they did not match. Only the nearest few are of interest.
 const OTHERS_MAX: usize = 20;
 
-/// The configuration with every default spelt out and without its secrets, as YAML, and the routes as they are matched.
+/// Returns the configuration as YAML, with every default written out and secrets masked, and the routes with their matchers.
 pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     let mut text = String::from("# Everything that is in effect, defaults included.\n");
-    // Harmless: a plan is made of a configuration that was read.
+    // Harmless: a plan exists only for a configuration that could be read, so there is a value to show.
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
     text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
@@ -56,7 +57,7 @@ pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     text
 }
 
-/// The store, and the nodes that work for it.
+/// Describes the store.
 fn kept(place: &StoreLocation) -> String {
     match place {
         StoreLocation::Folder(path) => {
@@ -77,12 +78,12 @@ pub struct ExplainedRequest<'a> {
     pub method: &'a str,
     pub url: &'a str,
     pub headers: &'a [(String, String)],
-    /// None if it is not given: then what depends on it stays open.
+    /// The body, or `None` if it is not given. Verdicts that depend on it are then left open.
     pub body: Option<&'a [u8]>,
 }
 
 /// Explains one request: its route, why no other route, and each policy's verdict.
-/// The error says why the question has no answer.
+/// Returns an error with the reason if the request cannot be explained.
 pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<String, String> {
     let ExplainedRequest { client, method, url, .. } = *asked;
     let head = request(asked)?;
@@ -97,7 +98,7 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
         return Ok(text);
     }
     let listener = listener(plan, url, &mut text);
-    // Harmless: without a listener, the rules are those that listeners have by default.
+    // Harmless: without a listener, the default path rules of listeners apply.
     let rules = listener.map(|listener| listener.paths).unwrap_or_default();
     let name = listener.map_or("", |listener| listener.name.as_str());
     let server_name = server_name(&head, scheme);
@@ -137,17 +138,17 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     Ok(text)
 }
 
-/// The name that a client asks for in its TLS handshake: that of the URL.
+/// Returns the server name that a client sends in its TLS handshake: the host of the URL.
 fn server_name(head: &RequestHead, scheme: Scheme) -> Option<String> {
     let host = head.host_name();
     // Harmless: a host that is not text has no routes.
     (scheme == Scheme::Https && !host.is_empty()).then(|| String::from_utf8_lossy(&host).into())
 }
 
-/// The listener that the URL leads to: by its port, else by its scheme. Its name is printed if the choice matters.
+/// Returns the listener that the URL leads to, chosen by port, or else by scheme. Prints its name if the result may depend on the listener.
 fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p Listener> {
     let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
-    // Harmless: a URL without a port has that of its scheme.
+    // Harmless: a URL without a port uses the default port of its scheme.
     let port = authority.and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
     let has_port = |listener: &Listener| Some(listener.address.port()) == port;
     let has_scheme = |listener: &Listener| listener.tls.is_some() == url.starts_with("https://");
@@ -172,7 +173,7 @@ fn refused(text: &mut String, why: PathRefusal) {
     }
 }
 
-/// The answer to a request that no route takes.
+/// Describes the reply to a request that no route matches.
 fn untaken(plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) -> String {
     let method = shown(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
@@ -197,7 +198,7 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
     for matcher in &matchers {
         line(text, format_args!("  matches {}", describe(matcher)));
     }
-    // Its matchers differ in host and path, and name the same parameters.
+    // All matchers of a route name the same parameters, so the first one is enough.
     let Some(Matcher { path, .. }) = matchers.first() else { return };
     // Harmless: a match has a value for each parameter.
     for (name, value) in path.parameters().zip(&found.parameters) {
@@ -228,10 +229,10 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
     }
 }
 
-/// The routes that were not taken, those that came nearest first.
+/// Prints the routes that did not match, nearest first, each with the reason.
 fn others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) {
     let examined = plan.table.examine(by, head, path);
-    // Harmless: all were examined, and those without a refusal match.
+    // Harmless: every route was examined; one without a refusal matches.
     let mut refused: Vec<(&Matcher, &Route, &Refusal)> = plan
         .table
         .routes()
@@ -244,7 +245,7 @@ fn others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, p
         return;
     }
     refused.sort_by_key(|(_, _, refusal)| distance(refusal));
-    // A route with several hosts is told once, by the one that came nearest.
+    // A route with several matchers is listed once, by the one that came nearest to a match.
     let taken =
         plan.table.find(by, head, path).map(|found| std::ptr::from_ref(found.route.as_ref()));
     let mut told: HashSet<*const Route> = taken.into_iter().collect();
@@ -259,7 +260,7 @@ fn others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, p
     }
 }
 
-/// The rank of a refusal: lower is closer to a match.
+/// Ranks a refusal: a lower number is closer to a match.
 fn distance(refusal: &Refusal) -> u8 {
     match refusal {
         Refusal::LowerPriority | Refusal::LessSpecific => 0,
@@ -316,7 +317,7 @@ fn unmet(name: &str, wants: &[(String, ValueCondition)]) -> String {
     }
 }
 
-/// The host of a route; empty where it takes any.
+/// Returns the host pattern of a matcher, or an empty text if it accepts any host.
 fn host(matcher: &Matcher) -> String {
     matcher.host.as_ref().map_or_else(String::new, ToString::to_string)
 }
@@ -325,7 +326,7 @@ fn any_of(wanted: &[impl ToString]) -> String {
     wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// Bytes as a person reads them.
+/// Returns bytes as text for display.
 fn shown(bytes: &[u8]) -> String {
     // Harmless: the text is only displayed, with a replacement character for each invalid byte.
     String::from_utf8_lossy(bytes).into_owned()
@@ -335,7 +336,7 @@ fn one_of(values: &[Box<[u8]>]) -> String {
     values.iter().map(|value| format!("`{}`", shown(value))).collect::<Vec<_>>().join(", ")
 }
 
-/// The match of a route, on one line.
+/// Describes the match of a route on one line.
 fn describe(matcher: &Matcher) -> String {
     let mut text = host(matcher);
     text.push_str(&matcher.path.to_string());
@@ -385,7 +386,7 @@ fn steps(policy: &Policy) -> String {
     }
 }
 
-/// The head of the request that is asked about.
+/// Builds the head of the request to be explained.
 fn request(asked: &ExplainedRequest<'_>) -> Result<RequestHead, String> {
     let ExplainedRequest { method, url, headers, body, .. } = *asked;
     if !http1::is_token(method.as_bytes()) {
@@ -400,7 +401,7 @@ fn request(asked: &ExplainedRequest<'_>) -> Result<RequestHead, String> {
         Some(_) => return Err(format!("`{url}` is neither http nor https")),
         None => (None, url),
     };
-    // No client sends a fragment.
+    // Clients do not send the fragment of a URL.
     let target = match target.split_once('#').map_or(target, |(target, _)| target) {
         "" => "/".to_owned(),
         query if query.starts_with('?') => format!("/{query}"),

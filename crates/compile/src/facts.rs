@@ -1,14 +1,15 @@
-//! Checks the facts that policies leave for those below them: a list in the wrong order is a complaint, not a surprise.
+//! Checks the order of a route's policies: a policy that needs a fact, such as the client identity, must stand below the policy that
+//! provides it.
 
 use config::{At, Cache, Include, Policy, Report, Route, Spanned};
 
 use crate::policies::{self, Access, CountedRequests, Diverts, Facts};
 use crate::{client_lines, templates};
 
-/// Names of the policies that find out who asks.
+/// Names of the policies that authenticate clients, for complaints.
 const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls, authenticate";
 
-/// Checks the order of a route's policies. On one that is `open` by intent, no client needs an identity.
+/// Checks the order of a route's policies. `open`: the route deliberately serves clients without an identity.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     let rows = policies::of(route);
     // Harmless: there is a row for each policy.
@@ -29,7 +30,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
                 }
                 None if open => {}
                 None => {
-                    // What asks for a right lets nobody through, whatever it counts.
+                    // Without an identity, a policy that requires a permission refuses every request, even if it also counts.
                     let what = if counts && row.access != Access::Guards {
                         "no policy finds the client identity, so this counts by client"
                     } else {
@@ -55,7 +56,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
         if let Policy::Sse(_) = &policy.value {
             check_streams(policy.at, &rows, report);
         }
-        // A page of another origin has to be able to read the faults of all others.
+        // `cors` must stand above the policies that refuse requests. Otherwise, pages of other origins cannot read those refusals.
         let hidden = above.iter().find(|(_, row)| {
             !matches!(row.access, Access::AnswersPreflights | Access::FiltersAddresses)
         });
@@ -69,10 +70,10 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     }
 }
 
-/// A policy with its row of the table.
+/// A policy with its facts.
 type Row<'r> = (&'r Spanned<Policy>, &'r Facts<'r>);
 
-/// Warns of event streams beside a policy that needs whole replies.
+/// Warns of event streams on a route with a policy that needs whole replies.
 fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
     if let Some((reader, _)) = rows.iter().find(|row| reads_whole_replies(row)) {
         let what = format!(
@@ -83,7 +84,7 @@ fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
     }
 }
 
-/// True for a policy that waits for the end of each reply, which an event stream does not have.
+/// Returns true for a policy that waits for the end of each reply. An event stream may never end.
 fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
     let sends_bodies = matches!(&policy.value, Policy::Interceptor(keys)
         if keys.response.iter().flat_map(|side| &side.value.includes)
@@ -91,7 +92,7 @@ fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
     sends_bodies || row.xml.is_some_and(|xml| xml.reads_replies)
 }
 
-/// Checks a cache. `below` are the policies from it on, `behind` is the index behind it.
+/// Checks a cache. `below` are the policies from the cache itself on, and `behind` is the index after the cache.
 fn check_cache(
     keys: &Cache,
     place: At,
@@ -142,7 +143,7 @@ fn check_cache(
     }
 }
 
-/// The route answers by itself, each client in its own way.
+/// Returns true if the route's fixed reply differs between clients.
 fn responds_to_each(route: &Route, parameters: &[String]) -> bool {
     route.respond.as_ref().is_some_and(|respond| {
         let lines = respond.value.headers.iter().map(|(_, text)| text);

@@ -1,4 +1,5 @@
-//! Files that the configuration names, mostly in PEM, read and checked one by one, so that a complaint is about one of them.
+//! Reads and checks the files that the configuration names, mostly in PEM. Each file is checked on its own, so that a complaint names the
+//! file that caused it.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,26 +9,26 @@ use mediation::json_schema::Schema;
 use plan::Plan;
 use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
 
-/// The bundle of all public authorities is a quarter of a megabyte.
+/// The bound on a PEM file. A bundle of all public certificate authorities has about 250 kB.
 const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The most bytes of a body that a flow holds, unless it says otherwise.
+/// The bound on a file that serves as a body, the same as the default bound on a body in a flow.
 const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The bytes of a PEM file.
+/// Reads a PEM file.
 pub(crate) fn read(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
     let help =
         "name a PEM file that the gateway may read; a relative path starts at this file's folder";
     read_bounded(file, PEM_BYTES_MAX, help, report)
 }
 
-/// The bytes of a file that is a body, or a schema.
+/// Reads a file that holds a body or a schema.
 pub(crate) fn read_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
     let help = "name a file that can be read; a relative path starts at this file's folder";
     read_bounded(file, BODY_BYTES_MAX, help, report)
 }
 
-/// A JSON Schema in a file, compiled. Its patterns are those of ECMAScript.
+/// Reads and compiles a JSON Schema. Its patterns are ECMAScript regular expressions.
 pub(crate) fn json_schema(
     file: &Spanned<FilePath>,
     compile: impl FnOnce(&serde_json::Value) -> Result<Schema, String>,
@@ -66,28 +67,29 @@ fn read_bounded(
     None
 }
 
-/// The certificates of the plan in service, which a renewal replaces.
+/// The certificates of the plan in service, which a reload may replace by renewed ones.
 #[derive(Clone, Copy)]
 pub(crate) struct InService<'p>(Option<&'p Plan>);
 
 impl<'p> InService<'p> {
-    /// No plan is in service, or it shows no certificate at a place that this one could replace.
+    /// No certificate in service could be replaced: there is no plan in service, or it presents no certificate at such a place.
     pub(crate) const NONE: InService<'static> = InService(None);
 
     pub(crate) fn of(previous: Option<&'p Plan>) -> InService<'p> {
         InService(previous)
     }
 
-    /// True if the certificate that is shown at a place is valid now.
+    /// Returns true if the certificate presented at a place is valid now.
     pub(crate) fn is_valid_at(self, place: &str) -> bool {
-        // Harmless: without a plan in service nothing is shown yet.
+        // Harmless: without a plan in service, no certificate is presented yet.
         let shown = self.0.map(Plan::certificates).unwrap_or_default();
         let now = i64::try_from(kit::clock::wall().as_secs()).unwrap_or(i64::MAX);
         shown.iter().any(|shown| *shown.place == *place && shown.not_after >= now)
     }
 }
 
-/// A certificate and its key, checked to belong together. `replaces_valid`: a valid certificate is in service in its place.
+/// Reads a certificate and its key, and checks that they belong together. `replaces_valid`: the certificate now in service at this place is
+/// valid.
 pub(crate) fn pair(
     certificate: &Spanned<FilePath>,
     key: &Spanned<FilePath>,
@@ -117,15 +119,15 @@ pub(crate) fn pair(
     }
 }
 
-/// True if a certificate can be presented to clients. A reason for some clients to reject it is a warning. One that all of them reject
-/// takes the place of no valid one.
+/// Returns true if a certificate may be presented to clients. If only some clients would reject it, that is a warning. If all clients would
+/// reject it, it must not replace a valid certificate.
 fn is_presentable(
     pair: &Pair,
     file: &Spanned<FilePath>,
     replaces_valid: bool,
     report: &mut Report,
 ) -> bool {
-    // A certificate that cannot be read is complained of where it is used.
+    // A certificate that cannot be parsed is reported where it is used.
     let Ok(certificate) = Certificate::of_pem(&pair.certificate) else { return true };
     let name = file.value.as_path().display().to_string();
     let mut presentable = true;
@@ -168,7 +170,7 @@ pub(crate) fn complain(error: &Error, certificate: At, key: At, report: &mut Rep
     report.error(at, error.to_string(), help);
 }
 
-/// The file of a log, with a complaint about what shows before it is opened.
+/// Returns the path of a log file. Complains about faults that can be seen without opening it.
 pub(crate) fn log(what: &str, path: &Path, at: At, report: &mut Report) -> PathBuf {
     if let Some(fault) = log_fault(path) {
         let what = format!("the {what} cannot be `{}`: {fault}", path.display());

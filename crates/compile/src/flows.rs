@@ -1,6 +1,6 @@
-//! `flows` to the steps that run: names to numbers, texts to expressions, upstreams to ways to them.
+//! Compiles `flows` to the steps that run: names become slot numbers, texts become expressions, and names of upstreams become handles.
 //!
-//! All flows of a configuration share one table of names, since they run one another's steps.
+//! All flows of a configuration share one table of names, since a flow can run the steps of another.
 
 mod calls;
 mod databases;
@@ -24,60 +24,60 @@ use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
 use crate::queues::Entrances;
 
-/// Flows by their names. One that could not be compiled is there without its steps.
+/// Flows by name. The value is `None` for a flow that could not be compiled.
 #[derive(Default)]
 pub(crate) struct Flows {
     pub(crate) slots: Arc<Slots>,
     flows: HashMap<String, Option<Arc<Flow>>>,
 }
 
-/// Prefixes with their URIs.
+/// Namespace prefixes with their URIs.
 type Namespaces = Vec<(String, String)>;
 
-/// Everything that is needed to compile steps.
+/// The state of the compilation of steps.
 struct Compiler<'a, 'p> {
     config: &'a Config,
-    /// For `store`.
+    /// The queues that the step `store` may name.
     queues: &'a Entrances,
     table: &'a NameTable,
-    /// Of each flow the variables that its steps may name.
+    /// For each flow, the variables that its steps may name.
     variables: &'a HashMap<&'a str, Variables>,
     builder: &'a mut PolicyBuilder<'p>,
     report: &'a mut Report,
     databases: &'a databases::Databases,
-    /// For `call: { url }`.
+    /// The endpoints that `call: { url }` may use.
     endpoints: Option<&'a Arc<Endpoints>>,
-    /// Steps of flows that are compiled, for `sequence`.
+    /// The steps of flows compiled so far, for `sequence`. The value is `None` if the flow has faults.
     done: HashMap<&'a str, Option<Arc<Block>>>,
     /// Names of the flows that are being compiled, the outermost first.
     under_way: Vec<&'a str>,
-    /// The labels of the steps of the flow that is being compiled.
+    /// The labels of the steps of the current flow.
     labels: labels::Labels,
-    /// The number of steps with state that were written in the same way in the same flow.
+    /// The number of stateful steps with equal keys in the same flow, to tell them apart.
     equal: HashMap<String, usize>,
 }
 
-/// Steps inside steps. Each level is a future inside another.
+/// The maximum nesting depth of steps. At run time, each level is a future inside another.
 const DEPTH_MAX: usize = 32;
 
 impl Flows {
-    /// True if a flow of that name was written.
+    /// Returns true if the configuration has a flow of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.flows.contains_key(name)
     }
 
-    /// Names of all flows.
+    /// Returns the names of all flows.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.flows.keys().map(String::as_str)
     }
 
-    /// A flow, if it could be compiled.
+    /// Returns a flow, or `None` if it does not exist or could not be compiled.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Flow>> {
         self.flows.get(name)?.as_ref()
     }
 }
 
-/// Compiles all flows, or complains about their faults.
+/// Compiles all flows and complains about their faults.
 pub(crate) fn compile(
     config: &Config,
     queues: &Entrances,
@@ -109,7 +109,7 @@ pub(crate) fn compile(
         blocks.push((name, compiler.block(&name.value)));
     }
     drop(compiler);
-    // Also those that could not be read: they were written.
+    // Flows that could not be read are included, so that their names are known.
     let mut flows: HashMap<String, Option<Arc<Flow>>> =
         config.flows.names().map(|name| (name.to_owned(), None)).collect();
     for (name, block) in blocks {
@@ -131,16 +131,16 @@ pub(crate) fn compile(
     Flows { slots: Arc::new(table.finish()), flows }
 }
 
-/// Names of the upstreams that flows call.
+/// Returns the names of the upstreams that flows call.
 pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
-    // Harmless: other steps name no upstream.
+    // Harmless: only `call` steps name an upstream.
     all_steps(config).into_iter().filter_map(|step| {
         let config::Step::Call(call) = &step.value.step else { return None };
         Some(call.0.upstream.as_ref()?.value.as_str())
     })
 }
 
-/// The queues that a flow may store messages in, by itself or in flows that it runs.
+/// Returns the queues that a flow may store messages in, either itself or through flows that it runs.
 pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c str> {
     let (mut passed, mut open, mut queues) = (BTreeSet::new(), vec![flow], BTreeSet::new());
     while let Some(name) = open.pop() {
@@ -157,12 +157,12 @@ pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c s
     queues
 }
 
-/// The steps of all flows, those inside others too.
+/// Returns the steps of all flows, including nested ones.
 fn all_steps(config: &Config) -> Vec<&Spanned<NamedStep>> {
     config.flows.iter().flat_map(|(_, flow)| steps_of(&flow.value.0)).collect()
 }
 
-/// The steps of a flow, those inside others too.
+/// Returns the steps of a flow, including nested ones.
 fn steps_of(keys: &config::FlowKeys) -> Vec<&Spanned<NamedStep>> {
     let mut open: Vec<&config::Steps> = std::iter::once(&keys.steps).chain(&keys.catch).collect();
     let mut steps = Vec::new();
@@ -180,8 +180,8 @@ struct Outline<'c> {
     runs: Vec<&'c str>,
 }
 
-/// Makes the variables of all flows known. The steps of a flow may name those of all flows that one run passes with it:
-/// flows that have nothing to do with one another may use one name for different things.
+/// Determines the variables that the steps of each flow may name: those of all flows that can take part in the same run. Unrelated flows
+/// may use one name for different things.
 fn declare<'c>(
     config: &'c Config,
     report: &mut Report,
@@ -201,14 +201,14 @@ fn declare<'c>(
         outlines.values().flat_map(|outline| outline.runs.iter().copied()).collect();
     let outer = outlines.keys().copied().filter(|name| !inner.contains(name));
     let mut visible: HashMap<&str, Variables> = HashMap::new();
-    // Flows in a circle have no outer one. They are complained about later.
+    // Flows that run each other in a cycle have no outermost flow. A complaint about the cycle follows later.
     for name in outer.chain(inner.iter().copied()) {
         if inner.contains(name) && visible.contains_key(name) {
             continue;
         }
         let passed = reach(name, &outlines);
         let mut all = Variables::default();
-        // Harmless: an unknown flow gets a complaint where it is run.
+        // Harmless: an unknown flow is reported at the step that runs it.
         passed.iter().filter_map(|name| outlines.get(name)).for_each(|outline| {
             all.add_all(&outline.variables);
         });
@@ -217,7 +217,7 @@ fn declare<'c>(
     (table, visible)
 }
 
-/// A flow and all that it runs.
+/// Returns a flow and all flows that it runs, directly or indirectly.
 fn reach<'c>(from: &'c str, outlines: &HashMap<&'c str, Outline<'c>>) -> BTreeSet<&'c str> {
     let (mut passed, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(name) = open.pop() {
@@ -267,14 +267,14 @@ fn is_variable(name: &str) -> bool {
 }
 
 impl<'a> Compiler<'a, '_> {
-    /// The variables that the steps of the flow that is being compiled may name.
+    /// Returns the variables that steps of the current flow may name.
     fn variables(&self) -> &'a Variables {
         static NONE: std::sync::LazyLock<Variables> = std::sync::LazyLock::new(Variables::default);
         let of_flow = self.under_way.last().and_then(|name| self.variables.get(name));
         of_flow.unwrap_or(&NONE)
     }
 
-    /// The steps of a flow. None where something was complained about.
+    /// Compiles the steps of a flow. Returns `None` after a complaint.
     fn block(&mut self, name: &'a str) -> Option<Arc<Block>> {
         if let Some(done) = self.done.get(name) {
             return done.clone();
@@ -304,7 +304,7 @@ impl<'a> Compiler<'a, '_> {
         block
     }
 
-    /// A list of steps inside the step that is being compiled: that part of it.
+    /// Compiles a list of steps nested in the current step. `part` names the list within the step.
     fn inner(
         &mut self,
         part: &str,
@@ -318,7 +318,7 @@ impl<'a> Compiler<'a, '_> {
         made
     }
 
-    /// A list of steps. All of them are looked at, even where one is wrong.
+    /// Compiles a list of steps. All of them are checked, even after a fault.
     fn steps(
         &mut self,
         steps: &'a config::Steps,
@@ -338,7 +338,7 @@ impl<'a> Compiler<'a, '_> {
         made.into_iter().collect::<Option<Vec<Step>>>().map(Into::into)
     }
 
-    /// Warns of steps behind the end of a flow: they never run.
+    /// Warns of steps after the end of a flow: they never run.
     fn warn_of_unreachable(&mut self, steps: &config::Steps) {
         use config::Step::{Drop, Fault, Respond, Store};
         let ends = |step: &Spanned<NamedStep>| {
@@ -353,7 +353,7 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// Warns of a body that is made and then dropped, since the method of the call after it has none.
+    /// Warns of a step that makes a body which the next call drops, because requests of its method have no body.
     fn warn_of_unsent(&mut self, steps: &config::Steps) {
         let mut makes = false;
         for step in &steps.0 {
@@ -378,7 +378,7 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// The steps of another flow, to be run in place.
+    /// Returns the steps of another flow, to be run in place of a `sequence` step.
     fn sequence(&mut self, name: &'a Spanned<String>) -> Option<Arc<Block>> {
         if self.under_way.contains(&name.value.as_str()) {
             let way: Vec<&str> =

@@ -1,4 +1,4 @@
-//! `hubs` to what serves their topics.
+//! Compiles `hubs`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,32 +21,32 @@ use crate::policies::quotas::window;
 use crate::policy_builder::PolicyBuilder;
 use crate::upstreams;
 
-/// Hubs by their names. One that could not be compiled is there without what serves it.
+/// Hubs by name. The value is `None` for a hub that could not be compiled.
 #[derive(Default)]
 pub(crate) struct Hubs {
     hubs: BTreeMap<String, Option<Arc<Hub>>>,
 }
 
-/// The largest event: what a record of the store may hold, and then some.
+/// The upper limit of `event_bytes_max`, within the maximum size of a record in the store.
 const EVENT_BYTES_MAX: u64 = 16 << 20;
 
-/// The longest name of a topic.
+/// The maximum length of a topic name, in bytes.
 const TOPIC_BYTES_MAX: usize = 256;
 
-/// The name in metrics of the connections to callbacks.
+/// The upstream name in metrics for connections to callbacks.
 const CALLBACKS: &str = "(callbacks)";
 
-/// The factor by which each retry waits longer.
+/// The factor, in thousandths, by which the wait grows from one retry to the next.
 const FACTOR_PERMILLE: u32 = 2000;
 
 impl Hubs {
-    /// Those that serve, in no order.
+    /// Returns the hubs that could be compiled, in no particular order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Hub>> {
         // Harmless: an invalid hub got a complaint earlier.
         self.hubs.values().flatten()
     }
 
-    /// The hub at the end of a route.
+    /// Returns the destination of a route that ends in a hub.
     pub(crate) fn end(
         &self,
         name: &Spanned<String>,
@@ -77,19 +77,19 @@ impl Hubs {
     }
 }
 
-/// True if all below the route's path is the hub's.
+/// Returns true if the route matches all paths below its own, so that the rest of the path can name a topic.
 fn is_open(route: &Route) -> bool {
     route.matches.value.path.0.iter().any(|path| path.value.text().ends_with("/**"))
 }
 
-/// Compiles all hubs, or complains about their faults.
+/// Compiles all hubs and complains about their faults.
 pub(crate) fn compile(
     config: &Config,
     workers: usize,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Hubs {
-    // Also those that could not be read: they were written.
+    // Hubs that could not be read are included, so that their names are known.
     let mut hubs: BTreeMap<String, Option<Arc<Hub>>> =
         config.hubs.names().map(|name| (name.to_owned(), None)).collect();
     for (name, hub) in config.hubs.iter() {
@@ -112,7 +112,7 @@ pub(crate) fn compile(
         // Harmless: a hub without settings got a complaint earlier.
         let made = settings.filter(|_| hub.intact).zip(tls).map(|(mut settings, tls)| {
             let telemetry = builder.telemetry;
-            // Readers and deliveries of another log stand elsewhere.
+            // Positions of readers and deliveries are kept per log, so the place of the log is part of the key.
             let place = log.as_ref().map_or("", |log| log.place.as_str());
             let key = format!("what lasts of the hub {}{place}", name.value);
             settings.log = log.as_ref().map(|log| (log.said.as_str().into(), log.key));
@@ -136,7 +136,7 @@ pub(crate) fn compile(
     Hubs { hubs }
 }
 
-/// The store of events and messages.
+/// Returns the store of events and messages.
 pub(crate) fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     builder.store.late()
 }
@@ -212,7 +212,7 @@ fn settings(
     })
 }
 
-/// What is not kept reaches nobody who is not quick enough.
+/// Complains about a retention that keeps no events, or less than the largest event.
 fn check_retention(keys: &config::Hub, report: &mut Report) {
     let (bytes, largest) = (&keys.retention.bytes, keys.event_bytes_max.value);
     if bytes.value.0 == 0 {
@@ -283,7 +283,8 @@ fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
     let mut seen = HashSet::new();
     for topic in topics {
         let name = &topic.value;
-        // A name may be a path or a URL, but for what no URL has and for a fragment, which no request carries.
+        // A topic name may be a path or a URL. It must not contain characters that are invalid in URLs, or a fragment, which requests do
+        // not carry.
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`|#".contains(&byte);
         let is_name = !name.is_empty()
             && name.len() <= TOPIC_BYTES_MAX
@@ -300,7 +301,7 @@ fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
     }
 }
 
-/// The hub's URL, if it is one that links can begin with.
+/// Returns the hub's URL if links can begin with it, or complains.
 fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
     let rest = ["https://", "http://"].iter().find_map(|scheme| url.value.strip_prefix(scheme));
     let is_url = rest.is_some_and(|rest| {

@@ -1,4 +1,4 @@
-//! `issuers` to who signs tokens: keys from files, or a way to where they are published.
+//! Compiles `issuers`: their keys from files, or a connection to the URL where they are published.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use policies::jwt::{
 use crate::policy_builder::PolicyBuilder;
 use crate::{files, names, upstreams};
 
-/// The idle timeout of connections to an issuer. It is asked seldom.
+/// The idle timeout of connections to an issuer. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The state that policies with tokens share.
 #[derive(Default)]
 pub(crate) struct Tokens {
-    /// By name; nothing where there was a complaint.
+    /// The issuers by name. The value is `None` after a complaint.
     issuers: HashMap<String, Option<Arc<Issuer>>>,
     pub(crate) revoked: Arc<RevokedTokens>,
-    /// The keys that sign our own, and the document that they become.
+    /// The keys that sign the gateway's own tokens. Their public parts are published as a JWK set.
     pub(crate) signers: Vec<Arc<Signer>>,
     pub(crate) own_keys: Arc<OwnKeys>,
 }
@@ -39,7 +39,7 @@ impl Tokens {
         }
     }
 
-    /// The issuer of that name; says so where there is none.
+    /// Returns the issuer of this name, or complains if there is none.
     pub(crate) fn issuer(
         &self,
         name: &Spanned<String>,
@@ -54,14 +54,14 @@ impl Tokens {
         None
     }
 
-    /// The document with our own keys, which is complete now.
+    /// Returns the JWK set with the gateway's own keys. Called once all policies are built, when no key is missing.
     pub(crate) fn publish(&self) -> Arc<str> {
         let document = policies::jwt::backend::document(self.signers.iter());
         self.own_keys.get_or_init(|| document).clone()
     }
 }
 
-/// Every issuer, as far as it is sound.
+/// Compiles all issuers. Issuers with faults get complaints.
 pub(crate) fn compile(
     config: &Config,
     builder: &mut PolicyBuilder<'_>,
@@ -69,7 +69,7 @@ pub(crate) fn compile(
     report: &mut Report,
 ) {
     for name in config.issuers.names() {
-        // A name whose issuer cannot be read was complained about already, and is not unknown.
+        // The name of an issuer that could not be read was already reported. It must not be reported again as unknown.
         builder.tokens.issuers.insert(name.to_owned(), None);
     }
     for (name, issuer) in config.issuers.iter() {
@@ -145,7 +145,7 @@ fn issuer(
     }))
 }
 
-/// The introspection of opaque tokens.
+/// Compiles the introspection of opaque tokens.
 fn introspecting(
     asked: &config::Introspection,
     outlet: Arc<dyn Fetch>,
@@ -156,7 +156,7 @@ fn introspecting(
     Introspection::new(outlet, asked.url.value.path.clone(), client, timeout, asked.cache)
 }
 
-/// The keys of the configuration, if it has any. None: they cannot be used.
+/// Returns the keys given in the configuration, if any. The outer `None` means that they cannot be used.
 fn fixed(keys: &config::Issuer, read: &[String], report: &mut Report) -> Option<Option<KeySet>> {
     match (&keys.secret, read.is_empty()) {
         (Some(secret), _) => shared_secret(secret, report).map(Some),
@@ -165,7 +165,7 @@ fn fixed(keys: &config::Issuer, read: &[String], report: &mut Report) -> Option<
     }
 }
 
-/// The client for which all tokens of the issuer stand, if `subject` names one.
+/// Returns the client that all tokens of the issuer represent, if `subject` names one.
 fn client(keys: &config::Issuer) -> Option<IssuerClient> {
     let attributes = keys.attributes.iter();
     let attributes = attributes.map(|(name, text)| (name.value.clone(), text.clone()));
@@ -176,7 +176,7 @@ fn client(keys: &config::Issuer) -> Option<IssuerClient> {
     })
 }
 
-/// One place for keys, and a name to find the issuer by.
+/// Returns true if an issuer has exactly one source of keys, and a name by which tokens can refer to it.
 fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
     let config::Issuer { issuer, jwks, keys, secret, discovery, introspection, .. } =
         &written.value;
@@ -204,7 +204,7 @@ fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
     true
 }
 
-/// The key of a secret that is shared with the issuer.
+/// Returns the key made of a secret that is shared with the issuer.
 fn shared_secret(secret: &Spanned<Secret>, report: &mut Report) -> Option<KeySet> {
     let complain = |why: jose::KeyError| {
         let what = format!("the secret of the issuer cannot be used: {why}");
@@ -217,7 +217,7 @@ fn shared_secret(secret: &Spanned<Secret>, report: &mut Report) -> Option<KeySet
     KeySet::of_secret(&secret.value.0).map_err(complain).ok()
 }
 
-/// The algorithms that its tokens may have.
+/// Returns the algorithms that tokens of the issuer may use.
 fn algorithms(keys: &config::Issuer, report: &mut Report) -> Vec<jose::Algorithm> {
     let read = keys.algorithms.0.iter().filter_map(|name| {
         let known = jose::Algorithm::named(&name.value);
@@ -234,7 +234,7 @@ fn algorithms(keys: &config::Issuer, report: &mut Report) -> Vec<jose::Algorithm
     read.collect()
 }
 
-/// The text of a file with keys.
+/// Reads the text of a file with keys.
 fn key_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<String> {
     let bytes = files::read(file, report)?;
     let text = String::from_utf8(bytes);
@@ -244,7 +244,7 @@ fn key_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<String> {
 fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) -> Option<KeySet> {
     let mut all = KeySet::default();
     let mut whole = true;
-    // Harmless: `texts` are those of the files in `list`.
+    // Harmless: `texts` has one text for each file in `list`.
     for (file, text) in list.iter().zip(texts) {
         let read = if text.trim_start().starts_with('{') {
             match KeySet::of_issuer(text.as_bytes()) {
@@ -296,7 +296,7 @@ fn complain(file: &Spanned<FilePath>, why: &str, report: &mut Report) {
     report.error(file.at, what, help);
 }
 
-/// The place where an issuer publishes its keys.
+/// Returns the URL where an issuer publishes its keys.
 fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Location)> {
     if let Some(jwks) = &keys.jwks {
         return Some((jwks.value.clone(), Location::Keys(jwks.value.path.clone())));
@@ -339,7 +339,7 @@ fn published(
     telemetry: &Telemetry,
 ) -> Arc<PublishedKeys> {
     let key = format!("published keys {name} {location:?} {:?} {settings:?}", keys.refresh.0);
-    // Whatever else changes, these are the keys of the same issuer, from the same place.
+    // The fetched keys can be kept as long as the issuer and the place of its keys are the same.
     let UpstreamSettings { targets, tls, .. } = &settings;
     let issuer = keys.issuer.as_ref().map(|issuer| &issuer.value);
     let known = format!("known keys {name} {issuer:?} {location:?} {targets:?} {tls:?}");

@@ -1,4 +1,4 @@
-//! `hubs.NAME.log.kafka`: topics in a cluster that others use as well.
+//! Compiles `hubs.NAME.log.kafka`: topics kept in a Kafka cluster that other systems may use as well.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,18 +18,18 @@ use crate::{names, upstreams};
 /// The log of a hub.
 pub(crate) struct Log {
     settings: KafkaSettings,
-    /// What it is, for people.
+    /// A description for people.
     pub(crate) said: String,
-    /// Where it is, with a mark before it. It changes when the log is another one.
+    /// A text that identifies the log: its place with a mark before it.
     pub(crate) place: String,
-    /// Changes when anything about it does.
+    /// A hash of all settings.
     pub(crate) key: u64,
 }
 
-/// The bytes of a batch around its event: heads, and as many header fields as an event may have.
+/// Bytes of a batch in addition to its event: the batch and record headers, and the largest header fields that an event may have.
 const AROUND_EVENT: usize = 20 << 10;
 
-/// The log of a hub, if it is not the store's, with complaints about it.
+/// Compiles the log of a hub. Returns `None` if the hub uses the store.
 pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     let keys = &hub.log.as_ref()?.kafka;
     let brokers = brokers(&keys.brokers, report);
@@ -66,11 +66,11 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     })
 }
 
-/// How the names of a CloudEvent's attributes begin, in HTTP and in Kafka (Kafka protocol binding, 3.2.3).
+/// The prefix of the names of CloudEvents attributes in HTTP. Kafka uses another one (Kafka protocol binding, 3.2.3).
 const ATTRIBUTE: &[u8] = b"ce-";
 const ATTRIBUTE_IN_KAFKA: &[u8] = b"ce_";
 
-/// The message of an event.
+/// Converts a record with an event to a Kafka message.
 fn message(record: &Bytes) -> Option<Message> {
     let (said, value) = hub::event_of(record)?;
     let headers = said.lines().map(|(name, line)| {
@@ -80,7 +80,7 @@ fn message(record: &Bytes) -> Option<Message> {
     Some(Message { headers: headers.collect(), content_type: said.content_type.clone(), value })
 }
 
-/// The event of a message.
+/// Converts a Kafka message to a record with an event.
 fn record(message: &Message) -> Option<Bytes> {
     let lines: Vec<(Vec<u8>, &Bytes)> = message
         .headers
@@ -92,12 +92,12 @@ fn record(message: &Message) -> Option<Bytes> {
     hub::record_of(&said, &message.value)
 }
 
-/// A name that begins with `to` in place of `from`.
+/// Returns a name with its prefix `from` replaced by `to`.
 fn renamed(name: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     name.strip_prefix(from).map_or(name.to_vec(), |rest| [to, rest].concat())
 }
 
-/// The store of a hub with such a log.
+/// Returns the store of a hub whose log is in Kafka.
 pub(crate) fn store(log: &Log, builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     let name = format!("log {:016x}{}", log.key, log.place);
     let logs = builder.kept_or(&name, || Arc::new(Kafka::new(log.settings.clone())));
@@ -120,11 +120,11 @@ fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Some(Broker { host, port })
     };
-    // Harmless: `broker` reports it.
+    // Harmless: `broker` reports invalid addresses.
     written.value.iter().filter_map(broker).collect()
 }
 
-/// Checks the names that topics have in Kafka.
+/// Checks the names of the hub's topics in Kafka.
 fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
     let prefix = &keys.topics_prefix.value;
     if !prefix.is_empty() && !is_topic(&format!("{prefix}x")) {
@@ -141,7 +141,7 @@ fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
             report.error(topic.at, what, help);
             continue;
         }
-        // Kafka makes one of both in the names of its metrics, and refuses the second.
+        // Kafka's metrics map both `.` and `_` to the same character, so it refuses a topic whose name collides with another in this way.
         if let Some(other) = seen.insert(name.replace('_', "."), name.clone())
             && other != name
         {

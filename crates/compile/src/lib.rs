@@ -1,8 +1,9 @@
-//! The configuration to a plan: names to pointers, text to compiled forms for the hot path, every complaint at once.
+//! Compiles the configuration to a plan: names become pointers, and texts become compiled forms for the hot path. All complaints are
+//! reported at once.
 //!
-//! Owns the checks that need more than one value: a name has to lead somewhere, two things must not clash, a
-//! certificate has to fit its key. It starts nothing and changes nothing that is running: beside reading the PEM files that
-//! the configuration names, it is a function from a configuration and the plan before to the next plan.
+//! Owns the checks that involve more than one value: a name must refer to something, two items must not conflict, a certificate must match
+//! its key. It starts nothing and changes nothing that is running: apart from reading the files that the configuration names, it is a
+//! function from a configuration and the previous plan to the next plan.
 //!
 //! The public names: [`compile`] and [`CompiledPlan`]; [`explain()`] for a whole configuration and [`explain_request`] for one
 //! request and [`explain_differences`] for a change.
@@ -69,10 +70,10 @@ pub struct CompiledPlan {
     pub warnings: Report,
 }
 
-/// Compiles a configuration, or says everything that is wrong with it.
+/// Compiles a configuration, or returns a report of everything that is wrong with it.
 ///
-/// Parts that did not change since `previous` are taken over from it, so that connections, health and counts stay. Metrics are
-/// made in `telemetry`, and only if there is no complaint.
+/// Parts that did not change are taken over from `previous`, so that their connections, health and counts are kept. Metrics are registered
+/// in `telemetry`, but only if there is no error.
 pub fn compile(
     loaded: &LoadedConfig,
     previous: Option<&Plan>,
@@ -144,7 +145,7 @@ pub fn compile(
     Ok(CompiledPlan { plan, warnings })
 }
 
-/// Compiles what says who clients are: issuers of tokens, applications with their subscriptions, and the catalog.
+/// Compiles the sources of client identities: issuers of tokens, applications with their subscriptions, and the catalog.
 fn clients(
     config: &Config,
     previous: Option<&Plan>,
@@ -158,7 +159,7 @@ fn clients(
     catalog::compile(config, previous, builder, report)
 }
 
-/// The flows by name, each with the labels of its steps.
+/// Returns the names of all flows, each with the labels of its steps.
 fn flow_outlines(flows: &flows::Flows, steps: Vec<(String, String)>) -> Vec<FlowOutline> {
     let mut outlines: BTreeMap<String, Vec<String>> =
         flows.names().map(|name| (name.to_owned(), Vec::new())).collect();
@@ -176,7 +177,7 @@ fn upgrade(config: &Config) -> plan::Upgrade {
     plan::Upgrade { timeout: config.upgrade.timeout.0, drain: config.upgrade.drain }
 }
 
-/// How long listeners stay open once the gateway is not ready. `drain` is the key's place of before.
+/// Returns how long listeners stay open after the gateway reports that it is not ready. `drain` is the old section of this key.
 fn drain_delay(config: &Config, report: &mut Report) -> Duration {
     let delay = &config.shutdown.delay;
     let Some(older) = &config.drain else { return delay.value };
@@ -190,8 +191,8 @@ fn drain_delay(config: &Config, report: &mut Report) -> Duration {
     delay.value
 }
 
-/// The configured number, else one for each core, within the same bounds. Workers are started once, so a plan keeps the
-/// number of the one before.
+/// Returns the configured number of workers, or else one per core within the same bounds. Workers are started once, so a plan keeps the
+/// number of the previous plan.
 fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get).min(256);
     let written = config.workers.map(|workers| listeners::count(workers.value.get()));
@@ -258,7 +259,7 @@ fn template_help() -> String {
     format!("the fields are {}; write `{{{{` for a brace itself", fields.join(" "))
 }
 
-/// Takes over a part of the plan before if nothing changed.
+/// Returns the old value if it equals the new one, so that both plans share it.
 fn kept<T: PartialEq>(new: T, old: Option<&Arc<T>>) -> Arc<T> {
     match old {
         Some(old) if **old == new => old.clone(),
@@ -266,7 +267,8 @@ fn kept<T: PartialEq>(new: T, old: Option<&Arc<T>>) -> Arc<T> {
     }
 }
 
-/// True if nothing is wrong but certificates and keys that do not belong together: a renewed pair may be copied one after the other.
+/// Returns true if the only errors are certificates that do not match their keys. This happens while the two files of a renewed pair are
+/// being copied.
 pub fn is_half_a_pair(report: &Report) -> bool {
     let mut errors = report.errors().peekable();
     errors.peek().is_some() && errors.all(|error| error.what.starts_with(tls::PAIR_MISMATCH))

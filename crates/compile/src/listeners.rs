@@ -1,4 +1,4 @@
-//! `listen` to listeners.
+//! Compiles `listen`.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use plan::{
 use crate::files::InService;
 use crate::{files, kept, names};
 
-/// Two heads of this size are all that one connection may make a worker hold.
+/// The upper limit of a listener's bound on heads. One connection can make a worker hold two heads of this size.
 const HEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The smallest head that browsers fit in.
+/// The lower limit of a listener's bound on heads, which the requests of browsers still fit in.
 const HEAD_BYTES_MIN: u64 = 1024;
 
-/// Every listener, as far as it is sound. It is said where there is none at all.
+/// Compiles all listeners. Complains about those with faults, and if there is none.
 pub(crate) fn compile(
     config: &Config,
     lacking: bool,
@@ -65,7 +65,7 @@ pub(crate) fn compile(
         .collect()
 }
 
-/// Listeners that did not change are those of the plan before.
+/// Returns the listeners. Those that did not change are taken over from the previous plan.
 pub(crate) fn build(listeners: Vec<Listener>, previous: Option<&Plan>) -> Vec<Arc<Listener>> {
     let old = |name: &str| previous?.listeners.iter().find(|listener| listener.name == name);
     listeners
@@ -127,7 +127,7 @@ fn limits(limits: &ListenerLimits, report: &mut Report) -> Limits {
         report.error(head.at, what, "write a size from `1KiB` to `16MiB`");
     }
     let target = &limits.target_bytes_max;
-    // Unwritten, it gives way to a smaller head.
+    // A default is reduced silently to the bound on the head; only a written value gets a complaint.
     if target.value > head.value && target.at != At::NOWHERE {
         let what =
             "`target_bytes_max` is larger than `head_bytes_max`, which the target is part of";
@@ -191,7 +191,7 @@ fn server(
     if spec.versions.is_empty() {
         return None;
     }
-    // Certificates were found good one by one, so only the authorities can be wrong.
+    // Each certificate was validated above, so the error must be in the certificate authorities.
     let at = client_ca.map_or(tls.certificate.at, |(at, _)| at);
     tls::Server::new(&spec).map_err(|error| files::complain(&error, at, at, report)).ok()
 }

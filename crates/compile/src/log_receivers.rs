@@ -1,4 +1,4 @@
-//! The receivers of logs and traces on the network.
+//! Compiles the network receivers of logs and traces.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use plan::upstreams::{Protocol, Timeouts};
 
 use crate::{names, upstreams};
 
-/// How long an idle connection to a receiver is kept: longer than the time between two batches.
+/// The idle timeout of connections to a receiver, which is longer than the interval between two batches.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Below the address of a collector, the path of its receiver of logs (OTLP 1, "Default URL").
+/// The path for logs below the address of a collector (OTLP 1, "Default URL").
 const LOGS_PATH: &str = "/v1/logs";
 
-/// Headers that say what is sent, and where to.
+/// Headers that the gateway sets itself.
 const OWN: [&str; 3] = ["content-type", "host", "te"];
 
-/// A receiver of lines.
+/// Compiles a receiver of log lines.
 pub(crate) fn lines(written: &LogReceiver, report: &mut Report) -> Option<LineReceiver> {
     let LogReceiver { address, headers, timeout, tls } = written;
     let shared = ReceiverKeys { headers, timeout: timeout.0, tls: tls.as_ref() };
@@ -36,7 +36,7 @@ pub(crate) fn lines(written: &LogReceiver, report: &mut Report) -> Option<LineRe
     })
 }
 
-/// What all receivers have.
+/// The keys that all receivers have in common.
 pub(crate) struct ReceiverKeys<'a> {
     pub(crate) headers: &'a Map<Spanned<Secret>>,
     pub(crate) timeout: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct ReceiverKeys<'a> {
 }
 
 impl ReceiverKeys<'_> {
-    /// A collector of OpenTelemetry; `below` is the path for what is sent.
+    /// Compiles an OpenTelemetry collector. `below` is the path of the signal below the collector's address.
     pub(crate) fn otlp(
         &self,
         url: &CollectorUrl,
@@ -55,7 +55,7 @@ impl ReceiverKeys<'_> {
             CollectorProtocol::Grpc
         } else {
             let path = url.path.trim_end_matches('/');
-            // The address of the receiver itself is as good.
+            // An address that already includes the path of the signal is accepted, too.
             let path = path.strip_suffix(below).unwrap_or(path);
             CollectorProtocol::Http(format!("{path}{below}"))
         };
@@ -100,7 +100,7 @@ impl ReceiverKeys<'_> {
         Some(SocketReceiver { host: host.clone(), port: *port, transport, timeout: self.timeout })
     }
 
-    /// The TLS settings; those that nothing uses are a complaint.
+    /// Returns the TLS settings. Complains if they are not used.
     fn tls(&self, is_used: bool, report: &mut Report) -> Option<UpstreamTls> {
         match self.tls {
             Some(tls) if !is_used => {

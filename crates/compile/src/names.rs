@@ -1,10 +1,10 @@
-//! The words of HTTP that an operator writes: methods, headers, hosts.
+//! Checks the HTTP names that an operator writes: methods, headers, hosts.
 
 use config::{At, Map, Report, Spanned};
 use plan::HostPattern;
 
-/// Headers that say where a message ends and what the connection is. They are the pipeline's alone: a wrong one is
-/// how requests are smuggled.
+/// Headers that determine the end of a message or the use of the connection. Only the pipeline may write them: a wrong one allows request
+/// smuggling.
 const FRAMING: &[&str] = &[
     "connection",
     "content-length",
@@ -16,16 +16,16 @@ const FRAMING: &[&str] = &[
     "upgrade",
 ];
 
-/// The longest host name DNS can carry.
+/// The longest host name in DNS.
 const HOST_BYTES_MAX: usize = 253;
 
-/// The start of a complaint about a name that leads nowhere.
+/// Returns the first part of a complaint about an unknown name.
 pub(crate) fn unknown(what: &str, name: &str, meant: Option<&str>) -> String {
     let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     format!("there is no {} `{name}`{meant}", what.trim_start_matches("a "))
 }
 
-/// The name of a header in lower case.
+/// Returns the name of a header in lower case, or complains if it is invalid.
 pub(crate) fn header(name: &str, at: At, report: &mut Report) -> Option<String> {
     if http1::is_token(name.as_bytes()) {
         return Some(name.to_ascii_lowercase());
@@ -35,7 +35,7 @@ pub(crate) fn header(name: &str, at: At, report: &mut Report) -> Option<String> 
     None
 }
 
-/// The name of a header that the operator may change, in lower case.
+/// Returns the name of a header in lower case, or complains if the operator must not change it.
 pub(crate) fn changeable_header(name: &str, at: At, report: &mut Report) -> Option<String> {
     let name = header(name, at, report)?;
     if FRAMING.contains(&name.as_str()) {
@@ -46,7 +46,7 @@ pub(crate) fn changeable_header(name: &str, at: At, report: &mut Report) -> Opti
     Some(name)
 }
 
-/// Old names with their new ones, as `read` has them. No two may become one.
+/// Returns old names with their new ones, each checked by `read`. Complains if two names are renamed to the same.
 pub(crate) fn renames(
     map: &Map<Spanned<String>>,
     report: &mut Report,
@@ -66,13 +66,13 @@ pub(crate) fn renames(
     renames
 }
 
-/// The value of a header.
+/// Returns the value of a header, or complains if it is invalid.
 pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Option<String> {
     let text = &value.value;
     if http1::is_header_value(text.as_bytes()) && text.trim() == text {
         return Some(text.clone());
     }
-    // Not the value itself: it may be a credential.
+    // The complaint does not show the value, since it may be a credential.
     let what = if text.contains(['\n', '\r']) {
         "the value of a header has a line end in it"
     } else if text.trim() != text {
@@ -86,7 +86,7 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
     None
 }
 
-/// A content type, perhaps with parameters.
+/// Returns a content type, possibly with parameters, or complains.
 pub(crate) fn media_type(value: &Spanned<String>, report: &mut Report) -> Option<String> {
     let text = header_value(value, report)?;
     let mut halves = message::media_type(text.as_bytes()).splitn(2, |byte| *byte == b'/');
@@ -105,7 +105,7 @@ pub(crate) fn media_type(value: &Spanned<String>, report: &mut Report) -> Option
     None
 }
 
-/// A method as it is written in a request.
+/// Returns an HTTP method, or complains if it is invalid.
 pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<String> {
     let name = &method.value;
     let capitals = name.to_ascii_uppercase();
@@ -127,7 +127,7 @@ pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<St
     Some(capitals)
 }
 
-/// A host, or `*.` and the host whose subdomains are meant, in lower case.
+/// Returns a host name, or the wildcard `*.HOST`, in lower case, or complains.
 pub(crate) fn host(host: &str, at: At, report: &mut Report) -> Option<HostPattern> {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let help = "write a host such as `api.example.com`, or `*.example.com` for its subdomains";
@@ -156,7 +156,7 @@ pub(crate) fn host(host: &str, at: At, report: &mut Report) -> Option<HostPatter
     })
 }
 
-/// A host that is sent: a name or an address, with a port or without.
+/// Returns true for a valid `Host` value: a name or an address, with or without a port.
 pub(crate) fn is_authority(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
@@ -166,7 +166,7 @@ pub(crate) fn is_authority(text: &str) -> bool {
     port_is_good && (is_name(&host.to_ascii_lowercase()) || is_address(host))
 }
 
-/// An IPv6 address in brackets; an IPv4 address passes as a name.
+/// Returns true for an IPv6 address in brackets. An IPv4 address is accepted as a name.
 fn is_address(text: &str) -> bool {
     let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     inside.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())

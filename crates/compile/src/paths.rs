@@ -1,11 +1,11 @@
-//! The paths of a route: matched, cut, and sent instead.
+//! Compiles the paths of a route: those it matches, and the path sent to the upstream.
 
 use config::{Config, Match, Report, Route, RoutePath, Spanned};
 use plan::{PathPiece, PathRegex, PathSent, PathWant, Pattern, Segment};
 
 use crate::listeners::path_rules;
 
-/// Reads `match.path`; nothing if a part of it is not a path, or if the paths do not name the same parameters.
+/// Reads `match.path`. Returns `None` if one of its paths is invalid, or if the paths do not name the same parameters.
 pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathWant>> {
     let paths = &matches.value.path.0;
     let read: Vec<_> = paths.iter().map(|path| want(path, report)).collect();
@@ -35,7 +35,7 @@ fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathWant> {
     }
 }
 
-/// The beginning of a path, as paths are matched.
+/// Returns a path prefix in the normalized form in which paths are matched.
 fn prefix(text: &Spanned<String>, report: &mut Report) -> Option<Box<[u8]>> {
     let is_dots = |segment: &str| segment == "." || segment == "..";
     let complete = text.value.rsplit_once('/').map_or("", |(complete, _)| complete);
@@ -88,7 +88,8 @@ fn regex(
     parse(&text.value).map_err(complain).ok()
 }
 
-/// Warns of a path that no listener lets come to its route as it is written: its requests are refused, or belong to another route.
+/// Warns of a path that no request can match on any listener: the path rules refuse such requests, or normalize their paths so that another
+/// route matches.
 pub(crate) fn warn_of_unreachable(
     path: &Spanned<RoutePath>,
     matches: &Match,
@@ -117,7 +118,7 @@ pub(crate) fn warn_of_unreachable(
     }
 }
 
-/// The path the upstream sees, by `strip_prefix` or `rewrite`.
+/// Returns the path that is sent to the upstream, by `strip_prefix` or `rewrite`.
 pub(crate) fn sent(route: &Route, want: &PathWant, report: &mut Report) -> Option<PathSent> {
     match (&route.strip_prefix, &route.rewrite) {
         (None, None) => Some(PathSent::AsItCame),
@@ -135,13 +136,14 @@ pub(crate) fn sent(route: &Route, want: &PathWant, report: &mut Report) -> Optio
     }
 }
 
-/// A path as requests' paths are matched: with escapes that need not be read, in capitals.
+/// Returns a path in the normalized form in which request paths are matched: unreserved characters are unescaped, and other escapes are in
+/// upper case.
 pub(crate) fn as_matched(path: &str) -> String {
-    // Harmless: only escapes of ASCII are read.
+    // Harmless: only escapes of ASCII characters are decoded, so the result is still valid UTF-8.
     String::from_utf8_lossy(&plan::path::unescaped(path.as_bytes())).into_owned()
 }
 
-/// True if a text may stand in a request line: a path, with a query or without.
+/// Returns true if a text is a valid request target: a path with or without a query.
 pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.chars().all(|c| c.is_ascii_graphic() && c != '#')
 }
@@ -176,15 +178,15 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
         report.error(prefix.at, what, format!("write {}", prefixes(pattern)));
         return None;
     }
-    // As paths are matched: with escapes that need not be read.
+    // The normalized form, in which paths are matched.
     Some(PathSent::Without(cut.to_string().into_bytes().into()))
 }
 
-/// Cuts the beginning of a path that is matched by a prefix.
+/// Removes the beginning of a path that is matched by prefix.
 fn without_text(cut: &Spanned<String>, begins: &[u8], report: &mut Report) -> Option<PathSent> {
     let text = plan::path::unescaped(cut.value.as_bytes());
     if !begins.starts_with(&text) {
-        // Harmless: it was written as text.
+        // Harmless: the configuration is UTF-8 text.
         let begins = String::from_utf8_lossy(begins);
         let what =
             format!("the paths of this route, `{begins}...`, do not begin with `{}`", cut.value);
@@ -194,11 +196,11 @@ fn without_text(cut: &Spanned<String>, begins: &[u8], report: &mut Report) -> Op
     Some(PathSent::Without(text.into_owned().into()))
 }
 
-/// The longest prefix that could be cut.
+/// Returns the longest prefix that could be removed.
 fn prefixes(pattern: &Pattern) -> String {
-    // Harmless: what can be cut ends at the first parameter.
+    // Harmless: only the segments before the first parameter can be removed.
     let fixed = pattern.segments.iter().map_while(|segment| match segment {
-        // Harmless: it was written as text.
+        // Harmless: the configuration is UTF-8 text.
         Segment::Literal(text) => Some(format!("/{}", String::from_utf8_lossy(text))),
         Segment::Parameter(_) => None,
     });

@@ -1,10 +1,10 @@
-//! `plans`: what their clients may have of streams. What they may have of requests is `rate_limit`'s.
+//! Compiles the stream limits of `plans`. Their request limits are compiled in `policies::rate_limit`.
 
 use config::{At, Config, LimitPlan, Report, Requests, Size, Spanned, Timeout, ready_plans};
 
 use crate::names;
 
-/// The quota of a window.
+/// A quota on events, bytes or both within a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Window {
     pub(crate) events: Option<u64>,
@@ -12,26 +12,26 @@ pub(crate) struct Window {
     pub(crate) per: Timeout,
 }
 
-/// The limits of a client's streams. No windows: no limit.
+/// The limits of a client's streams. Without windows, events are not limited.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Streams {
     pub(crate) windows: Vec<Window>,
-    /// Subscriptions to a hub.
+    /// The maximum number of subscriptions to a hub.
     pub(crate) subscriptions: Option<Requests>,
 }
 
 /// Limits of streams by plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Plans {
-    /// For whoever is on none.
+    /// The limits of clients without a plan.
     pub(crate) otherwise: Streams,
     pub(crate) named: Vec<(Box<str>, Streams)>,
 }
 
-/// The keys of limits as a policy or a hub has them.
+/// The keys for stream limits of a policy or a hub.
 pub(crate) struct LimitKeys<'c> {
     pub(crate) at: At,
-    /// True if a missing key was not written, rather than written wrong.
+    /// True if a missing key was not written. False if it may have been written with an error.
     pub(crate) intact: bool,
     /// The name of what is counted: `events` or `messages`.
     pub(crate) noun: &'static str,
@@ -44,7 +44,7 @@ pub(crate) struct LimitKeys<'c> {
     pub(crate) default: Option<&'c Spanned<String>>,
 }
 
-/// Windows that are counted.
+/// The maximum number of windows.
 const WINDOWS_MAX: usize = policies::quota::WINDOWS_MAX;
 
 pub(crate) fn bounds_streams(plan: &LimitPlan) -> bool {
@@ -61,7 +61,7 @@ pub(crate) fn bounds_requests(plan: &LimitPlan) -> bool {
     plan.requests.is_some() || plan.windows.iter().any(|window| window.value.requests.is_some())
 }
 
-/// Complains of a plan that has no limits and does not say so, and of one that has both.
+/// Complains about a plan without limits that is not marked as unlimited, and about an unlimited plan with limits.
 pub(crate) fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
     let keys = &plan.value;
     let is_empty = !bounds_streams(keys)
@@ -88,7 +88,7 @@ pub(crate) fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
 }
 
 impl LimitKeys<'_> {
-    /// The limits of whoever has a plan and of whoever has none.
+    /// Compiles the limits of clients with and without a plan.
     pub(crate) fn compile(&self, config: &Config, report: &mut Report) -> Plans {
         Plans { otherwise: self.otherwise(config, report), named: self.named(config, report) }
     }
@@ -101,13 +101,13 @@ impl LimitKeys<'_> {
             && self.subscriptions.is_none()
     }
 
-    /// All plans with a limit of streams, those that are ready among them, unless another has their name.
+    /// Returns all plans with a stream limit. The ready plans are included, unless the configuration has a plan of the same name.
     fn named(&self, config: &Config, report: &mut Report) -> Vec<(Box<str>, Streams)> {
         if !self.plans {
             return Vec::new();
         }
         let written = config.plans.iter().filter(|(_, plan)| {
-            // One without any limit is complained of.
+            // A plan without any limit was already reported.
             bounds_streams(&plan.value) || !bounds_requests(&plan.value)
         });
         let mut named: Vec<_> = written
@@ -167,7 +167,7 @@ impl LimitKeys<'_> {
         Streams::default()
     }
 
-    /// The limits that stand in the policy or hub.
+    /// Returns the limits written in the policy or hub itself.
     fn own(&self, report: &mut Report) -> Streams {
         let counted = self.events.map(|events| events.at).or(self.bytes.map(|bytes| bytes.at));
         let mut windows = Vec::new();
@@ -213,7 +213,7 @@ fn of_plan(plan: &Spanned<LimitPlan>, report: &mut Report) -> Streams {
     Streams { windows, subscriptions: keys.subscriptions.as_ref().map(|max| max.value) }
 }
 
-/// The windows of a plan's events.
+/// Returns the windows of a plan that count events.
 pub(crate) fn windows_of(keys: &LimitPlan) -> Vec<Window> {
     let events = keys.events.as_ref().map(|events| u64::from(events.value.get()));
     let bytes = keys.bytes.as_ref().map(|bytes| bytes.value.0);
@@ -223,7 +223,7 @@ pub(crate) fn windows_of(keys: &LimitPlan) -> Vec<Window> {
     {
         windows.push(Window { events, bytes, per: per.value });
     }
-    // Harmless: a window without these bounds requests.
+    // Harmless: a window without `events` and `bytes` limits requests.
     windows.extend(keys.windows.iter().filter_map(|window| {
         let config::PlanWindow { events, bytes, per, .. } = &window.value;
         let (events, bytes) = (events.map(|events| events.get().into()), bytes.map(|max| max.0));

@@ -1,11 +1,11 @@
-//! The place of a policy, for those that build it.
+//! The scope in which a policy is built: its route and its position there.
 
 use config::Config;
 use plan::{Slots, UNKNOWN_OPERATION};
 
 use crate::policy_builder::PolicyBuilder;
 
-/// The place of a policy on its route.
+/// The scope in which a policy is built.
 pub(crate) struct RouteScope<'a, 'p> {
     /// The route's name.
     pub(crate) route: &'a str,
@@ -13,18 +13,18 @@ pub(crate) struct RouteScope<'a, 'p> {
     /// The route itself, as written.
     pub(crate) of: &'a config::Route,
     pub(crate) builder: &'a mut PolicyBuilder<'p>,
-    /// Names of the upstreams that policies of the route may send an exchange to; a policy notes the index.
+    /// Names of the upstreams that policies of the route may divert to. Policies store the index.
     pub(crate) diversions: &'a mut Vec<String>,
-    /// Operations that policies of the route tell apart; a policy notes the index.
+    /// Operations that policies of the route distinguish. Policies store the index.
     pub(crate) operations: &'a mut Vec<String>,
-    /// The slots in which policies keep state between their sides.
+    /// The slots in which policies keep state between their request step and their response step.
     pub(crate) slots: &'a mut Slots,
-    /// Its index among the route's policies.
+    /// The index of the policy in the route's list.
     pub(crate) at: usize,
 }
 
 impl RouteScope<'_, '_> {
-    /// The index of an operation among the route's.
+    /// Returns the index of an operation in the route's list, which it is added to if it is new.
     pub(crate) fn operation(&mut self, name: &str) -> u32 {
         let known = self.operations.iter().position(|known| known == name);
         let index = known.unwrap_or_else(|| {
@@ -34,7 +34,7 @@ impl RouteScope<'_, '_> {
         u32::try_from(index).unwrap_or(UNKNOWN_OPERATION)
     }
 
-    /// The index of an upstream among the route's diversions.
+    /// Returns the index of an upstream in the route's diversions, which it is added to if it is new.
     pub(crate) fn diversion(&mut self, upstream: &str) -> usize {
         let known = self.diversions.iter().position(|name| name == upstream);
         known.unwrap_or_else(|| {

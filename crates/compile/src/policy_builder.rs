@@ -1,4 +1,5 @@
-//! The parts that policies are built with beside their own keys: ways out, state of the plan before, background work.
+//! The parts that policies are built with in addition to their own keys: connections to upstreams, state of the previous plan, background
+//! work.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,21 +23,21 @@ pub(crate) struct PolicyBuilder<'p> {
     /// The store for data that must not be lost.
     pub(crate) store: StoreBuilder,
     pub(crate) telemetry: &'p Telemetry,
-    /// Of the plan that is made.
+    /// The generation of the plan that is being built.
     pub(crate) generation: u64,
     previous: Option<&'p CarriedState>,
     kept: CarriedState,
     background: Vec<Arc<dyn Background>>,
-    /// Names of the configured upstreams.
+    /// The names of the configured upstreams.
     upstreams: Vec<String>,
     /// Their settings, in the same order.
     settings: Vec<UpstreamSettings>,
-    /// Upstreams that no operator named: one for each URL a policy calls.
+    /// Upstreams that are not in the configuration: one for each URL that a policy calls.
     made: Vec<UpstreamSettings>,
     outlets: HashMap<String, Arc<UpstreamHandle>>,
-    /// API documents by their files, so that each is read once, on however many routes it is.
+    /// API documents by file, so that each is read only once for all routes.
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
-    /// The machine for stylesheets of XSLT 2.0 and 3.0, once one asked for it.
+    /// The machine (JVM) for stylesheets of XSLT 2.0 and 3.0, or `None` until one needs it.
     pub(crate) saxon: Option<Result<Arc<saxon::Engine>, saxon::Unavailable>>,
     /// The steps of flows in the order in which they are compiled: the flow, and the label of the step.
     pub(crate) flow_steps: Vec<(String, String)>,
@@ -63,30 +64,30 @@ impl<'p> PolicyBuilder<'p> {
         }
     }
 
-    /// Gives the configured upstreams, which policies may name from then on.
+    /// Sets the configured upstreams, which policies may name from then on.
     pub(crate) fn set_upstreams(&mut self, upstreams: &[UpstreamSettings]) {
         self.upstreams = upstreams.iter().map(|settings| settings.name.clone()).collect();
         self.settings = upstreams.to_vec();
     }
 
-    /// Names of the configured upstreams.
+    /// The names of the configured upstreams.
     pub(crate) fn upstream_names(&self) -> &[String] {
         &self.upstreams
     }
 
-    /// The settings of a configured upstream, as text. The text changes when they do.
+    /// Returns the settings of a configured upstream as text, to detect changes.
     pub(crate) fn words_of(&self, name: &str) -> String {
         let settings = self.settings.iter().find(|settings| settings.name == name);
         settings.map(|settings| format!("{settings:?}")).unwrap_or_default()
     }
 
-    /// Names of all upstreams, also of those that exist only for a policy.
+    /// Returns the names of all upstreams, including those that exist only for a policy.
     pub(crate) fn all_upstream_names(&self) -> Vec<String> {
         let made = self.made.iter().map(|settings| &settings.name);
         self.upstreams.iter().chain(made).cloned().collect()
     }
 
-    /// State that the plan before has already, if it was made of the same.
+    /// Returns the value that the previous plan has under this key, or else makes a new one.
     pub(crate) fn kept<T: Send + Sync + 'static, E>(
         &mut self,
         key: &str,
@@ -95,7 +96,7 @@ impl<'p> PolicyBuilder<'p> {
         self.kept.take_over(self.previous, key, make)
     }
 
-    /// The same, for a value that can always be made.
+    /// Like `kept`, for a value whose creation cannot fail.
     pub(crate) fn kept_or<T: Send + Sync + 'static>(
         &mut self,
         key: &str,
@@ -108,7 +109,7 @@ impl<'p> PolicyBuilder<'p> {
         }
     }
 
-    /// The value of the plan before under this key if `will_do` accepts it, or else `new`.
+    /// Returns the value that the previous plan has under this key if `will_do` accepts it, or else `new`.
     pub(crate) fn kept_if<T: Send + Sync + 'static>(
         &mut self,
         key: &str,
@@ -118,7 +119,7 @@ impl<'p> PolicyBuilder<'p> {
         self.kept.take_over_if(self.previous, key, will_do, new)
     }
 
-    /// Work that goes on beside the requests for as long as the plan serves. Work that was kept is not started again.
+    /// Adds background work that runs for as long as the plan serves. Work taken over from the previous plan is not added twice.
     pub(crate) fn work(&mut self, work: Arc<dyn Background>) {
         if !self
             .background
@@ -129,7 +130,7 @@ impl<'p> PolicyBuilder<'p> {
         }
     }
 
-    /// A way to an upstream that the operator configured.
+    /// Returns a connection to a configured upstream.
     pub(crate) fn outlet(
         &mut self,
         name: &Spanned<String>,
@@ -147,13 +148,14 @@ impl<'p> PolicyBuilder<'p> {
         Some(self.outlet_to(&name.value))
     }
 
-    /// A way to an upstream that exists only for a policy. Equal settings share one; others of the same name get a number.
+    /// Returns a connection to an upstream that exists only for a policy. Equal settings share one upstream; different settings of the same
+    /// name get a number.
     pub(crate) fn own_outlet(&mut self, settings: UpstreamSettings) -> Arc<dyn Fetch> {
         let name = self.own_upstream(settings);
         self.outlet_to(&name)
     }
 
-    /// An upstream that exists only for a policy, by the name it got.
+    /// Adds an upstream that exists only for a policy. Returns its name.
     pub(crate) fn own_upstream(&mut self, mut settings: UpstreamSettings) -> String {
         let name = settings.name.clone();
         let mut number = 1;
@@ -173,12 +175,12 @@ impl<'p> PolicyBuilder<'p> {
         self.outlets.entry(name.to_owned()).or_default().clone()
     }
 
-    /// Settings of the upstreams that policies asked for.
+    /// Returns the settings of the upstreams that exist only for policies.
     pub(crate) fn made(&self) -> Vec<UpstreamSettings> {
         self.made.clone()
     }
 
-    /// Connects every way out, and gives the parts for the plan.
+    /// Connects all handles to their upstreams, and returns the parts of the plan.
     pub(crate) fn finish(
         self,
         upstreams: &[Arc<Upstream>],

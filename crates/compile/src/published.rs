@@ -1,4 +1,4 @@
-//! `services: { wsdl }` to the documents that clients get: every address and every location in them is a part that each request fills in.
+//! Compiles `services: { wsdl }` to the documents that clients get. Each request fills in the addresses and locations in them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::policies::soap::load::{self, Documents, ReferenceRules, parsed};
 /// The binding of WSDL 1.1 to HTTP without SOAP.
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
 
-/// Reads a description with all that it imports. A reference to a document that is not there stays as it is written, with a warning.
+/// Reads a description with everything that it imports. A reference to a missing document is kept as written, with a warning.
 pub(crate) fn compile(
     file: &Spanned<FilePath>,
     imports: &Map<Spanned<FilePath>>,
@@ -53,7 +53,7 @@ pub(crate) fn compile(
     Some(published)
 }
 
-/// A document in UTF-8, whatever it is written in.
+/// Returns a document in UTF-8, converted from its encoding.
 fn text_of(
     documents: &Documents,
     location: &str,
@@ -75,7 +75,7 @@ fn text_of(
     }
 }
 
-/// True if the declaration names another encoding than UTF-8.
+/// Returns true if the XML declaration names an encoding other than UTF-8.
 fn declares_another(text: &str) -> bool {
     let declaration = text.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
     let declaration = declaration.map_or("", |(declaration, _)| declaration).to_ascii_lowercase();
@@ -88,7 +88,7 @@ enum Kind {
     Schema,
 }
 
-/// The documents in the order of their first references, and the number of each among those of its kind.
+/// The documents in the order of their first references. Each has a number among the documents of its kind.
 #[derive(Default)]
 struct Order {
     all: Vec<(String, Kind)>,
@@ -105,7 +105,7 @@ impl Order {
     }
 }
 
-/// A value in a document that depends on where the document is published.
+/// A value in a document that depends on the URL where the document is published.
 struct Place {
     range: Range<usize>,
     found: PlaceContent,
@@ -113,7 +113,7 @@ struct Place {
 
 enum PlaceContent {
     Address,
-    /// A location as it is written, and the kind of the document there.
+    /// A location as written, and the kind of the document there.
     Document(String, Kind),
 }
 
@@ -127,7 +127,7 @@ fn cut(location: &str, text: &str, places: &[Place], order: &Order) -> Published
                 match order.kinds.get(&xsd::join(location, written)) {
                     Some((Kind::Description, number)) => Part::Description(*number),
                     Some((Kind::Schema, number)) => Part::Schema(*number),
-                    // It is at a URL, or nowhere.
+                    // The document is at a URL, or missing.
                     None => continue,
                 }
             }
@@ -141,11 +141,11 @@ fn cut(location: &str, text: &str, places: &[Place], order: &Order) -> Published
     document
 }
 
-/// The places in a document, in their order.
+/// Returns the places in a document, in document order.
 fn places(text: &str) -> Vec<Place> {
     let mut finder = Finder { text, places: Vec::new() };
     let options = Options { doctype: Doctype::Internal, ..Options::default() };
-    // Harmless: it was parsed before.
+    // Harmless: the same text was parsed before without an error.
     let _read = xml::parse(text.as_bytes(), &options, &mut finder);
     finder.places
 }
@@ -200,7 +200,7 @@ impl Sink for Finder<'_> {
     }
 }
 
-/// True if an address is an HTTP URL, or a placeholder without a scheme.
+/// Returns true if an address is an HTTP URL, or a placeholder without a scheme.
 fn is_http(start: &Start<'_>, key: &str) -> bool {
     let Some(address) = start.attributes.get("", key) else { return false };
     let scheme = address.value.trim().split_once(':').map(|(scheme, _)| scheme);
@@ -209,7 +209,7 @@ fn is_http(start: &Start<'_>, key: &str) -> bool {
     })
 }
 
-/// Where the value of an attribute stands, without its quotes, in the tag that begins at an offset.
+/// Returns the byte range of an attribute's value, without its quotes, in the tag that begins at offset `at`.
 fn value_range(text: &str, at: usize, key: &str) -> Option<Range<usize>> {
     let tag = text.get(at..)?.strip_prefix('<')?;
     let is_blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');

@@ -1,4 +1,4 @@
-//! `queues` to what processes their messages.
+//! Compiles `queues`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::listeners::count;
 use crate::policy_builder::PolicyBuilder;
 use crate::{hubs, names};
 
-/// The entrances of all queues, by their names.
+/// The entrances of all queues, by name.
 pub(crate) type Entrances = HashMap<String, Arc<Entrance>>;
 
-/// Makes the entrances, which the steps of flows need.
+/// Makes the entrances, which steps of flows use to store messages.
 pub(crate) fn entrances(config: &Config, builder: &mut PolicyBuilder<'_>) -> Entrances {
     let mut entrances = Entrances::new();
     for (name, _) in config.queues.iter() {
@@ -27,7 +27,7 @@ pub(crate) fn entrances(config: &Config, builder: &mut PolicyBuilder<'_>) -> Ent
     entrances
 }
 
-/// Compiles all queues, or complains about their faults.
+/// Compiles all queues and complains about their faults.
 pub(crate) fn compile(
     config: &Config,
     entrances: &Entrances,
@@ -61,7 +61,7 @@ pub(crate) fn compile(
     queues
 }
 
-/// Warns of a queue whose messages may come back to it. Whether each does is up to what they say.
+/// Warns of a queue whose messages may be stored in the same queue again. Whether that happens depends on their content.
 fn warn_of_circle(
     config: &Config,
     name: &Spanned<String>,

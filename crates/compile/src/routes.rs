@@ -1,4 +1,4 @@
-//! `routes` to the route table.
+//! Compiles `routes` to the route table.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use crate::policy::RouteScope;
 use crate::policy_builder::PolicyBuilder;
 use crate::{destinations, facts, names, paths, published, streams};
 
-/// A route that was found sound, before it has its upstream and its metrics.
+/// A checked route, not yet connected to its upstream and its metrics.
 pub(crate) struct Draft<'c> {
     name: &'c Spanned<String>,
     /// The place of the match in its file.
     at: At,
-    /// One for each host and path; empty if the match could not be read.
+    /// One matcher for each host and path. Empty if the match could not be read.
     matchers: Vec<Matcher>,
-    /// Another route with an equal match is worth a complaint.
+    /// Whether the match was read without errors, so that a conflict with another route is worth a complaint.
     intact: bool,
     policies: Vec<Policy>,
-    /// The place of each policy.
+    /// The place of each policy in the configuration.
     places: Vec<Box<str>>,
     preflights: Preflights,
-    /// Names of other upstreams its policies may send an exchange to.
+    /// Names of other upstreams that its policies may divert to.
     diversions: Vec<String>,
     operations: Vec<String>,
     errors: Errors,
-    /// Query parameters with credentials.
+    /// Query parameters that contain credentials.
     secrets: Box<[String]>,
-    /// Nothing where that was complained about.
+    /// The destination, or `None` after a complaint.
     end: Option<UnresolvedDestination<'c>>,
     body_bytes_max: Option<u64>,
     length_required: bool,
     streams: Streams,
 }
 
-/// Checks every route by itself and then all together.
+/// Checks each route on its own, and then all routes for conflicts.
 pub(crate) fn check<'c>(
     config: &'c Config,
     (flows, hubs): (&'c Flows, &'c Hubs),
@@ -66,13 +66,13 @@ pub(crate) fn check<'c>(
         if let Some(file) = &route.value.services.wsdl
             && let Some(described) = published::compile(file, &route.value.services.imports, report)
         {
-            // What is wrong with it was complained about a moment ago.
+            // Its faults were already reported, so a second report is discarded.
             let mut again = Report::new(report.sources().clone());
             let whole = draft(name, route, config, &named, builder, &mut again);
             drafts.push(description(whole, &route.value, described));
         }
     }
-    // Conflicts are looked for among all routes, also when some of them cannot be built.
+    // Conflicts are searched among all routes, even if some of them cannot be built.
     let stand_in = stand_in();
     let routes = drafts.iter().map(|draft| (draft, stand_in.clone()));
     if let Err(conflicts) = table(routes) {
@@ -81,7 +81,7 @@ pub(crate) fn check<'c>(
     drafts
 }
 
-/// The table, once nothing is wrong.
+/// Builds the table. Called only if there are no errors.
 pub(crate) fn build(
     mut drafts: Vec<Draft<'_>>,
     upstreams: &[Arc<Upstream>],
@@ -113,13 +113,13 @@ pub(crate) fn build(
     }
 }
 
-/// The generation since which a route is as it is, for those whose streams a reload may end.
+/// Returns the generation in which a route last changed, for routes whose streams a reload may end.
 pub(crate) fn unchanged_since(drafts: &[Draft<'_>]) -> HashMap<Box<str>, u64> {
     let of = |draft: &Draft<'_>| match draft.streams.reload {
         OnReload::Close { since } => Some((draft.name.value.as_str().into(), since)),
         OnReload::Keep => None,
     };
-    // Harmless: streams of the others outlive a reload.
+    // Harmless: a reload does not end the streams of other routes.
     drafts.iter().filter_map(of).collect()
 }
 
@@ -152,7 +152,8 @@ fn route(
     }))
 }
 
-/// The operations of a route with their counts, the last for requests of none; nothing if nobody distinguishes them.
+/// Returns the operations of a route with their counters. The last one counts requests of unknown operations. The list is empty if no
+/// policy distinguishes operations.
 fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]> {
     let unknown = (!draft.operations.is_empty()).then_some(UNKNOWN_OPERATION);
     let names = draft.operations.iter().map(String::as_str).chain(unknown);
@@ -163,7 +164,7 @@ fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]
     names.map(operation).collect()
 }
 
-/// A route for building a table that nobody will search.
+/// Returns a placeholder route, for a table that is built only to find conflicts.
 fn stand_in() -> Arc<plan::Route> {
     Arc::new(plan::Route {
         name: String::new(),
@@ -183,7 +184,7 @@ fn stand_in() -> Arc<plan::Route> {
     })
 }
 
-/// Two drafts that match the same requests.
+/// Two routes that match the same requests.
 type Conflict<'d, 'c> = (&'d Draft<'c>, &'d Draft<'c>);
 
 fn table<'d, 'c>(
@@ -197,12 +198,12 @@ fn table<'d, 'c>(
             entries.push((matcher.clone(), route.clone()));
         }
     }
-    // One owner for each entry, made in the same step.
+    // `owners` has one draft for each entry of the table.
     let owner = |entry: usize| owners.get(entry).copied();
     Table::build(entries).map_err(|conflicts| {
         // Harmless: each entry has an owner.
         let of = |conflict: &plan::Conflict| owner(conflict.first).zip(owner(conflict.second));
-        // Harmless: the same.
+        // Harmless: each entry has an owner.
         conflicts.iter().filter_map(of).collect()
     })
 }
@@ -240,15 +241,15 @@ fn draft<'c>(
     let Route { matches, limits, policies, .. } = &route.value;
     // Harmless: an invalid path got a complaint earlier.
     let paths = paths::wants(matches, report).unwrap_or_default();
-    // Harmless: there is one for each path, or none at all.
+    // Harmless: `paths` has one item for each path, or is empty after a complaint.
     for (path, want) in matches.value.path.0.iter().zip(&paths) {
         paths::warn_of_unreachable(path, &matches.value, want, config, report);
     }
     let parameters: Vec<&str> = paths.first().into_iter().flat_map(PathWant::parameters).collect();
     destinations::warn_of_uncaptured(&route.value, &parameters, config, report);
-    // Faults beside the paths are complained of too.
+    // Faults in other parts of the match are reported, too.
     let matchers = matchers(&matches.value, &paths, config, report);
-    // Those of a split come first, so that every policy knows of them.
+    // The upstreams of a split come first, so that every policy knows them.
     let mut diversions = destinations::split_names(&route.value);
     let mut operations = Vec::new();
     let mut slots = Slots::default();
@@ -294,8 +295,8 @@ fn draft<'c>(
     }
 }
 
-/// The draft of a route as the one that publishes its description: for `GET ?wsdl`, and `?xsd` if it imports schemas, in small letters and
-/// large ones, behind the policies that turn requests away.
+/// Turns a copy of a route's draft into one that publishes its description: for `GET ?wsdl`, and `?xsd` if it imports schemas, in lower or
+/// upper case. It keeps the policies that refuse requests.
 fn description<'c>(
     mut draft: Draft<'c>,
     route: &'c Route,
@@ -316,11 +317,11 @@ fn description<'c>(
     draft.matchers = names.into_iter().flat_map(spelled).collect();
     let rows = policies::of(route);
     let places = std::mem::take(&mut draft.places);
-    // Harmless: each policy has its place.
+    // Harmless: `places` has one item for each policy.
     let built = std::mem::take(&mut draft.policies).into_iter().zip(places);
     let guards =
         |row: &Facts<'_>| row.access != Access::Open || row.counts != CountedRequests::Nothing;
-    // Harmless: each policy of the route was built, in their order.
+    // Harmless: `rows` has one item for each policy, in the same order.
     let kept = built.zip(&rows).filter(|(_, row)| guards(row)).map(|(policy, _)| policy);
     (draft.policies, draft.places) = kept.unzip();
     draft.end = Some(UnresolvedDestination::Description(described));
@@ -328,7 +329,7 @@ fn description<'c>(
     draft
 }
 
-/// The policies that answer preflights.
+/// Returns the policies that answer CORS preflight requests.
 fn preflights(route: &Route) -> Preflights {
     let rows = policies::of(route);
     let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;
@@ -338,8 +339,8 @@ fn preflights(route: &Route) -> Preflights {
     }
 }
 
-/// The query parameters in which its policies look for credentials, and those of a hub: the secret of a subscription, and its callback,
-/// which is worth as much to whoever knows it (WebSub, 8.1).
+/// Returns the query parameters that must not be logged: those in which policies look for credentials, and for a hub the secret of a
+/// subscription and its callback, which is as confidential as a secret (WebSub, 8.1).
 fn secrets(route: &Route) -> Box<[String]> {
     const OF_HUBS: [&str; 2] = ["hub.callback", "hub.secret"];
     let rows = policies::of(route);
@@ -361,7 +362,7 @@ fn errors(route: &Route) -> Errors {
     }
 }
 
-/// One matcher for each host, or one for any, and each path.
+/// Returns one matcher for each combination of host and path. Without hosts, any host matches.
 fn matchers(
     matches: &Match,
     paths: &[PathWant],
@@ -397,7 +398,7 @@ fn matchers(
     hosts.iter().flat_map(|host| paths.iter().map(move |path| on(host, path))).collect()
 }
 
-/// The name of a listener. One that leads nowhere stays, so that the route does not seem to match everything.
+/// Returns the name of a listener. An unknown name is reported but kept; without it, the route would seem to match on all listeners.
 fn listener(name: &Spanned<String>, config: &Config, report: &mut Report) -> String {
     if !config.listen.names().any(|known| known == name.value) {
         let meant = report.suggest(&name.value, config.listen.names());
@@ -407,7 +408,7 @@ fn listener(name: &Spanned<String>, config: &Config, report: &mut Report) -> Str
     name.value.clone()
 }
 
-/// The names of `sni`. Where no listener of the route has TLS, no request has one.
+/// Returns the names of `sni`. Complains if no listener of the route has TLS, since then no request has a server name.
 fn server_names(matches: &Match, config: &Config, report: &mut Report) -> Vec<plan::HostPattern> {
     let Match { sni, listener: bound, .. } = matches;
     let serves = |name: &str| bound.0.is_empty() || bound.0.iter().any(|b| b.value == name);

@@ -1,4 +1,4 @@
-//! `schedules` to what workers run at times.
+//! Compiles `schedules`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +122,7 @@ fn message(
         ("text/plain; charset=utf-8", text.as_ref().map(|text| (text.at, &text.value))),
         ("application/x-www-form-urlencoded", form.as_ref().map(|form| (form.at, &form.value))),
     ];
-    // Harmless: only what is written is asked for.
+    // Harmless: keys that are not written are skipped on purpose.
     let mut written = written.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
     let Some((kind, (at, text))) = written.next() else { return Some((None, Bytes::new())) };
     if written.next().is_some() {

@@ -1,6 +1,5 @@
-//! `policy_sets` and `defaults` into the lists of policies that use them, before anything else is compiled: later stages see each
-//! route's policies as if they had been written there. Places stay those of the set, so a complaint about a shared policy
-//! points at it.
+//! Expands `policy_sets` and `defaults` into the policy lists that use them, before anything else is compiled. Later stages see each
+//! route's policies as if they had been written there. Each policy keeps its place in the set, so a complaint points at the shared policy.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,10 +8,11 @@ use config::{Config, Map, Policy, Report, Spanned};
 
 use crate::names;
 
-/// More policies than this on all routes together are sets of sets, not a configuration: 5,000 routes with 40 each.
+/// The maximum number of policies on all routes together: 5,000 routes with 40 policies each. More can only come from nested sets that
+/// multiply.
 const POLICIES_MAX: usize = 200_000;
 
-/// The configuration with every set and every default at its place.
+/// Returns the configuration with all sets and defaults expanded.
 pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Config> {
     if config.policy_sets.is_empty() && config.defaults.policies.is_empty() && !uses_any(config) {
         return Cow::Borrowed(config);
@@ -27,7 +27,7 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Con
         let above = if route.value.defaults { defaults.as_slice() } else { &[] };
         placed.value.policies = sets.join(above, own);
     }
-    // Harmless: the same.
+    // Harmless: `all` is a copy of `config`.
     for ((_, api), placed) in config.apis.iter().zip(all.apis.values_mut()) {
         let own = sets.place(&api.value.policies);
         let above = if api.value.defaults { defaults.as_slice() } else { &[] };
@@ -47,7 +47,7 @@ fn uses_any(config: &Config) -> bool {
 struct Sets<'c, 'r> {
     sets: &'c Map<Vec<Spanned<Policy>>>,
     used: HashSet<&'c str>,
-    /// Policies on all routes so far.
+    /// The number of policies on all routes so far.
     placed: usize,
     report: &'r mut Report,
 }
@@ -65,7 +65,7 @@ impl<'c> Sets<'c, '_> {
         }
     }
 
-    /// A list with the policies of its sets in their places.
+    /// Returns a list in which each set is replaced by its policies.
     fn place(&mut self, policies: &'c [Spanned<Policy>]) -> Vec<Spanned<Policy>> {
         let mut placed = Vec::with_capacity(policies.len());
         for policy in policies {
@@ -75,7 +75,7 @@ impl<'c> Sets<'c, '_> {
             };
             let name = &name.0;
             let Some(set) = self.sets.get(&name.value) else {
-                // One that could not be read was complained about.
+                // A set that could not be read was already reported.
                 if !self.sets.names().any(|known| known == name.value) {
                     let meant = self.report.suggest(&name.value, self.sets.names());
                     let what = names::unknown("policy set", &name.value, meant);
@@ -106,7 +106,7 @@ impl<'c> Sets<'c, '_> {
         own
     }
 
-    /// Counts policies; past the bound it complains once and places none.
+    /// Counts policies. Returns false beyond the bound, after one complaint.
     fn fits(&mut self, more: usize, named: &Spanned<String>) -> bool {
         let before = self.placed;
         self.placed = self.placed.saturating_add(more);

@@ -1,6 +1,6 @@
-//! `store`: where what must not be lost is kept.
+//! Compiles `store`: where durable data is kept.
 //!
-//! The store is made unopened: whoever serves the plan opens it. A running gateway keeps the one it has.
+//! The store is created unopened; the gateway that serves the plan opens it. A running gateway keeps its store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use plan::telemetry::{DurableReading, SharedReading, Telemetry};
 use plan::{LazyStore, Plan, SYNC_BOUNDS};
 use sql::{Address, TlsMode};
 
-/// The folder of a configuration that names none, beside its file.
+/// The default folder, relative to the configuration file.
 const FOLDER: &str = "var/tidegate";
 
-/// The store of the plan that is made.
+/// The store of the plan that is being built.
 #[derive(Default)]
 pub(crate) struct StoreBuilder {
-    /// The one of the plan before, or the configured one, or the one that something asked for.
+    /// The store of the previous plan, the configured one, or the default one if something needs it.
     late: Option<Arc<LazyStore>>,
     default: PathBuf,
 }
 
 impl StoreBuilder {
-    /// The place that is configured, if it is, with complaints about it.
+    /// Compiles the configured place of the store, if there is one.
     pub(crate) fn new(
         loaded: &LoadedConfig,
         config: &Config,
@@ -47,12 +47,12 @@ impl StoreBuilder {
         StoreBuilder { late: running.or_else(|| Some(Arc::new(LazyStore::at(place)))), default }
     }
 
-    /// The store, for what must not be lost. Without `store` in the configuration it is in the default's place.
+    /// Returns the store for durable data. Without `store` in the configuration, it is in the default folder.
     pub(crate) fn late(&mut self) -> Arc<LazyStore> {
         self.late.get_or_insert_with(|| Arc::new(LazyStore::new(&self.default))).clone()
     }
 
-    /// The store for the plan; its counts become metrics.
+    /// Returns the store for the plan, and registers its metrics.
     pub(crate) fn finish(self, telemetry: &Telemetry) -> Option<Arc<LazyStore>> {
         if let Some(counted) = self.late.clone() {
             telemetry.set_durable(Box::new(move || reading(&counted)));
@@ -91,7 +91,7 @@ fn configured(
     }
 }
 
-/// The database of a URL, or what is wrong with it, without its text.
+/// Parses the URL of a database. The error does not contain the URL, which may include a password.
 fn database(url: &str) -> Result<plan::StoreLocation, String> {
     let begins = || "it does not begin with `postgres://`".to_owned();
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -101,7 +101,7 @@ fn database(url: &str) -> Result<plan::StoreLocation, String> {
     let Address::Postgres { tls: mode, .. } = &address else { return Err(begins()) };
     let verify = match mode {
         TlsMode::Disable => None,
-        // A server that says it has no TLS would be believed, too.
+        // With this mode, an attacker could claim that the server has no TLS, so the certificate is not verified.
         TlsMode::Prefer => Some(false),
         TlsMode::Require => Some(true),
     };
@@ -119,7 +119,7 @@ fn reading(store: &LazyStore) -> Option<DurableReading> {
         written_bytes: measured.appended_bytes,
         commits: measured.commits,
         damaged: measured.damaged,
-        // Harmless: there is a count for each bound, and one above them.
+        // Harmless: there is one count for each bound, and one for all values above.
         syncs: bounds.zip(measured.syncs).collect(),
         sync_seconds: measured.sync_time.as_secs_f64(),
         shared: (!store.nodes().is_alone()).then(|| shared(store)),

@@ -1,4 +1,4 @@
-//! `routes.NAME.streams`: the treatment of open streams, and the generation since which a route is as it is.
+//! Compiles `routes.NAME.streams`: how open streams are treated, and the generation in which a route last changed.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use plan::{OnReload, Streams};
 
 use crate::policy_builder::PolicyBuilder;
 
-/// The parts of a route, as written: a reload that leaves them equal does not change the route.
+/// The parts of a route as written. A reload changes the route only if one of them differs.
 #[derive(PartialEq)]
 struct RouteParts {
     route: Route,
-    /// The upstreams it may send requests to.
+    /// The upstreams that the route may send requests to.
     upstreams: Vec<Option<Upstream>>,
 }
 
-/// The same with the generation of the plan that had it first.
+/// The parts of a route, with the generation of the first plan that had them.
 struct Since {
     written: RouteParts,
     generation: u64,
 }
 
-/// The plan's settings for a route's streams. `others` are the upstreams that its policies may send requests to.
+/// Returns the settings for a route's streams. `others` are the upstreams that its policies may send requests to.
 pub(crate) fn of(
     name: &str,
     route: &Route,

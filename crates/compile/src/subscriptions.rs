@@ -1,4 +1,4 @@
-//! `applications` and `plans` to the map from credentials to subscriptions.
+//! Compiles `applications` and `plans` to a map from credentials to subscriptions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::names;
 use crate::plans;
 use crate::policy_builder::PolicyBuilder;
 
-/// What policies `subscription` share.
+/// The state that all `subscription` policies share.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    /// All plans by name, predefined ones among them.
+    /// All plans by name, including predefined ones.
     plans: HashMap<String, Arc<NamedPlan>>,
     maps: Option<SubscriberMaps>,
     counts: Arc<PlanCounts>,
 }
 
-/// Longer consumer keys are refused.
+/// The maximum length of a consumer key, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
 
 impl Subscriptions {
-    /// The plan of this name, or a complaint.
+    /// Returns the plan of this name, or complains.
     pub(crate) fn plan(
         &self,
         name: &Spanned<String>,
@@ -46,7 +46,7 @@ impl Subscriptions {
         found
     }
 
-    /// All plans, in no order.
+    /// Returns all plans, in no particular order.
     pub(crate) fn plans(&self) -> impl Iterator<Item = &Arc<NamedPlan>> {
         self.plans.values()
     }
@@ -61,7 +61,7 @@ impl Subscriptions {
     }
 }
 
-/// Compiles applications, or complains about them. The counts of the plan before stay.
+/// Compiles applications, or complains about them. Counts of the previous plan are kept.
 pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: &mut Report) {
     let mut made = Subscriptions {
         plans: HashMap::new(),
@@ -111,11 +111,11 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
     builder.subscriptions = made;
 }
 
-/// What applications may subscribe to: the checks of routes by the names of their APIs.
+/// Returns the APIs that applications may subscribe to: the subscription checks of routes, by API name.
 fn offers(config: &Config) -> HashMap<&str, &SubscriptionCheck> {
     let routes = config.routes.iter();
     let checks = routes.flat_map(|(name, route)| {
-        // Harmless: no other policy offers anything.
+        // Harmless: other policies offer no subscriptions.
         route.value.policies.iter().filter_map(|policy| {
             let Policy::SubscriptionCheck(keys) = &policy.value else { return None };
             let api = keys.api.as_ref().map_or(&name.value, |api| &api.value);
@@ -180,7 +180,7 @@ fn complain_of_unknown(
         }
         return;
     }
-    // One that could not be read was complained about.
+    // An API that could not be read was already reported.
     if config.apis.names().any(|known| known == api.value) {
         return;
     }
@@ -190,7 +190,7 @@ fn complain_of_unknown(
     report.error(api.at, names::unknown("API", &api.value, meant), help);
 }
 
-/// Complains of what a plan cannot do for subscriptions.
+/// Complains about keys of a plan that do not apply to subscriptions.
 fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
     plans::check(plan, report);
     if let Some(burst) = &plan.value.burst {
@@ -204,7 +204,7 @@ fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
     }
 }
 
-/// What a plan allows.
+/// Returns the limits of a plan.
 fn limits(plan: &LimitPlan) -> PlanLimits {
     let events = plans::bounds_streams(plan) || plan.unlimited;
     let events = events.then(|| {
@@ -226,7 +226,7 @@ fn limits(plan: &LimitPlan) -> PlanLimits {
     }
 }
 
-/// The windows of a plan's requests. Bytes beside `events` are those of events.
+/// Returns the windows of a plan that count requests. If a plan has `events`, its `bytes` count events, too, and not requests.
 fn quotas(plan: &LimitPlan) -> Vec<Quota> {
     let own = plan.per.as_ref().map(|per| {
         let bytes = plan.bytes.as_ref().map(|bytes| bytes.value.0);
@@ -243,6 +243,6 @@ fn quotas(plan: &LimitPlan) -> Vec<Quota> {
         let bytes = bytes.filter(|_| !of_events);
         (messages.is_some() || bytes.is_some()).then_some(Quota { messages, bytes, per })
     };
-    // Harmless: a window without these bounds events.
+    // Harmless: a window without `requests` and `bytes` limits events.
     all.filter_map(quota).collect()
 }

@@ -1,19 +1,19 @@
-//! Texts with placeholders, of header lines and of fixed replies.
+//! Compiles texts with placeholders, for header lines and fixed replies.
 
 use config::{Map, Match, Report, RoutePath, Spanned};
 use plan::{PLACEHOLDERS, PathRegex, PathWant, Pattern, Template};
 
 use crate::names;
 
-/// The path parameters of a route.
+/// Returns the names of a route's path parameters.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
     let want = matches.path.0.first().and_then(|path| match &path.value {
-        // Harmless: an invalid path got a complaint earlier.
+        // Harmless: an invalid path is reported elsewhere.
         RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
-        // Harmless: the same.
+        // Harmless: an invalid path is reported elsewhere.
         RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
         RoutePath::RegexPrefix(text) => {
-            // Harmless: the same.
+            // Harmless: an invalid path is reported elsewhere.
             PathRegex::parse_open(&text.value).ok().map(PathWant::Regex)
         }
         RoutePath::Prefix(_) => None,
@@ -21,7 +21,7 @@ pub(crate) fn parameters(matches: &Match) -> Vec<String> {
     want.iter().flat_map(PathWant::parameters).map(str::to_owned).collect()
 }
 
-/// A text, if every placeholder of it leads somewhere.
+/// Compiles a text. Complains about unknown placeholders.
 pub(crate) fn read(
     text: &Spanned<String>,
     parameters: &[String],
@@ -43,19 +43,19 @@ pub(crate) fn read(
     None
 }
 
-/// True if a text contains the client identity, on a route with these parameters.
+/// Returns true if a text contains the client identity, on a route with these path parameters.
 pub(crate) fn asks_identity(text: &str, parameters: &[String]) -> bool {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     Template::parse(text, &parameters).is_ok_and(|read| read.wants_identity())
 }
 
-/// True if a text may differ between clients, on a route with these parameters.
+/// Returns true if a text may differ between clients, on a route with these path parameters.
 pub(crate) fn tells_who_asks(text: &str, parameters: &[String]) -> bool {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     Template::parse(text, &parameters).is_ok_and(|read| read.tells_who_asks())
 }
 
-/// Names and values of headers that the operator may change.
+/// Compiles the names and values of header lines that the operator may change.
 pub(crate) fn lines(
     map: &Map<Spanned<String>>,
     parameters: &[String],
@@ -71,7 +71,7 @@ pub(crate) fn lines(
         .collect()
 }
 
-/// Refuses placeholders of the request's head where there is none.
+/// Complains about placeholders for the request's head in a place where there is no head.
 pub(crate) fn refuse_head<'v>(
     values: impl Iterator<Item = &'v Spanned<String>>,
     parameters: &[String],

@@ -1,4 +1,4 @@
-//! `telemetry.traces`.
+//! Compiles `telemetry.traces`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use plan::telemetry::span::{Propagation, Sampler, TraceSettings};
 use crate::log_receivers::ReceiverKeys;
 use crate::names;
 
-/// Below the address of a collector, the path of its receiver of traces (OTLP 1, "Default URL").
+/// The path for traces below the address of a collector (OTLP 1, "Default URL").
 const TRACES_PATH: &str = "/v1/traces";
 
 pub(crate) fn compile(config: &Config, report: &mut Report) -> Option<TraceExport> {

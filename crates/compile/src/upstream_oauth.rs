@@ -1,4 +1,4 @@
-//! `oauth` of an upstream to its access tokens.
+//! Compiles `oauth` of an upstream.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use plan::upstreams::Timeouts;
 use crate::policy_builder::PolicyBuilder;
 use crate::upstreams;
 
-/// The idle timeout of connections to a token endpoint. It is asked seldom.
+/// The idle timeout of connections to a token endpoint. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Parameters that have keys of their own, and those that would make it another grant.
+/// Parameters that the operator must not add: they have keys of their own, or would change the type of grant.
 const OWN_PARAMETERS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
 
-/// The tokens of an upstream. Those of the plan before stay if nothing about them changed.
+/// Compiles the access tokens of an upstream. They are taken over from the previous plan if their settings did not change.
 pub(crate) fn compile(
     upstream: &str,
     keys: &Spanned<UpstreamOauth>,
@@ -82,7 +82,7 @@ fn is_written(text: &Spanned<String>, what: &str, report: &mut Report) -> bool {
     is_there
 }
 
-/// RFC 6749, 3.3: printable, without blanks and quotes.
+/// Returns true if all scopes are valid (RFC 6749, 3.3): printable, without spaces and quotes.
 fn are_scopes(oauth: &UpstreamOauth, report: &mut Report) -> bool {
     let is_scope = |text: &str| {
         let good = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';

@@ -1,4 +1,4 @@
-//! `ws_security` and `ws_addressing` of an upstream to the header blocks of its messages.
+//! Compiles `ws_security` and `ws_addressing` of an upstream to SOAP header blocks.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use plan::upstreams::Targets;
 use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
 
-/// The bound on messages of an upstream without `ws_security`, which has a key for it.
+/// The bound on message size for an upstream without `ws_security`, which has a key for it.
 const BYTES_MAX: Size = Size(10 * 1024 * 1024);
 
-/// The blocks, if the upstream has some. The outer none: there was a complaint.
+/// Returns the header blocks, if the upstream has any. The outer `None` means that there was a complaint.
 pub(crate) fn compile(
     upstream: &Upstream,
     targets: &Targets,
@@ -56,7 +56,7 @@ fn security(
             Some(OwnUsername { name, password, is_digest: *password_type == PasswordForm::Digest })
         }
         (None, None) => None,
-        // One that is there and cannot be read has its complaint.
+        // If the key could not be read, that was already reported.
         (Some(name), None) => {
             if keys.intact {
                 report.error(name.at, "a name without its password", "add `password`");
@@ -91,7 +91,7 @@ fn addressing(
     let to = match (to, targets) {
         (Some(to), _) => AddressedTo::Fixed(to.value.clone()),
         (None, Targets::Fixed(targets) | Targets::EachAddress(targets)) => {
-            // No target was a complaint already.
+            // An upstream without targets was already reported.
             AddressedTo::Origin(targets.first()?.url())
         }
         (None, Targets::Service(_)) => {

@@ -1,4 +1,4 @@
-//! The targets of an upstream: those that are written, or where DNS says which ones there are.
+//! Compiles the targets of an upstream: either a fixed list, or a name that DNS resolves to targets.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,10 +9,10 @@ use config::{
 };
 use plan::upstreams::{Dns, Servers, ServiceName, TargetSettings, Targets};
 
-/// As many name servers as the system's resolver asks: each may take seconds before the next is asked.
+/// The maximum number of name servers, as in the system's resolver: each may take seconds before the next is tried.
 const SERVERS_MAX: usize = 3;
 
-/// Where the targets of an upstream come from.
+/// Compiles the targets of an upstream.
 pub(crate) fn compile(config: &Config, upstream: &Upstream, report: &mut Report) -> Targets {
     check(upstream, report);
     for Target { url, .. } in &upstream.targets.value {
@@ -39,7 +39,7 @@ pub(crate) fn compile(config: &Config, upstream: &Upstream, report: &mut Report)
     }
 }
 
-/// How names of targets are looked up.
+/// Compiles how names of targets are looked up.
 pub(crate) fn dns(upstream: &Upstream, report: &mut Report) -> Dns {
     let refresh = upstream.dns.refresh.0;
     let Some(written) = &upstream.dns.servers else {
@@ -75,7 +75,7 @@ fn service(url: &SrvUrl, each_address: bool, tls: &UpstreamTls) -> ServiceName {
     }
 }
 
-/// The domain of a service's name: what follows `_SERVICE._tcp`.
+/// Returns the domain of a service name: the part after `_SERVICE._tcp`.
 fn domain(mut name: &str) -> &str {
     while let Some((label, rest)) = name.split_once('.')
         && label.starts_with('_')
@@ -97,7 +97,7 @@ fn check(upstream: &Upstream, report: &mut Report) {
         report.warn(target.url.at, what, "give it a `weight` instead");
     }
     let https = targets.value.iter().any(|target| target.url.value.tls());
-    // Harmless: one place is enough for a warning about all of them.
+    // Harmless: the warning needs only one place, that of the first key written.
     let written = [&tls.ca, &tls.certificate, &tls.key].into_iter().flatten().next();
     if let Some(file) = written.filter(|_| !https && targets.intact) {
         let help = "write targets as `https://HOST:PORT`, or remove `tls`";
@@ -105,7 +105,7 @@ fn check(upstream: &Upstream, report: &mut Report) {
     }
 }
 
-/// What the records of SRV say must not be written as well.
+/// Complains about keys whose values SRV records determine.
 fn check_service(upstream: &Upstream, target: &Target, report: &mut Report) {
     let url = &target.url;
     if upstream.targets.value.len() > 1 {
@@ -148,7 +148,7 @@ fn check_each(upstream: &Upstream, report: &mut Report) {
     }
 }
 
-/// True if the target's host is a name that DNS resolves.
+/// Returns true if the target's host is a name that DNS resolves.
 fn has_name(target: &Target) -> bool {
     match &target.url.value {
         TargetAddress::Url(url) => url.host.parse::<IpAddr>().is_err(),
@@ -156,7 +156,7 @@ fn has_name(target: &Target) -> bool {
     }
 }
 
-/// A target that is a listener of the same gateway sends requests round in circles.
+/// Warns of a target that is a listener of the same gateway: requests would loop.
 pub(crate) fn warn_of_loop(config: &Config, url: &TargetUrl, at: At, report: &mut Report) {
     let leads = |address: SocketAddr| {
         // Port 0 is a different port each time.
@@ -173,7 +173,7 @@ pub(crate) fn warn_of_loop(config: &Config, url: &TargetUrl, at: At, report: &mu
     }
 }
 
-/// True if a connection from this machine to a host, at the same port, reaches a socket of this address.
+/// Returns true if a connection from this machine to `host` reaches a socket that listens on address `listens`. The ports are equal.
 fn is_here(host: &str, listens: IpAddr) -> bool {
     let local = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     let hosts = match host.parse::<IpAddr>() {
@@ -183,7 +183,7 @@ fn is_here(host: &str, listens: IpAddr) -> bool {
         Err(_) if host.trim_end_matches('.').eq_ignore_ascii_case("localhost") => local.to_vec(),
         Err(_) => Vec::new(),
     };
-    // A socket of any address of version 6 takes those of version 4 too.
+    // A socket that listens on the unspecified IPv6 address also accepts IPv4 connections.
     let takes_all = |ip: &IpAddr| {
         listens.is_unspecified() && ip.is_loopback() && (listens.is_ipv6() || ip.is_ipv4())
     };

@@ -1,4 +1,4 @@
-//! `upstreams` to settings, and settings to upstreams.
+//! Compiles `upstreams` to settings, and settings to upstreams.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::policies::{self, NamedUpstreams};
 use crate::policy_builder::PolicyBuilder;
 use crate::{files, paths, upstream_oauth, upstream_soap, upstream_targets};
 
-/// Settings of every upstream, as far as they are sound.
+/// Compiles the settings of all upstreams. Upstreams with faults get complaints.
 pub(crate) fn compile(
     config: &Config,
     in_service: InService<'_>,
@@ -37,11 +37,11 @@ pub(crate) fn compile(
         }
     }
     used.extend(crate::flows::upstreams(config));
-    // A route that was only read in part may name any of them.
+    // If a route could not be read completely, it may use any upstream, so none is reported as unused.
     let whole = config.routes.names().count() == config.routes.len()
         && config.routes.iter().all(|(_, route)| route.intact)
         && config.flows.iter().all(|(_, flow)| flow.intact);
-    // The host of a URL may be a name in another case.
+    // The host of a URL may be the name of an upstream in another case.
     let is_used = |name: &str| used.contains(name) || used.contains(&*name.to_ascii_lowercase());
     let unused = |name: &str| whole && !is_used(name);
     for (name, _) in config.upstreams.iter().filter(|(name, _)| unused(&name.value)) {
@@ -64,7 +64,8 @@ pub(crate) fn compile(
     all
 }
 
-/// Upstreams whose settings did not change are those of the plan before, with their connections and their health.
+/// Builds the upstreams. An upstream whose settings did not change is taken over from the previous plan, with its connections and its
+/// health.
 pub(crate) fn build(
     all: Vec<UpstreamSettings>,
     previous: Option<&Plan>,
@@ -88,7 +89,7 @@ pub(crate) fn build(
         .collect()
 }
 
-/// An upstream for a URL that a policy calls: one target, the ordinary bounds, no retries. TLS as `tls` says.
+/// Returns the settings of an upstream for a URL that a policy calls: one target, the default bounds, no retries.
 pub(crate) fn to_url(
     url: &TargetUrl,
     timeout: settled::Timeouts,
@@ -121,7 +122,7 @@ pub(crate) fn to_url(
     })
 }
 
-/// The TLS settings for a service that is not an upstream.
+/// Returns the TLS client for a service that is not an upstream.
 pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
     Clients { in_service: InService::NONE, known: HashMap::new() }.of("", tls, report)
 }
@@ -171,7 +172,7 @@ fn settings(
     })
 }
 
-/// The gateway's own parts of every request to an upstream.
+/// Compiles the gateway's additions to every request to an upstream.
 fn additions(
     (name, upstream): (&str, &config::Upstream),
     targets: &settled::Targets,
@@ -242,7 +243,7 @@ fn failures(on: &[RetryOn]) -> settled::Failures {
         timeout: on.contains(&RetryOn::Timeout),
         // Harmless: each kind of failure has a key here.
         statuses: on.iter().filter_map(status).collect(),
-        // Harmless: the same.
+        // Harmless: each kind of failure has a key here.
         calls: on.iter().filter_map(call).collect(),
     }
 }
@@ -303,12 +304,12 @@ fn outlier(
     }
 }
 
-/// Statuses as pairs.
+/// Returns status ranges as pairs of the first and the last status.
 pub(crate) fn ranges(statuses: &[StatusRange]) -> Vec<(u16, u16)> {
     statuses.iter().map(|range| (range.first, range.last)).collect()
 }
 
-/// True if the operator disabled the retry at another target after a failed connection.
+/// Returns true if the operator disabled the retry at another target after a failed connection.
 fn stays(retry: &Retry) -> bool {
     let none = retry.attempts.as_ref().is_some_and(|attempts| attempts.value.get() == 0);
     none || !retry.when.contains(&RetryOn::ConnectFailure)
@@ -393,14 +394,14 @@ fn health(
     }
 }
 
-/// TLS clients by their settings. Most upstreams have none, and making a client means reading the system's authorities.
+/// TLS clients by their settings. Most upstreams have no settings, and each new client would read the system's certificate authorities.
 struct Clients<'p> {
     in_service: InService<'p>,
     known: HashMap<ClientSpec, Client>,
 }
 
 impl Clients<'_> {
-    /// That of an upstream, or of a service without a name.
+    /// Returns the TLS client of an upstream, or of a service without a name.
     fn of(&mut self, upstream: &str, tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
         warn_unverified(tls, report);
         let ca = tls.ca.as_ref().map(|file| files::read(file, report));
@@ -449,7 +450,7 @@ fn warn_unverified(tls: &UpstreamTls, report: &mut Report) {
 }
 
 fn complain(error: &tls::Error, tls: &UpstreamTls, report: &mut Report) {
-    // The pair was found good before, so an authority or a name is left to be wrong.
+    // The certificate and key were validated before, so the error must be in an authority or a name.
     let ca = tls.ca.as_ref().map(|file| file.at);
     let name = tls.server_name.as_ref().map(|name| name.at);
     let at = match error {

@@ -1,4 +1,4 @@
-//! Configurations that can be read and make no sense, and the complaints about them.
+//! Configurations that can be read but do not compile, and the complaints about them.
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 
 use std::fs;
@@ -23,7 +23,7 @@ fn said(text: &str, folder: &Path) -> String {
     }
 }
 
-/// Routes and upstreams below a good listener.
+/// Checks routes and upstreams, with a valid listener added.
 fn check(text: &str, expected: Expect) {
     let text = format!("listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\n{text}");
     expected.assert_eq(&said(&text, Path::new("")));

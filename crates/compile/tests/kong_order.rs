@@ -1,7 +1,7 @@
-//! Imported routes have the winner that Kong has: random routes and requests, beside a model of the rules that Kong documents.
+//! Imported routes have the same winner as in Kong: random routes and requests are compared with a model of the rules that Kong documents.
 //!
-//! The model knows nothing of the import. A route wins by more kinds of conditions, then by plain hosts, more headers, a path by
-//! expression with the higher priority, the longer path, and at last by its age.
+//! The model is independent of the import. A route wins by, in this order: more kinds of conditions, plain hosts, more headers, a regular
+//! expression with a higher priority, a longer path, a greater age.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -21,7 +21,7 @@ use plan::Arrival;
 use plan::telemetry::Telemetry;
 use regex::Regex;
 
-/// Sets of routes, and requests for each: 10,000 in all. `KONG_ORDER_SETS=200` makes them 100,000.
+/// Number of sets of routes. With the requests for each, there are 10,000 in total; `KONG_ORDER_SETS=200` makes it 100,000.
 const SETS: usize = 20;
 const REQUESTS: usize = 500;
 
@@ -46,7 +46,7 @@ const ASKED_HOSTS: [&str; 7] =
 const ASKED_PATHS: [&str; 12] =
     ["/", "/a", "/a/", "/a/b", "/a/b/c", "/ab", "/abz", "/x", "/x/1", "/x/12/3", "/x/b", "/q"];
 
-/// A sequence that is the same each time.
+/// A pseudo-random sequence that is the same in each run.
 struct Draw(u64);
 
 impl Draw {
@@ -56,7 +56,7 @@ impl Draw {
         usize::try_from(self.0 >> 33).unwrap() % end
     }
 
-    /// Some of a list, each at most once.
+    /// Returns a random selection of a list, without repetition.
     fn some(&mut self, list: &[&'static str], most: usize) -> Vec<&'static str> {
         let count = self.below(most + 1);
         let mut some: Vec<&str> = (0..count).map(|_| list[self.below(list.len())]).collect();
@@ -114,7 +114,7 @@ impl KongRoute {
         there.into_iter().filter(|there| *there).count()
     }
 
-    /// What the route is worth for a request, if it matches.
+    /// Returns the rank of a route for a request, or `None` if it does not match.
     fn worth(&self, asked: &Asked, regexes: &HashMap<&str, Regex>) -> Option<impl Ord + use<>> {
         let host = |wanted: &&str| match (wanted.strip_prefix('*'), wanted.strip_suffix('*')) {
             (Some(end), _) => asked.host.len() > end.len() && asked.host.ends_with(end),
@@ -240,7 +240,7 @@ fn random_routes_have_the_winner_of_kongs_rules() {
             );
         }
     }
-    // Otherwise it would have shown nothing.
+    // Otherwise the test would have compared too little.
     assert!(
         matched > sets * REQUESTS / 4 && most > 3,
         "{matched} of {} matched, {most}",

@@ -1,4 +1,4 @@
-//! The content of a plan, and the parts that it keeps of the one before.
+//! The content of a plan, and the parts that it takes over from the previous one.
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 
 use std::net::{IpAddr, Ipv4Addr};

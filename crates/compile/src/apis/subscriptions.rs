@@ -1,4 +1,4 @@
-//! `apis.NAME.subscription` as a policy of the API's routes, below the policies that find out who asks.
+//! Turns `apis.NAME.subscription` into a policy of the API's routes, placed below the policies that authenticate clients.
 
 use config::{
     Api, ApiSubscription, At, Issuer, Jwt, Map, Policy, Report, Spanned, SubscriptionCheck,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::wants_credentials;
 
-/// The policy of an API's routes, if it has one.
+/// Returns the subscription check for an API's routes, or `None` if the API does not require a subscription.
 pub(super) fn check(name: &str, base: &str, api: &Api) -> Option<Spanned<SubscriptionCheck>> {
     let need = api.subscription.as_ref()?;
     let value = SubscriptionCheck {
@@ -23,7 +23,7 @@ pub(super) fn check(name: &str, base: &str, api: &Api) -> Option<Spanned<Subscri
     Some(Spanned { value, at: need.at, intact: need.intact })
 }
 
-/// Puts it in its place among a route's policies; the API's own begin at `own_at`.
+/// Inserts the check into a route's policies. The API's own policies begin at index `own_at`.
 pub(super) fn add(
     check: &Spanned<SubscriptionCheck>,
     made: &GeneratedRoute,
@@ -40,7 +40,8 @@ pub(super) fn add(
     let at = match last {
         Some(last) => last + 1,
         None => {
-            // An API with subscriptions asks who comes, as any of the reference system does.
+            // Without an authentication policy, one is added: in the reference system, too, every API with subscriptions authenticates its
+            // clients.
             let own_at = own_at.min(policies.len());
             let jwt = token_of_any(issuers, made, check).filter(|_| keys.required);
             let found = usize::from(jwt.is_some());
@@ -52,7 +53,7 @@ pub(super) fn add(
     policies.insert(at, Spanned { value: policy, at: check.at, intact: check.intact });
 }
 
-/// A token of any issuer, where there is one.
+/// Returns a `jwt` policy that accepts tokens of any configured issuer, or `None` if there are no issuers.
 fn token_of_any(
     issuers: &Map<Spanned<Issuer>>,
     made: &GeneratedRoute,

@@ -1,4 +1,4 @@
-//! A change in words, a line for each place.
+//! Prints the differences of two configurations, one line for each.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ use config::{Change, Difference};
 
 use super::yaml::flow;
 
-/// `+` for an addition, `-` for a removal, `~` for a change, and their numbers; nothing if there is no difference.
+/// Returns a line for each difference, marked `+` (added), `-` (removed) or `~` (changed), followed by the totals. The text is empty if
+/// there are no differences.
 pub fn explain_differences(differences: &[Difference]) -> String {
     let mut text = String::new();
     for Difference { path, change } in differences {
@@ -34,7 +35,7 @@ pub fn explain_differences(differences: &[Difference]) -> String {
     text
 }
 
-/// A value; a masked one stands without quotes.
+/// Returns a value as text. A masked value is shown without quotes.
 fn plain(value: &serde_json::Value) -> String {
     match value.as_str() {
         Some(text) if text.starts_with('(') && text.ends_with(')') => text.to_owned(),

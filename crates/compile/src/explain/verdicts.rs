@@ -1,5 +1,5 @@
-//! The verdict of each policy of a route on one request. The policies themselves are asked, as in service. No other service is
-//! asked: a verdict that depends on a body that is not given, or on another service, stays open.
+//! The verdict of each policy of a route on one request. The policies themselves run, as in service, but no other service is called. A
+//! verdict that depends on a missing body or on another service is reported as open.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -15,9 +15,9 @@ use policy::{
 pub(super) struct RequestFacts {
     pub(super) client: IpAddr,
     pub(super) scheme: Scheme,
-    /// With the path that was matched.
+    /// The head, with the path as it was matched.
     pub(super) head: RequestHead,
-    /// None if it is not given.
+    /// The body, or `None` if it is not given.
     pub(super) body: Option<Bytes>,
 }
 
@@ -27,23 +27,23 @@ pub(super) struct Verdict {
     /// The place of the policy in the configuration.
     pub(super) place: Box<str>,
     pub(super) said: String,
-    /// What it changes, a line each.
+    /// The changes that the policy makes, one line each.
     pub(super) changes: Vec<String>,
-    /// The body that it made.
+    /// The body that the policy produced, if any.
     pub(super) body: Option<Box<str>>,
 }
 
-/// The point that a request reaches.
+/// How far a request gets.
 pub(super) enum Outcome {
-    /// Past all that was asked.
+    /// It passes all policies walked so far.
     Clear,
-    /// To this policy, whose decision is not known, and so nothing below it.
+    /// It reaches this policy, whose decision is unknown. Nothing below can be decided.
     Open(&'static str),
-    /// To a policy that answers.
+    /// It is answered by a policy.
     Ended,
 }
 
-/// Walks a request down the policies of its route: the verdict of each.
+/// Runs a request through the policies of its route and returns the verdict of each.
 pub(super) fn walk(
     route: &Route,
     parameters: Parameters,
@@ -95,14 +95,14 @@ pub(super) fn walk(
     (verdicts, way)
 }
 
-/// What a policy says.
+/// The result of running one policy.
 enum Asked {
     Done(Flow),
-    /// It has no say on the request, for this reason.
+    /// The policy does not apply to the request, for this reason.
     Passes(&'static str),
-    /// The body has more bytes than it takes.
+    /// The body exceeds the policy's bound, which is this many bytes.
     TooLarge(usize),
-    /// That is known in service only, for this reason.
+    /// The result can only be known in service, for this reason.
     Open(&'static str),
 }
 
@@ -131,7 +131,7 @@ fn ask(
     }
 }
 
-/// The verdict of a step that gets the whole body.
+/// Returns the verdict of a step that gets the buffered body.
 fn buffered(
     step: &dyn OnBuffered<RequestHead>,
     ex: &mut Exchange,

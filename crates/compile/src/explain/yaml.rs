@@ -1,4 +1,4 @@
-//! A value as YAML: maps and lists of maps as blocks, the rest on one line.
+//! Writes a value as YAML: maps and lists of maps in block style, everything else on one line.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ pub(crate) fn write(value: &Value, out: &mut String) {
 }
 
 fn block(value: &Value, indent: usize, out: &mut String) {
-    // Harmless: only a map is written as a block.
+    // Harmless: the callers pass only maps.
     for (key, value) in value.as_object().into_iter().flatten() {
         out.push_str(&" ".repeat(indent));
         out.push_str(&text(key));
@@ -17,7 +17,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes the value behind a key and its colon.
+/// Writes the value after a key and its colon.
 fn below(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -46,7 +46,7 @@ fn below(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// A value on one line.
+/// Returns a value on one line (flow style).
 pub(crate) fn flow(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "{}".to_owned(),
@@ -63,7 +63,8 @@ pub(crate) fn flow(value: &Value) -> String {
     }
 }
 
-/// Bare where nothing could misread it, else in quotes. `${` is doubled, since it was substituted already.
+/// Returns a text plain where YAML reads it as the same text, or else in quotes. `${` is escaped as `$${`, since substitution has already
+/// taken place.
 fn text(words: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let starts_plain = words.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
@@ -75,12 +76,12 @@ fn text(words: &str) -> String {
     if bare || is_quantity(words) {
         words.to_owned()
     } else {
-        // A JSON string is a YAML string.
+        // A quoted JSON string is also a valid YAML string.
         Value::from(words.replace("${", "$${")).to_string()
     }
 }
 
-/// A duration or a size: digits and a unit.
+/// Returns true for a duration or a size: digits and a unit.
 fn is_quantity(words: &str) -> bool {
     let unit = words.trim_start_matches(|c: char| c.is_ascii_digit());
     let units = ["ms", "s", "m", "h", "d", "B", "KB", "KiB", "MB", "MiB", "GB", "GiB"];

@@ -1,4 +1,4 @@
-//! The step `call`.
+//! Compiles the step `call`.
 
 use config::{CallStep, NamedStep, QueryTemplate, Spanned};
 use expression::Kind;
@@ -8,7 +8,7 @@ use super::{Compiler, Namespaces};
 use crate::names;
 
 impl Compiler<'_, '_> {
-    /// A call.
+    /// Compiles a call.
     pub(super) fn call(
         &mut self,
         keys: &CallStep,
@@ -53,7 +53,7 @@ impl Compiler<'_, '_> {
         })
     }
 
-    /// A query or a form.
+    /// Compiles a query or a form.
     pub(super) fn query(
         &mut self,
         written: &QueryTemplate,
@@ -84,7 +84,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// A path; of one placeholder alone the value is the whole path.
+    /// Compiles a path. If the text is a single placeholder, its value is the whole path.
     fn path(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<CallPath> {
         let trimmed = text.value.trim();
         let inner = trimmed.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));

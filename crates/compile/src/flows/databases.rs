@@ -1,4 +1,4 @@
-//! `databases`, and the step `sql` that asks them.
+//! Compiles `databases`, and the step `sql` that queries them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub(super) struct FlowDatabase {
     rows_max: usize,
 }
 
-/// Databases by their names. One that could not be read is there as none.
+/// Databases by name. The value is `None` for a database with faults.
 pub(super) type Databases = HashMap<String, Option<FlowDatabase>>;
 
-/// Reads all databases, or complains about their faults. Those that are as they were keep their connections.
+/// Compiles all databases and complains about their faults. A database whose keys did not change keeps its connections.
 pub(super) fn compile(
     config: &Config,
     builder: &mut PolicyBuilder<'_>,
@@ -33,7 +33,7 @@ pub(super) fn compile(
     let databases = config.databases.iter().map(|(name, keys)| {
         let known = settings(&name.value, keys, report).map(|settings| {
             let is_sqlite = matches!(settings.address, Address::Sqlite { .. });
-            // The address has its password in its URL alone, and shows none.
+            // The displayed address omits the password, so the key must include the URL itself.
             let written = (&keys.url.value.text, keys.password.as_ref().map(|it| &it.0));
             let key = format!("database {written:?} {settings:?}");
             FlowDatabase {
@@ -89,7 +89,8 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
     })
 }
 
-/// A client that believes whoever answers: one that says it has no TLS would be believed, too.
+/// Returns a TLS client that does not verify the server. With this `sslmode`, verification would add nothing: an attacker could claim that
+/// the server has no TLS, and the client would continue without it.
 fn unverified(keys: &config::Database, report: &mut Report) -> Option<tls::Client> {
     if let Some(ca) = &keys.tls.ca {
         let what = "no server is verified, since `sslmode` does not ask for it";
@@ -151,7 +152,7 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// A database by its name. A statement for SQLite is checked as far as it can be without tables.
+    /// Returns a database by name. A statement for SQLite is checked as far as possible without its tables.
     fn database(
         &mut self,
         name: &Spanned<String>,

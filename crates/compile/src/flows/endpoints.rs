@@ -1,4 +1,4 @@
-//! `endpoints`, and calls of URLs that are known only when they are made.
+//! Compiles `endpoints`, and calls of URLs that are known only at run time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use super::{Compiler, Namespaces};
 use crate::policy_builder::PolicyBuilder;
 use crate::upstreams;
 
-/// The name in metrics of all calls of such URLs.
+/// The upstream name in metrics for all calls of such URLs.
 const ENDPOINTS: &str = "(endpoints)";
 
-/// Connections and calls to one origin, and idle connections that a worker keeps to it: values of messages name the origins, so that
-/// there may be many.
+/// The maximum number of connections to one origin, of concurrent calls to it, and of idle connections that a worker keeps to it. The bound
+/// is low because messages name the origins, so there may be many.
 const CONNECTIONS_MAX: u32 = 128;
 const CALLS_MAX: u32 = 1024;
 const IDLE_MAX: usize = 16;
 
-/// For how long these are kept. Servers close theirs after about a minute.
+/// How long idle connections are kept. Most servers close theirs after about a minute.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// The addresses that may be called, if the configuration names some.
+/// Compiles the addresses that may be called. Returns `None` if the configuration has none.
 pub(super) fn compile(
     config: &Config,
     builder: &mut PolicyBuilder<'_>,
@@ -60,7 +60,7 @@ pub(super) fn compile(
     Some(builder.kept_or(&key, || Arc::new(Endpoints::new(urls, networks, settings, metrics))))
 }
 
-/// Of each origin, but for its target.
+/// The settings that all origins share; the target is filled in at run time.
 fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSettings> {
     let timeout = match &keys.timeout {
         EndpointTimeout::Whole(whole) => Timeouts {
@@ -83,14 +83,14 @@ fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSet
     Some(UpstreamSettings {
         breaker: Breaker { connections: CONNECTIONS_MAX, requests: CALLS_MAX, pending: CALLS_MAX },
         idle_max: IDLE_MAX,
-        // Names are looked up whenever a connection is made.
+        // Names are looked up for each new connection.
         dns: Dns::never(),
         ..settings
     })
 }
 
 impl Compiler<'_, '_> {
-    /// Who a `call` calls.
+    /// Compiles the recipient of a `call`: an upstream or a URL.
     pub(super) fn call_to(
         &mut self,
         keys: &CallStep,
@@ -166,17 +166,17 @@ impl Compiler<'_, '_> {
     }
 }
 
-/// A template of a URL in two parts.
+/// The template of a URL, split in two.
 #[derive(Debug, PartialEq, Eq)]
 struct UrlParts<'t> {
-    /// Up to the path or the query.
+    /// The part before the path or the query.
     base: &'t str,
     has_scheme: bool,
     rest: &'t str,
 }
 
 impl<'t> UrlParts<'t> {
-    /// None if it begins with another text than a scheme.
+    /// Splits a template. Returns `None` if it does not begin with `http://` or `https://`.
     fn of(text: &'t str) -> Option<UrlParts<'t>> {
         let scheme = ["https://", "http://"].into_iter().find(|scheme| {
             text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
@@ -193,7 +193,7 @@ impl<'t> UrlParts<'t> {
                 let (base, rest) = text.split_at_checked(next)?;
                 return Some(UrlParts { base, has_scheme: scheme.is_some(), rest });
             }
-            // A placeholder may have any text in it.
+            // A placeholder may contain any text, including `/` and `?`.
             let close = text.get(next..)?.find("}}");
             let Some(close) = close else { break };
             at = next + close + 2;

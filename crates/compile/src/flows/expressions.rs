@@ -1,4 +1,4 @@
-//! Texts to expressions and templates, with complaints about their faults.
+//! Compiles texts to expressions and templates.
 
 use ::flows::FlowNames;
 use config::{ExpressionLanguage, ExpressionText, Map, Spanned};
@@ -8,7 +8,7 @@ use regex::Regex;
 use super::{Compiler, Namespaces};
 
 impl Compiler<'_, '_> {
-    /// An expression.
+    /// Compiles an expression.
     pub(super) fn expression(
         &mut self,
         text: &ExpressionText,
@@ -34,7 +34,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// An expression that is to find something. A literal there is hardly ever meant.
+    /// Compiles an expression that selects something in a message. A literal there is probably a mistake, so it gets a warning.
     pub(super) fn finder(
         &mut self,
         text: &ExpressionText,
@@ -71,7 +71,7 @@ impl Compiler<'_, '_> {
         self.report.warn(text.text.at, what, help);
     }
 
-    /// A template of a kind.
+    /// Compiles a template of the given kind.
     pub(super) fn template(
         &mut self,
         text: &Spanned<String>,
@@ -88,7 +88,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// Header names with templates of their values.
+    /// Compiles header names with templates for their values.
     pub(super) fn lines(
         &mut self,
         lines: &Map<Spanned<String>>,
@@ -107,7 +107,7 @@ impl Compiler<'_, '_> {
         read
     }
 
-    /// Names of headers.
+    /// Compiles names of headers.
     pub(super) fn header_names(&mut self, names: &[Spanned<String>]) -> Option<Vec<Box<str>>> {
         let read = names.iter().map(|name| {
             crate::names::changeable_header(&name.value, name.at, self.report).map(Into::into)
@@ -115,7 +115,7 @@ impl Compiler<'_, '_> {
         read.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// A regular expression.
+    /// Compiles a regular expression.
     pub(super) fn regex(&mut self, text: &Spanned<String>) -> Option<Regex> {
         match Regex::new(&text.value) {
             Ok(regex) => Some(regex),

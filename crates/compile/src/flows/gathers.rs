@@ -1,4 +1,4 @@
-//! How results become one message, and what can never be reached of that.
+//! Compiles how results are gathered into one message, and complains about conditions that can never be met.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Compiler, Namespaces};
 use crate::listeners::count;
 
 impl Compiler<'_, '_> {
-    /// Complains about more results than there can be.
+    /// Complains if `complete` asks for more results than there are branches.
     pub(super) fn check_complete(&mut self, keys: &config::Gather, branches: usize) {
         let GatherComplete::Number(number) = keys.complete.value else { return };
         if branches > 0 && count(number) > branches {
@@ -21,7 +21,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// The same where the message says how many parts there are, up to `max`.
+    /// Like `check_complete`, for a number of parts that the message determines, at most `max`.
     pub(super) fn check_complete_of_parts(&mut self, keys: &config::Gather, max: u32) {
         let GatherComplete::Number(number) = keys.complete.value else { return };
         if number > max {
@@ -32,7 +32,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// The parts that are under way at once, and the most that there are. More at once than there are contradict each other.
+    /// Returns the number of parts that run concurrently and the maximum number of parts. Complains if the first exceeds the second.
     pub(super) fn parts<const MAX: u32>(
         &mut self,
         parallel: &Spanned<Between<1, MAX>>,
@@ -48,7 +48,7 @@ impl Compiler<'_, '_> {
         (count(at_once), count(max))
     }
 
-    /// Warns of a time within the flow that is longer than the flow's.
+    /// Warns of a timeout within a flow that is longer than the timeout of the flow.
     pub(super) fn warn_of_late(&mut self, timeout: &Spanned<Timeout>) {
         let flow = self.flow_timeout();
         if timeout.value.0 > flow && timeout.at != At::NOWHERE {
@@ -57,14 +57,14 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// The time of the flow whose steps are being compiled.
+    /// Returns the timeout of the current flow.
     pub(super) fn flow_timeout(&self) -> Duration {
         let flow = self.under_way.last().and_then(|name| self.config.flows.get(name));
         let own = flow.and_then(|flow| flow.value.0.timeout);
         own.map_or(config::FLOW_TIMEOUT, |timeout| timeout.0)
     }
 
-    /// The way in which results become one message.
+    /// Compiles the way in which results become one message.
     pub(super) fn gather(
         &mut self,
         keys: &config::Gather,

@@ -1,23 +1,23 @@
-//! The labels of steps: the name that the operator gave, or what a step is and its path in its flow. A step that is added before
-//! another changes its label only if it is the same kind of step with the same target, in the same list.
+//! Makes the labels of steps: the operator's name for the step, or its kind and target with its path in the flow. Inserting a step changes
+//! the label of a later step only if both have the same kind and target and stand in the same list.
 
 use std::collections::HashMap;
 
 use config::{Decode as _, FilterStep, HeaderStep, NamedStep, PayloadStep, Report, Spanned, Step};
 
-/// The labels of one flow that are taken, and the path of the steps that are being compiled.
+/// The labels of one flow that are in use, and the path of the steps that are being compiled.
 #[derive(Default)]
 pub(super) struct Labels {
-    /// How many steps would have the label.
+    /// The number of steps so far that would have the label, used to number them.
     taken: HashMap<String, usize>,
     path: String,
 }
 
-/// The longest part of a step's own text that a label shows.
+/// The maximum length, in characters, of the part of a label taken from the step's own text.
 const TEXT_CHARS_MAX: usize = 40;
 
 impl Labels {
-    /// Of a flow with these steps. No two may have one name.
+    /// Starts the labels of a flow with these steps. Complains if two steps have the same name.
     pub(super) fn of(steps: Vec<&Spanned<NamedStep>>, report: &mut Report) -> Labels {
         let mut labels = Labels::default();
         for name in steps.iter().filter_map(|step| step.value.name.as_ref()) {
@@ -29,7 +29,7 @@ impl Labels {
         labels
     }
 
-    /// The label of the next step.
+    /// Returns the label of the next step.
     pub(super) fn next(&mut self, step: &NamedStep) -> String {
         if let Some(name) = &step.name {
             return name.value.clone();
@@ -43,7 +43,7 @@ impl Labels {
         }
     }
 
-    /// Enters the step of a label. The result is the path to go back to.
+    /// Enters the step with this label. Returns the path to restore afterwards.
     pub(super) fn enter_step(&mut self, label: &str) -> String {
         std::mem::replace(&mut self.path, format!("{label}/"))
     }
@@ -59,7 +59,7 @@ impl Labels {
     }
 }
 
-/// What a step is: its kind, and what tells it from others of its kind.
+/// Describes a step: its kind, and a text that distinguishes it from others of its kind.
 fn what(step: &Step) -> String {
     let of = match step {
         Step::Call(call) => match (&call.0.upstream, &call.0.url) {
@@ -116,22 +116,22 @@ fn kind_of(keys: &PayloadStep) -> &'static str {
     }
 }
 
-/// A word of the configuration.
+/// Returns an encoded word of the configuration as text.
 fn word(encoded: &serde_json::Value) -> String {
     encoded.as_str().unwrap_or("").to_owned()
 }
 
-/// The beginning of an expression or a URL, up to a text or a query in it: that may be a secret.
+/// Returns the beginning of an expression or a URL, up to the first quoted text or query, which may contain a secret.
 fn condition(whole: &str) -> String {
     text(whole.split(['\'', '"', '?', '@']).next().unwrap_or_default())
 }
 
-/// The name of a file without its folder.
+/// Returns the name of a file without its folder.
 fn file(path: &str) -> String {
     text(path.rsplit('/').next().unwrap_or(path))
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text, on one line.
 fn text(whole: &str) -> String {
     let line: Vec<&str> = whole.split_whitespace().collect();
     let line = line.join(" ");

@@ -1,4 +1,4 @@
-//! The step `script`: its program, and what that gets beside the message.
+//! Compiles the step `script`: its program, and the values it gets in addition to the message.
 
 use ::flows::Script;
 use config::{At, ScriptStep, Spanned};

@@ -1,4 +1,5 @@
-//! Steps that keep something from one message to the next: `throttle` and `cache`. It outlives a reload where they are unchanged.
+//! Compiles the steps that keep state from one message to the next: `throttle` and `cache`. The state of an unchanged step survives a
+//! reload.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::listeners::{bytes, count};
 use crate::policies::rate_limit::{BuiltLimit, LimitPlace, limit};
 
 impl<'a> Compiler<'a, '_> {
-    /// The limit of `rate_limit`. Without `by` all messages of the step share a count.
+    /// Compiles `throttle` like `rate_limit`. Without `by`, all messages of the step share one count.
     pub(super) fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
         let whose = self.name_of("throttle", &keys.encode().to_string());
         let mut place = LimitPlace {
@@ -87,7 +88,7 @@ impl<'a> Compiler<'a, '_> {
         Some(WireTap { steps, max: count(keys.max.get()), timeout, flow, places })
     }
 
-    /// A name that tells a step from all others, wherever it stands in its flow.
+    /// Returns a name that identifies a stateful step, independent of its position in the flow.
     fn name_of(&mut self, step: &str, keys: &str) -> String {
         let flow = self.under_way.last().copied().unwrap_or("");
         let name = format!("{step} of flow {flow} {keys}");

@@ -1,4 +1,4 @@
-//! One step of the configuration to one that runs.
+//! Compiles one step of a flow.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{Compiler, Namespaces};
 use crate::{files, names};
 
 impl<'a> Compiler<'a, '_> {
-    /// One step. None where something was complained about.
+    /// Compiles one step. Returns `None` after a complaint.
     pub(super) fn step(
         &mut self,
         step: &'a Spanned<NamedStep>,
@@ -120,7 +120,7 @@ impl<'a> Compiler<'a, '_> {
         Some(Store { queue: queue?, end: keys.end, into: into? })
     }
 
-    /// The entrance of a queue.
+    /// Returns the entrance of a queue.
     fn entrance(&mut self, name: &Spanned<String>) -> Option<Arc<Entrance>> {
         let entrance = self.queues.get(&name.value).cloned();
         let mut written = self.config.queues.names();
@@ -132,7 +132,7 @@ impl<'a> Compiler<'a, '_> {
         entrance
     }
 
-    /// The root element of what `convert` makes.
+    /// Returns the name of the root element that `convert` produces.
     fn root_name(&mut self, root: Option<&Spanned<String>>) -> Option<Box<str>> {
         let Some(root) = root else { return Some("root".into()) };
         let mut rest = root.value.chars();
@@ -253,7 +253,7 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// Warns of values in a text that is sent as a form.
+    /// Warns of placeholders in a text that is sent as a form: their values are not escaped.
     fn warn_of_unescaped(&mut self, text: &Spanned<String>, content_type: Option<&str>) {
         let media_type = message::media_type(content_type.unwrap_or("").as_bytes());
         if media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
@@ -355,7 +355,7 @@ impl<'a> Compiler<'a, '_> {
         let made = self.made(written, step, namespaces)?;
         let file = match &keys.file {
             Some(file) => {
-                // Harmless: a file without an ending has no type.
+                // Harmless: a file without an extension has no known type.
                 let ending = file.value.as_path().extension().unwrap_or_default();
                 let bytes = Bytes::from(files::read_text(file, self.report)?);
                 Some(PayloadSource::file(bytes, &ending.to_string_lossy()))
@@ -406,7 +406,7 @@ impl<'a> Compiler<'a, '_> {
         })
     }
 
-    /// A name with its prefix, as namespace and local name.
+    /// Resolves a prefixed name to namespace and local name.
     fn qualified(
         &mut self,
         name: &Spanned<String>,
@@ -460,7 +460,8 @@ impl<'a> Compiler<'a, '_> {
         Some(Enrich { source: source?, target: target?, variable, is_whole, action })
     }
 
-    /// The variable that the target of an `enrich` is in, if it is not the message; and true if it is all of that.
+    /// Returns the variable that the target of an `enrich` lies in, or `None` for the message, and whether the target is the whole variable
+    /// or message.
     fn place(&mut self, target: &ExpressionText) -> Option<(Option<u32>, bool)> {
         let text = target.text.value.trim();
         let Some(rest) = text.strip_prefix('$') else { return Some((None, false)) };
@@ -484,7 +485,7 @@ impl<'a> Compiler<'a, '_> {
                 format!("`${name}` is not part of the body"),
                 "write a place in `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
             ),
-            // There is no such name, as the expression says.
+            // The name is unknown; compiling the expression reports it.
             None => return None,
         };
         self.report.error(target.text.at, what, help);
@@ -539,7 +540,7 @@ impl<'a> Compiler<'a, '_> {
     }
 }
 
-/// The keys that a body may be made of.
+/// The keys of which one determines a body.
 #[derive(Clone, Copy)]
 struct BodyKeys<'a> {
     xml: Option<&'a Spanned<String>>,

@@ -1,4 +1,4 @@
-//! Stylesheets and schemas of flows.
+//! Compiles the stylesheets and schemas of flows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::files;
 use crate::policies::xslt;
 use crate::policy::RouteScope;
 
-/// Schema documents of one set, all together.
+/// The bound on the total size of the schema documents of one set.
 const SCHEMA_BYTES_MAX: u64 = 16 << 20;
 
 impl<'a> Compiler<'a, '_> {
@@ -60,7 +60,7 @@ impl<'a> Compiler<'a, '_> {
             return None;
         }
         if !parameters.is_empty() {
-            // All of them are passed together.
+            // Fixed parameters become expressions, too, so that all parameters are passed in one way.
             for (name, text) in fixed.iter() {
                 let text = config::ExpressionText {
                     language: config::ExpressionLanguage::Text,
@@ -73,7 +73,7 @@ impl<'a> Compiler<'a, '_> {
         Some(Xslt { transformation, parameters, of })
     }
 
-    /// Works as on a route without anything that changes how policies are built.
+    /// Runs `build` as for a policy on a route with only default settings.
     fn in_scope<T>(
         &mut self,
         work: impl FnOnce(&mut RouteScope<'_, '_>, &mut Report) -> T,
@@ -94,7 +94,7 @@ impl<'a> Compiler<'a, '_> {
         Some(work(&mut place, self.report))
     }
 
-    /// An XML schema with its imports from beside it.
+    /// Compiles an XML schema with its imports, which are read from its folder.
     pub(super) fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         let bytes = files::read_text(file, self.report)?;
         let path = file.value.as_path();
@@ -115,13 +115,13 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// A JSON Schema, complete in itself.
+    /// Compiles a JSON Schema that refers to no other file.
     pub(super) fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         files::json_schema(file, Schema::alone, self.report).map(Schemas::Json)
     }
 }
 
-/// A route with nothing but defaults.
+/// Returns a route with only default settings.
 fn plain_route() -> Option<Route> {
     Some(Route {
         matches: Spanned::unwritten(config::Match::absent()?),

@@ -1,4 +1,4 @@
-//! `api_key`, and the secrets of subjects that it shares with `basic`.
+//! Compiles `api_key`, and the secrets of subjects, which it shares with `basic`.
 
 use ::policies::api_key::{self, Keys, KeysError};
 use ::policies::credentials::HashedSecret;
@@ -70,7 +70,7 @@ pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
     }
 }
 
-/// The holders of secrets, each with its place.
+/// Returns the holders of secrets, each with its place in the configuration.
 pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Vec<(Holder, At)> {
     let read = written.value.read(report);
     if read.is_empty() && written.intact && !report.has_errors() {
@@ -89,7 +89,7 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
         .collect()
 }
 
-/// The holder of a secret that was read.
+/// Returns the holder of a secret.
 pub(super) fn holder(written: config::Credential, secret: HashedSecret) -> Holder {
     let config::Credential { name, subject, tier, application, .. } = written;
     let (groups, attributes) = (written.groups, written.attributes);

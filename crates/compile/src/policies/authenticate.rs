@@ -1,4 +1,4 @@
-//! `authenticate`: the kinds of credential to one policy.
+//! Compiles `authenticate`: several kinds of credential in one policy.
 
 use std::collections::HashSet;
 
@@ -100,7 +100,7 @@ fn boxed(check: impl CredentialCheck + 'static) -> Box<dyn CredentialCheck> {
     Box::new(check)
 }
 
-/// Complains about a kind whose credentials all stand where an earlier kind finds its own: it never decides.
+/// Complains about a kind of credential that is never checked, because an earlier kind reads its credentials from the same places.
 fn complain_of_hidden(keys: &Authenticate, report: &mut Report) {
     let mut taken: HashSet<(String, &str)> = HashSet::new();
     for kind in &keys.any.value {
@@ -118,7 +118,7 @@ fn complain_of_hidden(keys: &Authenticate, report: &mut Report) {
     }
 }
 
-/// The places where a kind looks for its credential. In `authorization`, schemes are apart.
+/// Returns the places where a kind of credential is read from. For the header `authorization`, each scheme is a place of its own.
 fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
     let named = |name: &config::Spanned<String>, place| (name.value.to_ascii_lowercase(), place);
     match kind {

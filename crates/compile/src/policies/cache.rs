@@ -36,7 +36,7 @@ impl PolicyKind for Cache {
         let mut above = place.of.policies.get(..place.at).unwrap_or_default().iter();
         let settings = CacheSettings {
             entry_bytes_max,
-            // A reply without freshness of its own is not shared if the upstream may have been told who asks.
+            // A reply without its own freshness is not shared if the upstream may have received the client identity.
             ttl: self.ttl.filter(|_| client_lines::teller(place.of, below).is_none()),
             ttl_statuses: ttl_statuses(self, report),
             types: self.types.0.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
@@ -51,14 +51,14 @@ impl PolicyKind for Cache {
                 self.wait
             },
             unseen,
-            // Only policies above this one have sent a request elsewhere when it comes here.
+            // When a request reaches the cache, only the policies above it can have diverted it.
             diversions: place.diversions.as_slice().into(),
         };
         cache::policy(settings, store, place.slots)
     }
 }
 
-/// Without a time of the operator's nothing would be kept.
+/// Complains if replies have no lifetime at all: their headers are ignored and no `ttl` is configured.
 fn complain_of_no_ttl(keys: &Cache, at: At, report: &mut Report) {
     if keys.cache_control == CacheControl::Ignore && keys.ttl.is_none() {
         let what = "`cache_control: ignore` keeps replies for `ttl`, and there is none";

@@ -70,7 +70,7 @@ fn build(
         share: keys.percent.of_million(),
         by: keys.by.as_ref().map(|key| by(key, report)),
         header,
-        // Harmless: without a list nobody is in it.
+        // Harmless: without a list, no group is allowed.
         allow: groups.and_then(|g| Some(g.allow.as_ref()?.value.clone())).unwrap_or_default(),
         deny: groups.map_or_else(Vec::new, |groups| groups.deny.clone()),
     }))

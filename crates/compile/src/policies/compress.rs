@@ -6,7 +6,7 @@ use policies::compress::{self, CompressSettings, MediaType};
 use super::{PolicyKind, Written};
 use crate::policy::RouteScope;
 
-/// Media types of text. Pictures, sound and archives are compressed already.
+/// The default media types: text. Images, audio and archives are already compressed.
 const TYPES: &[&str] = &[
     "text/*",
     "*+json",
@@ -33,7 +33,7 @@ impl PolicyKind for Compress {
             report.error(self.encodings.at, "nothing to compress with", help);
         }
         let types = match self.types.0.as_slice() {
-            // Harmless: all of them are media types.
+            // Harmless: all constants are valid media types.
             [] => TYPES.iter().filter_map(|text| media_type(text)).collect(),
             written => written.iter().filter_map(|text| written_type(text, report)).collect(),
         };

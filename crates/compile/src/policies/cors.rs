@@ -7,7 +7,7 @@ use super::{Access, Facts, PolicyKind, Written};
 use crate::names;
 use crate::policy::RouteScope;
 
-/// The methods that browsers usually send.
+/// The default methods, which browsers usually send.
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 impl PolicyKind for Cors {
@@ -26,12 +26,12 @@ impl PolicyKind for Cors {
     }
 }
 
-/// What is wrong with the keys, whatever the route.
+/// Complains about faults of the keys that do not depend on the route.
 pub(crate) fn check(keys: &Cors, report: &mut Report) {
     let _only_complained_about = settings(keys, [].into_iter(), report);
 }
 
-/// `own` are the methods of the route.
+/// Compiles the settings. `own` are the methods of the route.
 fn settings<'m>(
     keys: &Cors,
     own: impl ExactSizeIterator<Item = &'m str> + Clone,
@@ -100,7 +100,7 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
     Origins::Listed(written.iter().filter_map(|text| origin(text, report)).collect())
 }
 
-/// `null`, `SCHEME://HOST[:PORT]`, or that with one `*`.
+/// Compiles an origin: `null`, or `SCHEME://HOST[:PORT]` with at most one `*`.
 fn origin(text: &Spanned<String>, report: &mut Report) -> Option<Origin> {
     let mut complain = |what: String, help: &str| {
         report.error(text.at, what, help);

@@ -1,40 +1,40 @@
-//! The facts of a policy that the rest of the compiler has to know.
+//! The facts about a policy that the rest of the compiler needs.
 //!
-//! Nothing else distinguishes kinds of policy: wrong orders, the blind spots of a cache, the form of faults and the upstreams in use
-//! are all computed from these facts.
+//! The rest of the compiler does not distinguish kinds of policy. It derives everything from these facts: wrong orders, what a cache cannot
+//! see, the form of faults, and the upstreams in use.
 
 use config::MessageSide;
 
-/// The facts of one policy, by its keys.
+/// The facts of one policy, derived from its keys.
 #[cfg_attr(test, derive(Debug))]
 pub(crate) struct Facts<'p> {
-    /// The requests that it lets pass.
+    /// How the policy decides which requests pass.
     pub(crate) access: Access,
-    /// It answers every request, so that the route needs no destination.
+    /// Whether the policy answers every request, so that the route needs no destination.
     pub(crate) answers: bool,
-    /// It needs to know who asks.
+    /// Whether the policy needs the client identity.
     pub(crate) asks_identity: bool,
     pub(crate) counts: CountedRequests,
-    /// It finds out which operation a request calls.
+    /// Whether the policy determines the operation that a request calls.
     pub(crate) tells_operations: bool,
-    /// It tells the upstream who was found to ask, or writes into replies for whom they are.
+    /// Whether the policy passes the client identity to the upstream or writes it into replies, so that replies may differ between clients.
     pub(crate) replies_differ: bool,
-    /// Header lines of requests that it writes for each client.
+    /// Request header lines that the policy writes, with values that depend on the client.
     pub(crate) writes: WrittenLines<'p>,
-    /// Header lines that it removes from requests or renames: credentials, and those that the operator names.
+    /// Request header lines that the policy removes or renames: credentials, and those that the operator names.
     pub(crate) removes: Vec<&'p str>,
-    /// Query parameters in which it looks for credentials.
+    /// Query parameters from which the policy reads credentials.
     pub(crate) secrets: Vec<&'p str>,
-    /// The upstreams it may send something to.
+    /// The upstreams that the policy may send requests to.
     pub(crate) upstreams: NamedUpstreams<'p>,
-    /// It may send two requests for the same to different destinations.
+    /// On what basis the policy may send equal requests to different destinations.
     pub(crate) diverts: Diverts,
-    /// Its facts about XML, if it works on XML.
+    /// Facts about XML, or `None` if the policy does not process XML.
     pub(crate) xml: Option<Xml<'p>>,
 }
 
 impl Facts<'_> {
-    /// The facts of a policy that concerns nobody else.
+    /// The facts of a policy that does not affect any other.
     pub(crate) const NONE: Self = Facts {
         access: Access::Open,
         answers: false,
@@ -54,15 +54,15 @@ impl Facts<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Access {
-    /// It lets everybody pass.
+    /// Lets every request pass.
     Open,
-    /// It finds out who asks, and turns away who shows no good credential.
+    /// Authenticates the client, and refuses requests without a valid credential.
     Identifies,
-    /// It turns requests away by their client or their content.
+    /// Refuses requests because of their client or their content.
     Guards,
-    /// It turns addresses away, which no page has to be able to read.
+    /// Refuses client addresses. Pages in browsers need not be able to read these refusals.
     FiltersAddresses,
-    /// It answers preflights of browsers.
+    /// Answers CORS preflight requests of browsers.
     AnswersPreflights,
 }
 
@@ -71,21 +71,21 @@ pub(crate) enum Access {
 pub(crate) enum CountedRequests {
     Nothing,
     Requests,
-    /// Requests of each operation, which somebody above has to find out.
+    /// Counts requests by operation, which a policy above must determine.
     Operations,
 }
 
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum WrittenLines<'p> {
     These(Vec<&'p str>),
-    /// Any one, as a service decides.
+    /// Any upstream, chosen by a service.
     Any,
 }
 
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum NamedUpstreams<'p> {
     These(Vec<&'p str>),
-    /// A service may name any.
+    /// Any upstream, since a service may name it.
     Any,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum NamedUpstreams<'p> {
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum Diverts {
     Never,
-    /// By who asks.
+    /// By the client.
     ByCaller,
     /// By the answer of a service.
     ByService,
@@ -104,14 +104,14 @@ pub(crate) enum Diverts {
 #[derive(Clone, Copy)]
 #[cfg_attr(test, derive(Debug))]
 pub(crate) struct Xml<'p> {
-    /// It tells the client the reason of a fault.
+    /// Whether the policy reports the reason of a fault to the client.
     pub(crate) verbose: bool,
-    /// The sides it holds to a schema.
+    /// The sides that the policy validates against a schema.
     pub(crate) validates: &'p [MessageSide],
-    /// It looks into requests.
+    /// Whether the policy reads the bodies of requests.
     pub(crate) reads_requests: bool,
-    /// It looks into replies.
+    /// Whether the policy reads the bodies of replies.
     pub(crate) reads_replies: bool,
-    /// It makes faults of replies other than 200.
+    /// Whether the policy turns replies with a status other than 200 into faults.
     pub(crate) makes_faults: bool,
 }

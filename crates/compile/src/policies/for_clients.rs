@@ -25,7 +25,7 @@ impl PolicyKind for ForClients {
         for_clients::policy(wanted, build(&self.policy.0, place, report))
     }
 
-    /// Those of the policy inside. Whether it runs depends on who asks.
+    /// The facts of the inner policy. Whether it runs depends on the client.
     fn facts(&self, parameters: &[String]) -> Facts<'_> {
         let inner = facts(&self.policy.0.value, parameters);
         Facts { asks_identity: true, replies_differ: true, ..inner }

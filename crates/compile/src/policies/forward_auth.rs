@@ -1,4 +1,4 @@
-//! `forward_auth`: its service to a way out.
+//! Compiles `forward_auth`: connects it to its service.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, paths, upstreams};
 
-/// How long a connection without use is kept. As for upstreams: shorter than the timeout of most servers.
+/// The idle timeout of connections. As for upstreams, it is shorter than the timeout of most servers.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl PolicyKind for ForwardAuth {
@@ -61,7 +61,7 @@ fn build(
     }))
 }
 
-/// The service, and the path that is requested of it: exactly one of `url` and `upstream`.
+/// Returns the service and the path to request. Complains unless exactly one of `url` and `upstream` is written.
 fn service(
     keys: &ForwardAuth,
     (at, intact): (At, bool),

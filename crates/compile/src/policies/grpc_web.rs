@@ -29,11 +29,11 @@ impl PolicyKind for GrpcWeb {
     }
 }
 
-/// True if none of its targets is ever asked in HTTP/2.
+/// Returns true if requests to this upstream never use HTTP/2.
 fn is_http1(upstream: &Upstream) -> bool {
     match upstream.protocol {
         UpstreamProtocol::Http1 => true,
-        // It is agreed on with TLS.
+        // HTTP/2 is negotiated in the TLS handshake, so it needs TLS.
         UpstreamProtocol::Auto => {
             upstream.targets.value.iter().all(|target| !target.url.value.tls())
         }

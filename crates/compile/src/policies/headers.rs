@@ -39,17 +39,17 @@ impl PolicyKind for Headers {
     }
 }
 
-/// The lines that it writes.
+/// Returns the header lines that the policy writes.
 fn written(keys: &HeadersEdit) -> impl Iterator<Item = (&Spanned<String>, &Spanned<String>)> {
     [&keys.replace, &keys.set, &keys.default, &keys.add].into_iter().flat_map(Map::iter)
 }
 
-/// It writes into requests who was found to ask.
+/// Returns true if the policy writes the client identity into requests.
 pub(crate) fn asks_identity(keys: &HeadersEdit, parameters: &[String]) -> bool {
     written(keys).any(|(_, text)| templates::asks_identity(&text.value, parameters))
 }
 
-/// It tells the upstream who was found to ask, or writes into replies for whom they are.
+/// Returns true if the policy passes the client identity to the upstream or writes it into replies.
 pub(crate) fn replies_differ(
     Headers { request, response }: &Headers,
     parameters: &[String],
@@ -58,7 +58,7 @@ pub(crate) fn replies_differ(
         || written(response).any(|(_, text)| templates::tells_who_asks(&text.value, parameters))
 }
 
-/// The lines it writes for each client.
+/// Returns the header lines whose values depend on the client.
 pub(crate) fn telling<'k>(keys: &'k HeadersEdit, parameters: &[String]) -> Vec<&'k str> {
     written(keys)
         .filter(|(_, text)| templates::tells_who_asks(&text.value, parameters))
@@ -66,7 +66,7 @@ pub(crate) fn telling<'k>(keys: &'k HeadersEdit, parameters: &[String]) -> Vec<&
         .collect()
 }
 
-/// The lines it takes out or gives another name.
+/// Returns the header lines that the policy removes or renames.
 pub(crate) fn removed(HeadersEdit { remove, rename, .. }: &HeadersEdit) -> Vec<&str> {
     let renamed = rename.iter().flat_map(|(old, new)| [&*old.value, &*new.value]);
     remove.iter().map(|name| &*name.value).chain(renamed).collect()
@@ -86,7 +86,7 @@ fn edits(keys: &HeadersEdit, parameters: &[String], report: &mut Report) -> Edit
     }
 }
 
-/// A request has exactly one Host, and the route decides its value.
+/// Complains about edits of `host`: a request has exactly one, and the route determines its value.
 fn refuse_host(keys: &HeadersEdit, report: &mut Report) {
     let named = written(keys).chain(keys.rename.iter());
     let renamed = keys.rename.iter().map(|(_, new)| new);

@@ -66,7 +66,7 @@ pub(super) fn signatures(keys: &Hmac, report: &mut Report) -> Signatures {
     })
 }
 
-/// The owners with their secrets, which have to be there as they are.
+/// Returns the holders with their secrets, which must be in plain text, not hashed.
 fn users(keys: &Hmac, report: &mut Report) -> Vec<(Holder, Vec<u8>)> {
     let read = keys.users.value.read(report);
     if read.is_empty() && keys.users.intact && !report.has_errors() {

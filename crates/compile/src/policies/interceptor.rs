@@ -1,4 +1,5 @@
-//! `interceptor` to its policy: services to ways out, endpoints to diversions, the route to its API's description.
+//! Compiles `interceptor`: it connects the policy to its services, turns endpoints into diversions, and describes the route's API for the
+//! service.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::upstreams;
 
-/// Builds the policy. Without both sides it does nothing, and that is a complaint.
+/// Builds the policy. Complains if neither side is configured.
 impl PolicyKind for Interceptor {
     fn build(
         &self,
@@ -51,9 +52,9 @@ impl PolicyKind for Interceptor {
     }
 }
 
-/// The upstreams that it runs at, or may send requests to.
+/// Returns the upstreams that the policy calls, or may divert requests to.
 pub(crate) fn named(keys: &Interceptor) -> NamedUpstreams<'_> {
-    // Without `endpoints` an answer may name any.
+    // Without `endpoints`, the service may name any upstream.
     if keys.request.is_some() && keys.endpoints.is_empty() {
         return NamedUpstreams::Any;
     }
@@ -63,7 +64,7 @@ pub(crate) fn named(keys: &Interceptor) -> NamedUpstreams<'_> {
     NamedUpstreams::These(services.map(|name| name.value.as_str()).chain(endpoints).collect())
 }
 
-/// Complains if a request is to include something that only a reply has.
+/// Complains if the request side includes a part that only replies have.
 fn without_reply(side: &Interception, report: &mut Report) {
     for include in &side.includes {
         let of_reply = matches!(
@@ -100,7 +101,7 @@ fn service(
     })
 }
 
-/// The service: exactly one of `url` and `upstream`.
+/// Returns the service. Complains unless exactly one of `url` and `upstream` is written.
 fn way(
     side: &Spanned<Interception>,
     place: &mut RouteScope<'_, '_>,
@@ -114,7 +115,7 @@ fn way(
                 response: keys.timeout.0,
                 write: None,
                 total: None,
-                // As for upstreams: shorter than the timeout of most servers.
+                // As for upstreams, it is shorter than the timeout of most servers.
                 idle: std::time::Duration::from_secs(60),
             };
             let none = <UpstreamTls as config::Decode>::absent()?;
@@ -144,7 +145,7 @@ fn way(
     }
 }
 
-/// The endpoints that `dynamicEndpoint` may name: the listed ones, or else every upstream by its name.
+/// Returns the endpoints that `dynamicEndpoint` may name: those listed, or else every upstream by its name.
 fn endpoints(
     keys: &Interceptor,
     place: &mut RouteScope<'_, '_>,
@@ -196,7 +197,7 @@ fn api(keys: &Interceptor, place: &RouteScope<'_, '_>) -> Api {
             .path_template
             .clone()
             .or_else(|| matches.value.path.0.first().map(|path| path.value.text().to_owned()))
-            // Harmless: a route without a path has none to tell.
+            // Harmless: a route without a path has no path to describe.
             .unwrap_or_default(),
         methods: methods.join(" "),
         production: written.production.clone().unwrap_or_else(ends),

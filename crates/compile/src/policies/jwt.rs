@@ -1,4 +1,4 @@
-//! `jwt`, `backend_jwt` and `jwks`.
+//! Compiles `jwt`, `backend_jwt` and `jwks`.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl PolicyKind for Jwt {
     }
 }
 
-/// The checks of a route's tokens, shared by routes with equal keys.
+/// Returns the verifier of a route's tokens. Routes with equal keys share it.
 pub(super) fn verifier(
     keys: &Jwt,
     place: &mut RouteScope<'_, '_>,
@@ -57,14 +57,14 @@ pub(super) fn verifier(
     place.builder.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)))
 }
 
-/// True if an interceptor of the route is told the token, as the reference contract has it.
+/// Returns true if interceptors of the route get the token, as the reference contract specifies.
 fn interceptors_get_token(place: &RouteScope<'_, '_>) -> bool {
     let by_errors = matches!(place.of.errors, Errors::Wso2 | Errors::Apim);
     let gets = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Interceptor(keys) if keys.token || by_errors);
     place.of.policies.iter().any(gets)
 }
 
-/// A token is one issuer's: two of one name would shadow each other.
+/// Complains about two issuers of the same name: a token could only match one of them.
 fn complain_of_doubles(keys: &Jwt, issuers: &[Arc<jwt::Issuer>], report: &mut Report) {
     for (at, issuer) in issuers.iter().enumerate() {
         let same =
@@ -122,7 +122,7 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
     }
 }
 
-/// The name of a query parameter, which is found as it is written.
+/// Returns the name of a query parameter. Only characters that need no escape are accepted, because names are compared without unescaping.
 pub(super) fn parameter(name: &Spanned<String>, report: &mut Report) -> Option<String> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     if !name.value.is_empty() && name.value.bytes().all(good) {
@@ -133,7 +133,7 @@ pub(super) fn parameter(name: &Spanned<String>, report: &mut Report) -> Option<S
     None
 }
 
-/// A realm, which stands in quotes.
+/// Returns a realm that can be written as a quoted string.
 pub(super) fn realm(realm: &Spanned<String>, report: &mut Report) -> String {
     let good = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ';
     if realm.value.is_empty() || !realm.value.chars().all(good) {

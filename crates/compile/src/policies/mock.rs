@@ -1,4 +1,4 @@
-//! `mock`: the examples of a document as replies.
+//! Compiles `mock`: the examples of an OpenAPI document become replies.
 
 use ::policies::mock::{self, MockReply, MockSettings};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::{Facts, PolicyKind, Written, openapi, whole};
 use crate::policy::RouteScope;
 
-/// An example of a document that is shown although nothing says of which status it is.
+/// The status of a reply that the document lists as `default`.
 const STATUS_OF_DEFAULT: u16 = 200;
 
 impl PolicyKind for Mock {
@@ -46,7 +46,7 @@ fn build(keys: &Mock, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Op
         return None;
     }
     let statuses: Vec<u16> =
-        // Harmless: all of them are below 600.
+        // Harmless: the configuration accepts only statuses below 600.
         keys.statuses.iter().filter_map(|status| u16::try_from(status.get()).ok()).collect();
     let of_operation = |(path, method): &(String, String)| {
         let is_it = |one: &&ExampleReply| one.path == *path && one.method == *method;
@@ -57,11 +57,11 @@ fn build(keys: &Mock, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Op
     Some(mock::policy(MockSettings { operations, replies, random }))
 }
 
-/// The replies of one operation that are given: those of one status that can be shown.
+/// Returns the replies of one operation that the policy gives: those of one status that have an example or no content.
 fn replies(all: &[&ExampleReply], statuses: &[u16]) -> Vec<MockReply> {
     let shown = all.iter().filter(|one| one.media_type.is_none() || !one.examples.is_empty());
     let mut shown: Vec<(u16, &ExampleReply)> =
-        // Harmless: what is not a status is not answered with.
+        // Harmless: a key that is not a status cannot be the status of a reply.
         shown.filter_map(|one| Some((number(&one.status)?, *one))).collect();
     let rank = |status: u16| match statuses.iter().position(|wanted| *wanted == status) {
         Some(at) => (0, at, status),
@@ -79,17 +79,17 @@ fn replies(all: &[&ExampleReply], statuses: &[u16]) -> Vec<MockReply> {
     of_first.map(made).collect()
 }
 
-/// `2XX` is the first of its class, and `default` is a good reply.
+/// Returns the status for a key of the document: `2XX` means the first of its class, and `default` means 200.
 fn number(status: &str) -> Option<u16> {
     match status {
         "default" => Some(STATUS_OF_DEFAULT),
-        // Harmless: what is not a status is not answered with.
+        // Harmless: a key that is not a status cannot be the status of a reply.
         _ => status.to_ascii_uppercase().replace("XX", "00").parse().ok(),
     }
     .filter(|status| (200..600).contains(status))
 }
 
-/// A text stands for itself where the media type is not JSON.
+/// Returns the body of an example. If the media type is not JSON, a text is written without quotes.
 fn body(media_type: Option<&str>, value: &Json) -> Bytes {
     let is_json =
         media_type.is_some_and(|kind| message::is_json(message::media_type(kind.as_bytes())));

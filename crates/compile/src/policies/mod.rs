@@ -1,4 +1,5 @@
-//! Keys of policies to policies, and the facts of each kind that others have to know: a file for each kind, and the list of kinds.
+//! Compiles the keys of policies to policies, and declares the facts of each kind. There is one file for each kind, and one list of all
+//! kinds.
 
 pub(crate) mod api_key;
 pub(crate) mod authenticate;
@@ -50,9 +51,9 @@ pub(crate) use facts::{
 use crate::policy::RouteScope;
 use crate::templates;
 
-/// A kind of policy, implemented for its keys: how they become a policy, and what the rest of the compiler has to know about it.
+/// A kind of policy, implemented for its keys: how they become a policy, and the facts that the rest of the compiler needs.
 pub(crate) trait PolicyKind {
-    /// Builds the policy. Its faults go to the report, and then no plan is built.
+    /// Builds the policy. Faults go to the report, so that no plan is made.
     fn build(
         &self,
         written: Written,
@@ -60,21 +61,21 @@ pub(crate) trait PolicyKind {
         report: &mut Report,
     ) -> plan::Policy;
 
-    /// The facts that differ from [`Facts::NONE`]. `parameters` are those of the route's path.
+    /// Returns the facts of the policy; the default is [`Facts::NONE`]. `parameters` are the parameters of the route's path.
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
         Facts::NONE
     }
 }
 
-/// Where a policy is written.
+/// The place of a policy in the configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct Written {
     pub(crate) at: At,
-    /// All its keys could be read.
+    /// Whether all its keys could be read.
     pub(crate) intact: bool,
 }
 
-/// Makes the one list of kinds.
+/// Generates the functions that dispatch on the kind, from one list of kinds.
 macro_rules! kinds {
     ($($kind:ident,)*) => {
         fn kind(policy: &Policy) -> &dyn PolicyKind {
@@ -124,7 +125,7 @@ kinds! {
     Xslt,
 }
 
-/// Builds one policy. Its faults go to the report, and then no plan is built.
+/// Builds one policy. Faults go to the report, so that no plan is made.
 pub(crate) fn build(
     policy: &Spanned<Policy>,
     place: &mut RouteScope<'_, '_>,
@@ -134,13 +135,13 @@ pub(crate) fn build(
     kind(&policy.value).build(written, place, report)
 }
 
-/// The facts of a policy on a route whose path has these parameters.
+/// Returns the facts of a policy on a route whose path has these parameters.
 pub(crate) fn facts<'p>(policy: &'p Policy, parameters: &[String]) -> Facts<'p> {
     kind(policy).facts(parameters)
 }
 
 impl PolicyKind for NamedSet {
-    /// Sets were put in their places before; one that could not be was complained about.
+    /// Policy sets were expanded earlier; a set that could not be expanded was already reported.
     fn build(
         &self,
         _written: Written,
@@ -151,17 +152,17 @@ impl PolicyKind for NamedSet {
     }
 }
 
-/// A policy that could not be built was complained about, and nothing is served in its place.
+/// Replaces a policy that could not be built by one that does nothing. It is never served, because the fault was reported.
 fn whole(policy: Option<plan::Policy>) -> plan::Policy {
     policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
 }
 
-/// The rows of a route's policies, in their order.
+/// Returns the facts of a route's policies, in their order.
 pub(crate) fn of(route: &Route) -> Vec<Facts<'_>> {
     rows(&route.policies, route)
 }
 
-/// The rows of the policies above one, in their order.
+/// Returns the facts of the policies above this one, in their order.
 pub(crate) fn above<'r>(place: &RouteScope<'r, '_>) -> Vec<Facts<'r>> {
     rows(place.of.policies.get(..place.at).unwrap_or_default(), place.of)
 }

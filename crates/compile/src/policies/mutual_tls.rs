@@ -58,7 +58,7 @@ pub(super) fn trusted(
     TrustedCertificates {
         subjects: keys.subjects.clone(),
         names: keys.names.clone(),
-        // Harmless: `read` reports it.
+        // Harmless: `read` reports invalid fingerprints.
         fingerprints: keys.fingerprints.iter().filter_map(read).collect(),
         header,
         optional: keys.optional,

@@ -1,4 +1,4 @@
-//! `openapi` to its policy: operations of the document to checks, their schemas compiled.
+//! Compiles `openapi`: the operations of a document become checks, with compiled schemas.
 
 mod shapes;
 
@@ -22,31 +22,31 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use shapes::Shapes;
 
-/// The help where a document cannot be read.
+/// The help text of complaints about an unreadable document.
 pub(crate) const UNREADABLE_HELP: &str =
     "name an OpenAPI document that the gateway may read, or correct it";
 
-/// A document as it was read, or why it could not be.
+/// The result of reading a document.
 pub(crate) type ReadDocument = Result<OpenApiFile, Vec<String>>;
 
-/// A document that could be read.
+/// A document that was read without errors.
 pub(crate) struct OpenApiFile {
     documents: Documents,
     model: Model,
-    /// A hash of all of it.
+    /// A hash of the document and of all files it refers to.
     content: u64,
 }
 
-/// The checks of a document's operations, made once for all of its routes.
+/// The checks of a document's operations, built once and shared by all routes.
 struct BuiltChecks {
     operations: Arc<Operations>,
-    /// What is wrong, with the index of the path that it belongs to.
+    /// Faults, each with the index of the path that it belongs to.
     faults: Vec<(usize, String)>,
-    /// Content types with a schema that no body of theirs is held to, and that one might take to be enforced.
+    /// Content types whose schema cannot be enforced. They get a warning, since a reader of the document may assume that it is.
     unread: BTreeSet<(usize, String)>,
 }
 
-/// Builds the policy; a document's faults are complained about at its name.
+/// Builds the policy. Complaints about a document point at its name in the configuration.
 impl PolicyKind for OpenApi {
     fn build(
         &self,
@@ -67,10 +67,10 @@ impl PolicyKind for OpenApi {
     }
 }
 
-/// The path and the method of each operation, in the order in which the search knows them.
+/// The path and the method of each operation, in the order of the search's indices.
 type OperationOrder = Vec<Vec<(String, String)>>;
 
-/// The operations of a document for a search alone, with their order.
+/// Returns a search for a document's operations, without checks, and their order.
 pub(super) fn searched(
     document: &Spanned<config::FilePath>,
     base: Option<&str>,
@@ -90,7 +90,7 @@ pub(super) fn searched(
     Some((built.operations.clone(), order.collect()))
 }
 
-/// A policy that takes credentials out of requests, so that an `openapi` below it sees them as they came.
+/// Adapts a policy that removes credentials from requests, so that an `openapi` below it still sees them as received.
 pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) -> plan::Policy {
     let validates = |policy: &Spanned<config::Policy>| matches!(&policy.value, config::Policy::OpenApi(keys) if keys.request);
     let row = route.policies.get(at).map(|policy| super::facts(&policy.value, &[]));
@@ -163,7 +163,7 @@ fn settings(
     })
 }
 
-/// Reads a document, once for all routes.
+/// Reads a document once for all routes.
 fn read(
     document: &Spanned<config::FilePath>,
     place: &mut RouteScope<'_, '_>,
@@ -188,7 +188,8 @@ fn hash(documents: &Documents) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(all)
 }
 
-/// The checks of a document's operations, taken over from another route or from the plan before if the document says the same.
+/// Returns the checks of a document's operations. They are taken over from another route or from the previous plan if the document is the
+/// same.
 fn checks_of(
     read: &OpenApiFile,
     (base, request, response): (Option<&str>, bool, bool),
@@ -220,7 +221,7 @@ fn checks_of(
     })
 }
 
-/// The schemas of a document for the messages of one side, by their places, or what is wrong with each.
+/// The compiled schemas of a document for the messages of one side, or the error, by location.
 struct SideSchemas {
     all: HashMap<JsonLocation, Result<Schema, String>>,
     anything: Schema,
@@ -236,20 +237,20 @@ impl SideSchemas {
         };
         let uris: Vec<String> = spots.iter().map(|spot| spot.reference()).collect();
         let compiled = schemas.compile_each(&uris).into_iter();
-        // Harmless: each of the URIs has one result.
+        // Harmless: the compiler returns one result for each URI.
         let all = spots.into_iter().cloned().zip(compiled).collect();
         Ok(SideSchemas { all, anything: schemas.compile(&Json::Bool(true))? })
     }
 }
 
-/// The places of an operation's schemas for requests.
+/// Returns the locations of an operation's request schemas.
 fn asked_for(operation: &import::Operation) -> Vec<&JsonLocation> {
     let parameters = operation.parameters.iter().filter_map(|parameter| parameter.schema.as_ref());
     let content = operation.body.iter().flat_map(|body| &body.content);
     parameters.chain(content.filter_map(|content| content.schema.as_ref())).collect()
 }
 
-/// The places of an operation's schemas for replies.
+/// Returns the locations of an operation's reply schemas.
 fn replied(operation: &import::Operation) -> Vec<&JsonLocation> {
     let replies = operation.replies.iter();
     let headers = operation.replies.iter().flat_map(|reply| &reply.headers);
@@ -258,12 +259,12 @@ fn replied(operation: &import::Operation) -> Vec<&JsonLocation> {
     headers.chain(content.filter_map(|content| content.schema.as_ref())).collect()
 }
 
-/// A document's operations on their way to checks.
+/// Builds the checks of a document's operations.
 struct OperationsBuilder<'a> {
     documents: &'a Documents,
     request: Option<SideSchemas>,
     response: Option<SideSchemas>,
-    /// The index of the path that is built.
+    /// The index of the path that is being built.
     path: usize,
     faults: Vec<(usize, String)>,
     unread: BTreeSet<(usize, String)>,
@@ -299,7 +300,7 @@ impl OperationsBuilder<'_> {
             parameter.place != "header"
                 || !ignored.contains(&parameter.name.to_ascii_lowercase().as_str())
         });
-        // Harmless: `parameter` says what cannot be checked.
+        // Harmless: `parameter` reports parameters that cannot be checked.
         let parameters =
             parameters.filter_map(|parameter| self.parameter(parameter, side)).collect();
         let body = operation.body.as_ref().filter(|_| self.request.is_some()).map(|body| {
@@ -319,7 +320,7 @@ impl OperationsBuilder<'_> {
         let status = reply.status.to_ascii_uppercase();
         let statuses = match status.strip_suffix("XX") {
             _ if status == "DEFAULT" => Some(Statuses::Default),
-            // Harmless: an invalid status is a fault below.
+            // Harmless: an invalid status is reported below.
             Some(class) => class.parse().ok().map(Statuses::Class),
             // Harmless: the same.
             None => status.parse().ok().map(Statuses::One),
@@ -330,7 +331,7 @@ impl OperationsBuilder<'_> {
         };
         let side = SchemaSide::Response;
         let content = reply.content.iter().map(|content| self.content(content, side)).collect();
-        // Harmless: `parameter` says what cannot be checked.
+        // Harmless: `parameter` reports parameters that cannot be checked.
         let headers = reply.headers.iter().filter_map(|header| self.parameter(header, side));
         Some(checks::Reply { statuses, headers: headers.collect(), content })
     }
@@ -341,7 +342,7 @@ impl OperationsBuilder<'_> {
             (Some(spot), "application/x-www-form-urlencoded") => {
                 let object = self.shapes().object(spot, 0, 0);
                 let encoding = content.encoding.iter();
-                // Harmless: a member without a style has the usual one.
+                // Harmless: a member without a style uses the default style.
                 let fields = encoding.filter_map(|said| self.field(said, &object)).collect();
                 Form { object, fields }
             }
@@ -354,7 +355,8 @@ impl OperationsBuilder<'_> {
         checks::Content { range: MediaRange(content.media_type.clone()), schema, form }
     }
 
-    /// A member of a form whose style the document says. A member that is an object is JSON otherwise.
+    /// Returns the format of a form member for which the document specifies a style. Without a style, a member that is an object is sent as
+    /// JSON.
     fn field(&mut self, said: &import::FieldEncoding, object: &Object) -> Option<Field> {
         let is_styled = said.style.is_some() || said.explode.is_some();
         if !is_styled && !said.json {
@@ -372,7 +374,7 @@ impl OperationsBuilder<'_> {
         })
     }
 
-    /// Nothing for one without a schema, and for one that is not checked.
+    /// Returns the check of a parameter, or `None` if it has no schema or cannot be checked.
     fn parameter(
         &mut self,
         parameter: &import::Parameter,
@@ -468,11 +470,11 @@ impl OperationsBuilder<'_> {
     }
 }
 
-/// The conditions that a query behind a path is.
+/// Returns the conditions on the query that a path with `?` expresses.
 fn conditions(query: &str) -> Vec<(Box<str>, Option<Box<str>>)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let condition = |pair: &str| match pair.split_once('=') {
-        // A parameter in place of a value takes any.
+        // A parameter in place of a value accepts any value.
         Some((name, value)) if !value.is_empty() && !value.starts_with('{') => {
             (name.into(), Some(value.into()))
         }
@@ -482,7 +484,7 @@ fn conditions(query: &str) -> Vec<(Box<str>, Option<Box<str>>)> {
     pairs.map(condition).collect()
 }
 
-/// A segment of a path: `{id}`, `{name}.{end}` or a text.
+/// Parses a segment of a path: `{id}`, `{name}.{end}` or a text.
 fn pieces(segment: &str) -> Vec<SegmentPiece> {
     let mut pieces = Vec::new();
     let mut rest = segment;

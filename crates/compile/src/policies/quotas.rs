@@ -1,4 +1,4 @@
-//! Quotas of streams, for `sse` and `websocket`.
+//! Compiles the quotas of streams, for `sse` and `websocket`.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub(crate) fn window(written: &Spanned<EventWindow>) -> Spanned<Window> {
     Spanned { value, at: written.at, intact: written.intact }
 }
 
-/// By whom is counted where nothing is written: a plan is a subscription's, if there is one.
+/// Returns the default key of counts. With plans, it is the subscription; otherwise, it is the subject.
 pub(super) fn own_key(plans: bool) -> KeySource {
     if plans { KeySource::Subscription } else { KeySource::Subject }
 }
 
-/// The quotas of each plan, as the policies know them.
+/// Returns the quotas of each plan, in the form that the policies use.
 pub(super) fn tiers(plans: &Plans) -> Tiers<Tier> {
     let named = plans.named.iter().map(|(name, streams)| (name.clone(), tier(streams)));
     Tiers::new(tier(&plans.otherwise), named.collect())
@@ -36,7 +36,7 @@ fn tier(streams: &Streams) -> Tier {
     Tier::new(streams.windows.iter().map(quota).collect())
 }
 
-/// The route, or the API whose subscriptions count over all of its routes.
+/// Returns the scope of a count: the route, or the API if its subscriptions are counted over all of its routes.
 fn whose(keys: &serde_json::Value, place: &RouteScope<'_, '_>) -> String {
     let by_plan = keys.get("plans").and_then(serde_json::Value::as_bool) == Some(true);
     let is_own = keys.get("by").is_none_or(serde_json::Value::is_null);
@@ -50,7 +50,8 @@ fn whose(keys: &serde_json::Value, place: &RouteScope<'_, '_>) -> String {
     }
 }
 
-/// What clients have used and hold by the plan before, if the policy's keys and plans are the same, and who else counts.
+/// Returns the counts of clients, taken over from the previous plan if the policy's keys and plans are unchanged, and the shared store of
+/// counts.
 pub(super) fn kept(
     policy: &str,
     keys: &serde_json::Value,
@@ -74,7 +75,7 @@ pub(super) fn kept(
     };
     let metrics = place.builder.telemetry.store(&name.value);
     let shared = place.builder.kept_or(&format!("{of} {store:?}"), || {
-        // Gateways with the same configuration number clients in the same way, and nobody without it does.
+        // Gateways with the same configuration derive the same names for clients. Without the configuration, the names cannot be computed.
         let quotas = Arc::new(Quotas::known_by(&format!("{of} {:?}", store.password)));
         Arc::new(SharedQuotas::new(store, quotas, metrics))
     });

@@ -1,4 +1,4 @@
-//! `rate_limit`, with the plans and the stores it may name; also as the step `throttle` of flows.
+//! Compiles `rate_limit`, with the plans and the stores that it may name. The step `throttle` of flows uses it, too.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ use crate::names;
 use crate::policy::RouteScope;
 use crate::policy_builder::PolicyBuilder;
 
-/// Where a limit stands.
+/// The place of a limit.
 pub(crate) struct LimitPlace<'a, 'p> {
     pub(crate) config: &'a Config,
     pub(crate) builder: &'a mut PolicyBuilder<'p>,
-    /// What tells its counts from those of other places: limits that have a name tell it instead.
+    /// Distinguishes its counts from those of other places. A named limit is identified by its name instead.
     pub(crate) kind: &'static str,
     pub(crate) whose: &'a str,
-    /// What it counts by if nothing is written.
+    /// The default key of counts.
     pub(crate) by: LimitBy,
     pub(crate) at: At,
-    /// True if a missing key was not written, rather than written wrong.
+    /// True if a missing key was not written. False if it may have been written with an error.
     pub(crate) intact: bool,
 }
 
-/// A limit with its counts, and who else counts in them.
+/// A limit with its counts, and the store that shares them with other gateways.
 pub(crate) struct BuiltLimit {
     pub(crate) settings: RateLimitSettings,
     pub(crate) counts: Arc<KeyCounts>,
@@ -71,7 +71,7 @@ impl PolicyKind for RateLimit {
     }
 }
 
-/// A limit as written, or complaints.
+/// Compiles a limit.
 pub(crate) fn limit(
     keys: &RateLimit,
     place: &mut LimitPlace<'_, '_>,
@@ -113,7 +113,7 @@ fn algorithm(keys: &RateLimit) -> Algorithm {
     }
 }
 
-/// Warns of windows for which Kong has no header.
+/// Warns of windows for which Kong defines no header.
 fn warn_of_nameless(keys: &RateLimit, settings: &RateLimitSettings, report: &mut Report) {
     if settings.headers != LimitHeaders::Kong {
         return;
@@ -130,7 +130,7 @@ fn warn_of_nameless(keys: &RateLimit, settings: &RateLimitSettings, report: &mut
     }
 }
 
-/// By whom a limit counts, as the policy knows it.
+/// Returns the key that a limit counts by, in the form that the policy uses.
 pub(crate) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
     match &by.value {
         LimitBy::Client => KeySource::Client,
@@ -149,8 +149,8 @@ pub(crate) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
     }
 }
 
-/// The reference system's code (its table of throttling): of an API, of a resource, of an application, of a
-/// subscription, of a policy of the operator's own.
+/// Returns the reference system's fault code for a limit (its table of throttling): API, resource, application, subscription, or custom
+/// policy.
 fn code(keys: &RateLimit, by: &LimitBy) -> u32 {
     match by {
         _ if keys.plans => 900_804,
@@ -167,7 +167,7 @@ struct WindowKeys<'c> {
     per: &'c Option<Spanned<Timeout>>,
     burst: &'c Option<Spanned<Requests>>,
     windows: &'c [Spanned<LimitWindow>],
-    /// True if a missing key was not written, rather than written wrong.
+    /// True if a missing key was not written. False if it may have been written with an error.
     intact: bool,
     algorithm: Algorithm,
 }
@@ -241,7 +241,7 @@ impl WindowKeys<'_> {
     }
 }
 
-/// The limits of callers without a plan.
+/// Returns the limits of clients without a plan.
 fn otherwise(
     keys: &RateLimit,
     own: &WindowKeys<'_>,
@@ -319,17 +319,17 @@ fn plans(keys: &RateLimit, config: &Config, report: &mut Report) -> Vec<(Box<str
     named
 }
 
-/// False for a plan that bounds only streams. Its clients are as those without a plan.
+/// Returns false for a plan that limits only streams. Its clients are treated as clients without a plan.
 fn bounds_requests(plan: &LimitPlan) -> bool {
     !crate::plans::bounds_streams(plan) || crate::plans::bounds_requests(plan)
 }
 
 fn tier(name: &str, plan: &Spanned<LimitPlan>, algorithm: Algorithm, report: &mut Report) -> Tier {
     let LimitPlan { requests, per, burst, .. } = &plan.value;
-    // Without it, the time is that of events.
+    // Without `requests`, `per` belongs to the limit on events.
     let per =
         if crate::plans::bounds_streams(&plan.value) && requests.is_none() { &None } else { per };
-    // Harmless: a window without `requests` bounds streams.
+    // Harmless: a window without `requests` limits streams.
     let windows: Vec<_> = plan
         .value
         .windows
@@ -348,7 +348,7 @@ fn tier(name: &str, plan: &Spanned<LimitPlan>, algorithm: Algorithm, report: &mu
     written.tier(name.as_deref(), plan.at, report)
 }
 
-/// A name that can stand in a header line as a quoted string (RFC 9651, 3.3.3).
+/// Returns a name if it can be written in a header line as a quoted string (RFC 9651, 3.3.3).
 fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n str> {
     let good = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
     if name.value.is_empty() || !name.value.chars().all(good) {
@@ -359,7 +359,7 @@ fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n s
     Some(&name.value)
 }
 
-/// The counts of the plan before if they were made of the same, and who else counts in them.
+/// Returns the counts, taken over from the previous plan if the limit did not change, and the store that shares them.
 fn counts(
     keys: &RateLimit,
     place: &mut LimitPlace<'_, '_>,
@@ -367,7 +367,7 @@ fn counts(
     report: &mut Report,
 ) -> (Arc<KeyCounts>, Option<Arc<SharedCounts>>) {
     let whose = keys.name.as_ref().map_or(place.whose, |name| &name.value);
-    // Names of limits and of routes are apart, and so are limits whose keys or plans differ.
+    // Names of limits and names of routes are separate, and limits with different keys or plans do not share counts.
     let kind =
         if keys.name.is_some() { format!("{} name", place.kind) } else { place.kind.to_owned() };
     let key = format!(
@@ -388,7 +388,7 @@ fn counts(
     };
     let metrics = place.builder.telemetry.store(&name.value);
     let shared = place.builder.kept_or(&format!("{key} {store:?}"), || {
-        // Gateways with the same configuration hash in the same way, and nobody without it does.
+        // Gateways with the same configuration compute the same hash. Without the configuration, the hash cannot be computed.
         let text = format!("{key} {:?}", store.password);
         let counts = KeyCounts::known_by(keys_max, windows, algorithm(keys), &text);
         let counts = Arc::new(counts);

@@ -7,7 +7,7 @@ use super::{Facts, PolicyKind, Written, whole};
 use crate::policy::RouteScope;
 use crate::{names, templates};
 
-/// The redirects of the standard (RFC 9110, 15.4); other 3xx are none of this kind.
+/// The statuses that are redirects (RFC 9110, 15.4). The other 3xx statuses are not.
 const STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
 impl PolicyKind for Redirect {

@@ -1,6 +1,6 @@
-//! Definitions that are fetched, or renewed from time to time: from a policy's `fetch` to a remote definition.
+//! Compiles the `fetch` of a policy to a remote definition: one that is fetched, or renewed from time to time.
 //!
-//! Owns the connections to the documents' servers. A definition is made by its compiler.
+//! Owns the connections to the servers of documents. A definition is compiled by its own compiler.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use plan::upstreams::Timeouts;
 use crate::policy::RouteScope;
 use crate::upstreams;
 
-/// The idle timeout of connections to a server of schemas. It is asked seldom.
+/// The idle timeout of connections to a server of documents. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The parts of a remote definition.
 pub(crate) struct DefinitionParts<'d, M> {
-    /// The document it begins with, for log and metrics.
+    /// The first document, for logs and metrics.
     pub(crate) location: &'d str,
-    /// Says everything it is made of, as far as it is known.
+    /// A key that covers everything the definition is made of, as far as it is known.
     pub(crate) key: String,
-    /// URLs that are known to be fetched.
+    /// URLs that are known to be needed.
     pub(crate) remote: &'d [String],
     pub(crate) recipe: Arc<dyn DefinitionCompiler<M>>,
-    /// The definition that serves at once, if nothing has to be fetched for it.
+    /// The definition that serves at once, or `None` if something must be fetched first.
     pub(crate) first: Option<Arc<M>>,
-    /// A faulty definition is answered with faults.
+    /// Whether requests get a fault while the definition is faulty, instead of a complaint at start.
     pub(crate) faulty: bool,
 }
 
 impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
-    /// The supply; taken over from the plan before where that has it.
+    /// Builds the remote definition, or takes it over from the previous plan.
     pub(crate) fn by(
         self,
         fetch: &DefinitionFetch,
@@ -68,7 +68,7 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
         let pace =
             RefreshTimes { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
         let metrics = place.builder.telemetry.definition(self.location);
-        // A fetched definition is as good at another pace, and may be the only one while its server is away.
+        // A changed refresh interval does not invalidate a fetched definition, and it may be the only copy while its server is unavailable.
         let key = format!("last of {} {}", self.key, fetch.tls.encode());
         let last = place.builder.kept_or(&key, || Arc::new(LastGood::default()));
         if let Some(first) = self.first {
@@ -91,7 +91,7 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
     }
 }
 
-/// URLs as a supply asks for them.
+/// Parses URLs into requests for documents.
 pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<DocumentRequest>, String> {
     let wanted = |location: String| {
         let url = WebUrl::parse(&location)?;
@@ -100,7 +100,7 @@ pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<DocumentRequest>, Str
     locations.into_iter().map(wanted).collect()
 }
 
-/// Complains of a definition at a URL if nothing fetches it.
+/// Complains about a definition at a URL if `fetch` is missing.
 pub(crate) fn may_be_fetched(
     at: &Spanned<DefinitionAt>,
     fetch: Option<&DefinitionFetch>,

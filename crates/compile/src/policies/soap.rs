@@ -1,4 +1,4 @@
-//! `soap` to its policy: schemas and descriptions compiled once, and shared by all routes that name the same.
+//! Compiles `soap`: each schema or description is compiled once and shared by all routes that name it.
 
 mod actions;
 pub(crate) mod documents;
@@ -28,7 +28,7 @@ use documents::Documents;
 use load::{DefinitionError, ReferenceRules};
 use wsdl::RpcMessages;
 
-/// The form of a route's faults where nothing is written: those of SOAP where a policy looks into XML.
+/// Returns the default form of a route's faults: SOAP if one of its policies processes XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
     if policies::of(route).iter().any(|row| row.xml.is_some()) {
         plan::Errors::Soap { verbose: tells(route), flow: route.flow.is_some() }
@@ -37,25 +37,25 @@ pub(crate) fn faults(route: &Route) -> plan::Errors {
     }
 }
 
-/// True if some policy over XML tells the client the reason of a fault.
+/// Returns true if a policy over XML reports the reason of a fault to the client.
 pub(crate) fn tells(route: &Route) -> bool {
     policies::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
 }
 
-/// It finds out which operation a request calls.
+/// Returns true if the policy determines the operation that a request calls.
 pub(crate) fn tells_operations(keys: &config::Soap) -> bool {
-    // The operations are not known before it was fetched.
+    // The operations of a fetched schema are unknown at this point.
     let read = keys.schema.as_ref().is_some_and(|at| matches!(at.value, DefinitionAt::File(_)));
     read && keys.validate.value.contains(&MessageSide::Request)
 }
 
-/// It looks into replies.
+/// Returns true if the policy reads the bodies of replies.
 pub(crate) fn reads_replies(keys: &config::Soap) -> bool {
     keys.validate.value.contains(&MessageSide::Response)
         || keys.upstream_errors == UpstreamErrors::Fault
 }
 
-/// True if definitions that do not compile are answered with faults.
+/// Returns true if requests get a fault when the definition does not compile, instead of a complaint at start.
 pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_, '_>) -> bool {
     match written {
         Some(BadDefinitions::Fault) => true,
@@ -64,7 +64,7 @@ pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_
     }
 }
 
-/// The treatment of content codings of replies by this policy of the route.
+/// Returns how this policy treats content codings of replies.
 pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Codings {
     let mut above = policies::above(place).into_iter().filter_map(|row| row.xml);
     Codings {
@@ -74,17 +74,17 @@ pub(super) fn codings(bytes_max: config::Size, place: &RouteScope<'_, '_>) -> Co
     }
 }
 
-/// True if a policy above turns replies other than 200 into faults. Such replies are its alone then.
+/// Returns true if a policy above turns replies with a status other than 200 into faults. This policy then ignores such replies.
 pub(super) fn errors_pass(place: &RouteScope<'_, '_>) -> bool {
     policies::above(place).iter().any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 
-/// True if the reply is the route's own, with 200. No service sent it: it is neither validated nor transformed.
+/// Returns true if the route itself replies with 200. No service sent this reply, so it is neither validated nor transformed.
 pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
     place.of.respond.as_ref().is_some_and(|respond| respond.value.status.get() == 200)
 }
 
-/// Builds the policy; faults of a definition are complained about with file, line and column.
+/// Builds the policy. Complaints about a definition name file, line and column.
 impl PolicyKind for config::Soap {
     fn build(
         &self,
@@ -160,7 +160,7 @@ impl PolicyKind for config::Soap {
     }
 }
 
-/// Lists that are written and have nothing in them.
+/// Complains about lists that are written but empty.
 fn empty(keys: &config::Soap, report: &mut Report) {
     if let Some(versions) =
         keys.versions.as_ref().filter(|list| list.value.is_empty() && list.intact)
@@ -176,7 +176,7 @@ fn empty(keys: &config::Soap, report: &mut Report) {
     }
 }
 
-/// Keys that mean nothing without a schema.
+/// Complains about keys that have no effect without a schema.
 fn useless(keys: &config::Soap, report: &mut Report) {
     actionless(keys, report);
     let envelopes = match &keys.envelope {
@@ -196,7 +196,7 @@ fn actionless(keys: &config::Soap, report: &mut Report) {
     }
 }
 
-/// The definition that the body is validated against.
+/// Returns the definition that bodies are validated against.
 fn api(
     documents: Documents,
     keys: &config::Soap,
@@ -226,7 +226,7 @@ fn api(
         (Ok(good), fetch) => {
             unresolved(&good.flaws.unresolved, schema.at, report);
             let help = "correct the schema: Kong and libxml2 take it, and other tools do not";
-            // Harmless: further complaints come once these are corrected.
+            // Harmless: further complaints are reported once these are corrected.
             for what in good.flaws.noted.iter().take(UNRESOLVED_MAX) {
                 report.warn(schema.at, what.as_str(), help);
             }
@@ -246,10 +246,10 @@ fn api(
     }
 }
 
-/// The most warnings of one description. Whoever corrects these gets the next ones.
+/// The maximum number of warnings about one description. Once these are corrected, the next ones are reported.
 const UNRESOLVED_MAX: usize = 20;
 
-/// Warns of references in a description that lead nowhere and are not needed.
+/// Warns of unresolved references in a description that are not needed.
 fn unresolved(flaws: &[String], at: At, report: &mut Report) {
     let help = "messages and actions are looked at without it; `soap_rest` needs it corrected";
     // Harmless: the number of omitted ones is reported.
@@ -261,7 +261,7 @@ fn unresolved(flaws: &[String], at: At, report: &mut Report) {
     }
 }
 
-/// The strictness with which requests have to name their action, if the schema is a description with actions.
+/// Returns how strictly requests must name their action, or `None` if the schema is not a description with actions.
 fn asked(
     documents: &Documents,
     keys: &config::Soap,
@@ -291,7 +291,7 @@ fn asked(
     Some(ActionRules { strictness, empty: empty == EmptyAction::Allow })
 }
 
-/// The operations that requests are counted by, as indices among the route's.
+/// Returns the operations by which requests are counted, as indices into the route's list.
 fn counted(
     documents: &Documents,
     keys: &config::Soap,
@@ -308,19 +308,19 @@ fn counted(
         let max = operations::OPERATIONS_MAX;
         let what = format!("{more} operations beyond {max} are counted together, as unknown ones");
         report.warn(at, what, "make a route for each part of the service");
-        // Harmless: the warning tells how many.
+        // Harmless: the warning states the number of omitted operations.
         named.truncate(operations::OPERATIONS_MAX);
     }
     for (element, operation) in named {
         let index = place.operation(&operation);
         counted.entry(Box::from(element.as_str())).or_insert(index);
-        // A message that names the operation itself is known too.
+        // A message whose first element has the name of the operation itself is recognized, too.
         counted.entry(operation.into_boxed_str()).or_insert(index);
     }
     counted
 }
 
-/// Complains about a faulty definition: an error, or a warning if it is answered with faults.
+/// Complains about a faulty definition: with a warning if requests get faults, or else with an error.
 pub(super) fn complain(wrong: &DefinitionError, at: At, faulty: bool, report: &mut Report) {
     for what in &wrong.complaints {
         if faulty {
@@ -368,7 +368,7 @@ fn envelope(
             schema.map_or(Envelope::Missing, Envelope::BuiltIn)
         }
         Err(wrong) => {
-            // Not reachable: a test compiles both.
+            // Not reachable: a test compiles both built-in schemas.
             complain(wrong, At::NOWHERE, false, report);
             Envelope::Missing
         }
@@ -412,7 +412,7 @@ fn own(
     }
 }
 
-/// A file in UTF-8, if it is in an encoding that the parser does not read.
+/// Converts a file to UTF-8 if its encoding is one that the parser does not support.
 pub(super) fn in_utf8(bytes: Vec<u8>) -> Vec<u8> {
     // Harmless: the parser refuses the file and says why.
     mediation::charset::settled(None, &bytes).ok().flatten().unwrap_or(bytes)

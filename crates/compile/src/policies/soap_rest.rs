@@ -1,4 +1,4 @@
-//! `soap_rest` to its policy: the description read, its operations given paths, the OpenAPI document made.
+//! Compiles `soap_rest`: reads the description, assigns paths to its operations, and generates the OpenAPI document.
 
 mod places;
 
@@ -15,10 +15,10 @@ use super::{Facts, PolicyKind, Written, soap, whole};
 use crate::paths;
 use crate::policy::RouteScope;
 
-/// Tables of a description, or its faults.
+/// The translation tables of a description, or its faults.
 type TablesResult = Result<Arc<Api>, Vec<String>>;
 
-/// Builds the policy; faults are complained about, and nothing is served in its place.
+/// Builds the policy, or complains about its faults.
 impl PolicyKind for SoapRest {
     fn build(
         &self,
@@ -98,7 +98,7 @@ fn build(
     Some(rest::policy(settings, place.slots))
 }
 
-/// The tables, taken over from the plan before if it was made of the same.
+/// Returns the translation tables, taken over from the previous plan if the documents did not change.
 fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<TablesResult> {
     let imports: Vec<_> = keys
         .imports
@@ -120,7 +120,7 @@ fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<TablesResult> {
     })
 }
 
-/// The prefix of every path: as written, or else the fixed segments of the route's own path.
+/// Returns the prefix of every path: as written, or else the fixed segments of the route's path.
 fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> String {
     let Some(written) = &keys.prefix else {
         let [route] = place.of.matches.value.path.0.as_slice() else {
@@ -144,7 +144,7 @@ fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> S
     paths::as_matched(written.value.trim_end_matches('/'))
 }
 
-/// The path of the document, unless it is off.
+/// Returns the path of the OpenAPI document, or `None` if it is off.
 fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
     let written = &keys.openapi;
     if written.value == "off" {
@@ -157,7 +157,7 @@ fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
     Some(paths::as_matched(&written.value))
 }
 
-/// An operation's path if none is written: its name, with percent escapes.
+/// Returns the default path of an operation: its name, percent-encoded.
 fn own_path(operation: &Operation) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let encoded = operation.name().bytes().map(|byte| {
@@ -166,7 +166,7 @@ fn own_path(operation: &Operation) -> String {
     std::iter::once("/".to_owned()).chain(encoded).collect()
 }
 
-/// The action in its message: `SOAPAction` in quotes, or a parameter of the content type.
+/// Returns the action as it is written in a request: `SOAPAction` in quotes, or a parameter of the content type.
 fn action(api: &Api, operation: &Operation) -> Box<str> {
     let action = operation.action().unwrap_or("").replace('"', "%22");
     let text = match api.version() {
@@ -177,7 +177,7 @@ fn action(api: &Api, operation: &Operation) -> Box<str> {
     text.into()
 }
 
-/// The path the upstream sees: as written, or that of the port's address.
+/// Returns the path that is sent to the upstream: as written, or that of the port's address.
 fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
     if let Some(written) = &keys.path {
         if !paths::is_target(&written.value) {
@@ -189,7 +189,7 @@ fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
     }
     let address = api.address().unwrap_or("");
     let rest = address.split_once("://").map_or("", |(_, rest)| rest);
-    // A fragment is never sent.
+    // Fragments are not sent.
     let sent = rest.split('#').next().unwrap_or_default();
     let path = sent.find('/').and_then(|at| sent.get(at..)).unwrap_or("/");
     if paths::is_target(path) {

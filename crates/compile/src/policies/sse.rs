@@ -57,7 +57,7 @@ impl PolicyKind for Sse {
     }
 }
 
-/// Headers that frame a message, name its connection, or say what is shared.
+/// Headers that frame a message, control its connection, or determine which stream is shared.
 const OF_THE_GATEWAY: [&str; 12] = [
     "accept",
     "connection",
@@ -73,7 +73,7 @@ const OF_THE_GATEWAY: [&str; 12] = [
     "proxy-connection",
 ];
 
-/// The shared streams of the plan before if the policy's keys are the same, and the way to the upstream.
+/// Returns the shared streams, taken over from the previous plan if the policy's keys did not change, and the connection to the upstream.
 fn shared(
     keys: &Sse,
     share: &Spanned<SseShare>,
@@ -119,7 +119,7 @@ fn shared(
             return None;
         }
     };
-    // One that is not there is complained of with the route.
+    // A missing upstream is reported with the route.
     let fetch = place.builder.outlet(&upstream, &mut Report::default())?;
     let sharing = ShareSettings {
         replay: count(replay.get()),
@@ -128,7 +128,7 @@ fn shared(
         headers: headers.0.iter().map(|name| name.value.to_ascii_lowercase()).collect(),
         host: match &place.of.host.value {
             RouteHost::Name(name) => Some(name.as_str().into()),
-            // The client's own would be that of the first.
+            // The first client's host would be used for all clients.
             RouteHost::Preserve | RouteHost::Target => None,
         },
         event_bytes_max: usize::try_from(keys.event_bytes_max.value.0).unwrap_or(usize::MAX),
@@ -140,7 +140,7 @@ fn shared(
     Some((sharing, shares, fetch))
 }
 
-/// A header of the request that a policy sets is not sent, unless it is one of the `headers` of the shared stream.
+/// Warns of request headers that a policy sets but a shared stream does not send, because they are not listed in its `headers`.
 fn warn_of_unsent(edits: &Headers, at: At, sent: &OneOrMore<Spanned<String>>, report: &mut Report) {
     let set = edits.request.set.iter().chain(edits.request.add.iter()).map(|(name, _)| name);
     for name in set {

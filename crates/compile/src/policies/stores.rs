@@ -1,4 +1,4 @@
-//! `stores`: where gateways count together.
+//! Compiles `stores`: servers through which gateways share counts.
 
 use config::{Config, Report, Spanned};
 use policies::stores::{ServiceAddress, Store};
@@ -6,7 +6,7 @@ use policies::stores::{ServiceAddress, Store};
 use crate::names;
 use crate::upstreams;
 
-/// The store of a name, or a complaint.
+/// Returns the store of this name, or complains.
 pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report) -> Option<Store> {
     let stores = &config.stores;
     let Some(written) = stores.get(&name.value) else {
@@ -33,7 +33,7 @@ pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report
     })
 }
 
-/// The address of the server, whether it speaks TLS, and the number of the database.
+/// Returns the address of the server, whether to use TLS, and the number of the database.
 fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
     if let Some(path) = url.strip_prefix("unix://") {
         return path.starts_with('/').then(|| (ServiceAddress::Unix(path.into()), false, 0));
@@ -46,7 +46,7 @@ fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
     // Harmless: the caller reports a URL that cannot be parsed.
     let database = if database.is_empty() { 0 } else { database.parse().ok()? };
     let (host, port) = match authority.rsplit_once(':') {
-        // Harmless: the same.
+        // Harmless: the caller reports a URL that cannot be parsed.
         Some((host, port)) => (host, port.parse().ok()?),
         None => (authority, 6379),
     };

@@ -7,7 +7,7 @@ use config::{Policy, Report, SubscriptionCheck};
 use super::{Access, Facts, PolicyKind, Written};
 use crate::policy::RouteScope;
 
-/// The plan of requests without a subscription, where an API offers it.
+/// The plans of requests without a subscription, if an API offers one of them.
 const SUBSCRIPTIONLESS: [&str; 2] = ["DefaultSubscriptionless", "AsyncDefaultSubscriptionless"];
 
 impl PolicyKind for SubscriptionCheck {
@@ -66,7 +66,7 @@ impl PolicyKind for SubscriptionCheck {
     }
 }
 
-/// True if something below limits by the plan.
+/// Returns true if a policy below limits requests by plan.
 fn is_told(place: &RouteScope<'_, '_>) -> bool {
     let below = place.of.policies.iter().skip(place.at);
     let by_plan = below.map(|policy| &policy.value).any(|policy| {
@@ -77,7 +77,7 @@ fn is_told(place: &RouteScope<'_, '_>) -> bool {
     by_plan || place.of.hub.is_some()
 }
 
-/// True if a policy below another refuses clients without a subscription, and after that tokens without a scope.
+/// Returns true if a `subscription` below refuses clients without a subscription. Scopes of tokens are then checked after that.
 pub(super) fn is_below(place: &RouteScope<'_, '_>) -> bool {
     let mut below = place.of.policies.iter().skip(place.at);
     below.any(|policy| matches!(policy.value, Policy::SubscriptionCheck(_)))

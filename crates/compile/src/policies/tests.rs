@@ -1,4 +1,4 @@
-//! The facts of each kind of policy, so that a kind with other facts than its author meant is seen in a review.
+//! A golden list of the facts of each kind of policy, so that a review shows wrong facts.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use expect_test::expect;
 
 use super::{Facts, facts};
 
-/// Each kind once, with keys that matter for its facts.
+/// Each kind once, with the keys that affect its facts.
 const TEXT: &str = r#"
 upstreams: { a: { targets: ["http://127.0.0.1:1"] } }
 policy_sets: { set: [cors: { origins: ["*"] }] }
@@ -54,7 +54,7 @@ routes:
       - use: set
 "#;
 
-/// The facts by name.
+/// Returns the facts with their names.
 fn by_name(facts: Facts<'_>) -> Vec<(&'static str, String)> {
     let Facts {
         access,
@@ -86,7 +86,7 @@ fn by_name(facts: Facts<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The facts in which a policy differs from [`Facts::NONE`].
+/// Returns the facts of a policy that differ from [`Facts::NONE`].
 fn words(policy: &Policy) -> String {
     let mut words = format!("{}:", policy.name());
     let own = by_name(facts(policy, &["id".to_owned()]));

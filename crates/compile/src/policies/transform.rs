@@ -1,4 +1,4 @@
-//! `transform`: places and names read, values as templates.
+//! Compiles `transform`: locations and names are parsed, and values become templates.
 
 use ::policies::statuses::Statuses;
 use ::policies::transform::{
@@ -37,9 +37,9 @@ impl PolicyKind for Transform {
             statuses: Statuses(ranges(&self.response.if_status)),
             // Harmless: a side without edits changes nothing.
             query: query.unwrap_or_default(),
-            // Harmless: the same.
+            // Harmless: a side without edits changes nothing.
             request: request.unwrap_or_default(),
-            // Harmless: the same.
+            // Harmless: a side without edits changes nothing.
             response: response.unwrap_or_default(),
             bytes_max: usize::try_from(self.body_bytes_max.0).unwrap_or(usize::MAX),
         })
@@ -56,7 +56,7 @@ impl PolicyKind for Transform {
 
 type RequestEdits<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);
 
-/// The request's side, by the short form or the long one.
+/// Returns the edits of requests, written in the short or the long form.
 fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
     let (query, json) = (&keys.request.query, &keys.request.json);
     let places = [
@@ -72,7 +72,7 @@ fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
     (query.as_ref().or(keys.query.as_ref()), json.as_ref().or(keys.json.as_ref()))
 }
 
-/// The texts that an edit writes into requests, for who looks at their placeholders.
+/// Returns the texts that are written into requests, so that their placeholders can be checked.
 pub(crate) fn texts(keys: &Transform) -> impl Iterator<Item = &str> {
     let query = keys.query.iter().chain(&keys.request.query).chain(&keys.request.form);
     let lines = query.flat_map(|keys| {
@@ -131,7 +131,7 @@ fn json(keys: &JsonEdit, parameters: &[String], report: &mut Report) -> JsonEdit
     edits
 }
 
-/// Braces of JSON are not placeholders, so the text of a whole value is one template.
+/// Returns the text of a whole JSON value as one template, since braces of JSON are not placeholders.
 fn text(value: &Spanned<JsonText>) -> Spanned<String> {
     Spanned { value: value.value.0.clone(), at: value.at, intact: value.intact }
 }

@@ -66,7 +66,7 @@ impl PolicyKind for WebSocket {
     }
 }
 
-/// No WebSocket is opened over HTTP/2.
+/// Complains about upstreams that only use HTTP/2, over which no WebSocket is opened.
 fn refuse_http2(at: At, intact: bool, place: &RouteScope<'_, '_>, report: &mut Report) {
     let names = place.of.upstream.iter().flat_map(|to| to.value.names());
     for name in names.filter(|_| intact) {

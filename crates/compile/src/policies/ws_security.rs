@@ -1,4 +1,4 @@
-//! `ws_security`, and the header blocks of `upstreams.NAME`.
+//! Compiles `ws_security`, and the header blocks of `upstreams.NAME`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl PolicyKind for WsSecurity {
                 "add `users: { NAME: PASSWORD }`, or `timestamp: required`",
             );
         }
-        // All routes share one list: a copy of a message may come by another one.
+        // All routes share one list, because a message may be replayed on another route.
         let nonces = place.builder.kept_or("ws_security nonces", || Arc::new(Nonces::default()));
         security::policy(WsSecuritySettings {
             users: self.users.as_ref().map(|users| token_users(self, users, report)),
@@ -91,7 +91,7 @@ fn token_users(
             passwords.insert(value.name, value.secret.0);
         }
     }
-    // What is wrong with a file of users was said above.
+    // Faults of a file of users were reported above.
     let holders: Vec<Holder> = holders(written, report).into_iter().map(|(user, _)| user).collect();
     TokenUsers {
         users: Users::new(holders, plan::IdentityScheme::WsSecurity),

@@ -1,4 +1,4 @@
-//! `xpath_route` to its policy: expressions compiled, upstreams found or made.
+//! Compiles `xpath_route`: its expressions, and the upstreams it names or creates.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, upstream_targets, upstreams};
 
-/// The defaults of upstreams that are written.
+/// The default timeouts, the same as for configured upstreams.
 const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(1),
     response: Duration::from_secs(20),
@@ -84,9 +84,9 @@ impl PolicyKind for config::XpathRoute {
     }
 }
 
-/// The upstreams that its cases may mean.
+/// Returns the names of upstreams that its cases may refer to.
 pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
-    // Harmless: a case without either gets a complaint where it is built.
+    // Harmless: a case without either is reported when the policy is built.
     let named = keys.cases.value.iter().filter_map(|case| {
         let host = case.value.url.as_ref().map(|url| url.value.target.host.as_str());
         case.value.upstream.as_ref().map(|name| name.value.as_str()).or(host)
@@ -94,7 +94,7 @@ pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
     named.collect()
 }
 
-/// The target of a case: the index among the route's diversions, and the path if it has its own.
+/// The target of a case: the index into the route's diversions, and the path, or `None` for the path of the request.
 type Target = (usize, Option<Box<[u8]>>);
 
 fn way(
@@ -132,7 +132,7 @@ fn way(
     }
 }
 
-/// A URL whose host is an upstream's name means that upstream. Hosts have no case.
+/// Returns the target of a URL. If its host is the name of an upstream, ignoring case, that upstream is meant.
 fn to_url(url: &WebUrl, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Option<Target> {
     let host = &url.target.host;
     let names = place.builder.upstream_names().iter();

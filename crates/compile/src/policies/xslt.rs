@@ -1,4 +1,4 @@
-//! `xslt` to its policy: the stylesheet compiled for the engine it is for, and shared by all routes that name the same.
+//! Compiles `xslt`: each stylesheet is compiled once for its engine, and shared by all routes that name it.
 
 mod error_text;
 mod saxon;
@@ -21,10 +21,10 @@ use crate::listeners::bytes;
 use crate::policies;
 use crate::policy::RouteScope;
 
-/// The newest version that our own engine runs; 1.1 is 1.0 with features that were dropped again.
+/// The newest XSLT version that the gateway's own engine runs. Version 1.1 is 1.0 with features that were later withdrawn.
 const NATIVE_VERSION_MAX: f64 = 1.1;
 
-/// Builds the policy; faults of the stylesheet are complained about with file, line and column.
+/// Builds the policy. Complaints about the stylesheet name file, line and column.
 impl PolicyKind for config::Xslt {
     fn build(
         &self,
@@ -37,7 +37,7 @@ impl PolicyKind for config::Xslt {
             MessageSide::Response => On::Response,
         };
         let codings = soap::codings(self.body_bytes_max, place);
-        // A missing stylesheet was complained about.
+        // A missing stylesheet was already reported.
         let mut transformation = transformation(self, place, report);
         transformation.transcribe = is_read(self.side.value, place);
         let settings = XsltSettings {
@@ -68,7 +68,7 @@ impl PolicyKind for config::Xslt {
     }
 }
 
-/// The transformation alone, for whoever transforms a message.
+/// Returns the transformation without a policy, for other users such as flows.
 pub(crate) fn transformation(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
@@ -92,7 +92,7 @@ pub(crate) fn transformation(
     }
 }
 
-/// True if our own engine runs it.
+/// Returns true if the gateway's own engine runs the transformation.
 pub(crate) fn is_native(transformation: &Transformation) -> bool {
     match &transformation.sheet {
         StylesheetSource::Fixed(Ok(sheet)) => matches!(**sheet, CompiledStylesheet::Native(_)),
@@ -101,7 +101,7 @@ pub(crate) fn is_native(transformation: &Transformation) -> bool {
     }
 }
 
-/// The style in which our own engine writes XML.
+/// Returns the style in which the gateway's own engine writes XML.
 fn style(keys: &config::Xslt, place: &RouteScope<'_, '_>) -> Style {
     match keys.output.as_ref().map(|output| output.value) {
         Some(XsltOutput::Canonical) => Style::Canonical,
@@ -110,7 +110,7 @@ fn style(keys: &config::Xslt, place: &RouteScope<'_, '_>) -> Style {
     }
 }
 
-/// True if the validation of this side comes after: below on requests, above on replies.
+/// Returns true if this side is validated after the transformation: by a policy below on requests, or above on replies.
 fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     let validates = |row: &Facts<'_>| row.xml.is_some_and(|xml| xml.validates.contains(&on));
     match on {
@@ -119,7 +119,7 @@ fn is_before(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     }
 }
 
-/// True if some policy that comes after reads the result: below on requests, above on replies.
+/// Returns true if a later policy reads the result: one below on requests, or above on replies.
 fn is_read(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     match on {
         MessageSide::Request => {
@@ -134,7 +134,7 @@ fn is_read(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
     }
 }
 
-/// The stylesheet for its engine. Its faults are complained about.
+/// Returns the stylesheet, compiled for its engine. Complains about its faults.
 fn sheets(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
@@ -205,21 +205,22 @@ fn sheets(
 /// Compiles a stylesheet from its modules.
 struct DefinitionCompiler {
     documents: Documents,
-    /// Its form for Saxon.
+    /// The form for Saxon, or `None` if the gateway's own engine runs it.
     saxon: Option<BySaxon>,
 }
 
-/// The reason why there is no stylesheet.
+/// The reason why a stylesheet did not compile.
 #[derive(Clone)]
 struct StylesheetError {
-    /// One a line, each with its file, line and column.
+    /// The complaints, one per line, each with its file, line and column.
     complaints: String,
     /// The text for clients.
     told: String,
 }
 
 impl StylesheetError {
-    /// Texts for each reader: clients without hosts, unless they compare the words; the log with places.
+    /// Returns the rejection, with a text for the log that names places, and a text for clients that omits hosts, except where clients
+    /// compare the exact words.
     fn failed(self, documents: &Documents, fetched: &FetchedDocuments) -> Rejection {
         let client = documents.without_hosts(&self.told, fetched);
         Rejection::hiding(self.told, client, self.complaints)
@@ -234,7 +235,7 @@ struct BySaxon {
 }
 
 impl DefinitionCompiler {
-    /// The modules that have to be fetched. For stylesheets that are files, Saxon gets nothing else.
+    /// Returns the modules that must be fetched. For a stylesheet in a file, Saxon gets no fetched modules.
     fn remote(&self) -> &[String] {
         match &self.saxon {
             Some(saxon) if !saxon.modules.is_empty() => &[],
@@ -247,7 +248,7 @@ impl DefinitionCompiler {
         format!("stylesheet {} {parameters:?}", self.documents.key())
     }
 
-    /// The stylesheet, unless the plan before has it of the same bytes.
+    /// Compiles the stylesheet, or takes it over from the previous plan if the bytes are the same.
     fn at_once(
         &self,
         place: &mut RouteScope<'_, '_>,
@@ -295,7 +296,7 @@ impl supplies::DefinitionCompiler<CompiledStylesheet> for DefinitionCompiler {
     }
 }
 
-/// Warns of templates and variables that are not there: messages that never reach them are transformed, as by libxslt.
+/// Warns of references to missing templates and variables. As with libxslt, messages that never reach them are still transformed.
 fn warn_of_missing(
     sheet: Arc<CompiledStylesheet>,
     at: config::At,
@@ -310,7 +311,7 @@ fn warn_of_missing(
     sheet
 }
 
-/// One complaint a line.
+/// Reports the complaints, one for each line.
 fn complain(
     what: &str,
     help: &'static str,
@@ -328,7 +329,7 @@ fn complain(
     }
 }
 
-/// The complaint about a stylesheet of a later version.
+/// Returns a complaint if the stylesheet declares a version that is not supported.
 fn refused_version(bytes: &[u8], name: &str) -> Option<String> {
     let (place, version) = version(bytes).filter(|(_, version)| *version > NATIVE_VERSION_MAX)?;
     let shown = if version.fract() == 0.0 { format!("{version:.1}") } else { version.to_string() };
@@ -337,7 +338,7 @@ fn refused_version(bytes: &[u8], name: &str) -> Option<String> {
     ))
 }
 
-/// The version a stylesheet says it is of, and where.
+/// Returns the version that a stylesheet declares, with its position.
 fn version(bytes: &[u8]) -> Option<(xml::Position, f64)> {
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
     // Harmless: the compiler reports what it cannot read.
@@ -349,7 +350,7 @@ fn version(bytes: &[u8]) -> Option<(xml::Position, f64)> {
     Some((document.position(root), version))
 }
 
-/// Modules beside the stylesheet that names them, and those that were fetched.
+/// Resolves modules to files next to the stylesheet, and to fetched documents.
 impl Resolver for DefinitionDocuments<'_> {
     fn resolve(&self, href: &str, base: &str) -> Result<Resource, String> {
         let uri = xsd::join(base, href);
@@ -357,7 +358,7 @@ impl Resolver for DefinitionDocuments<'_> {
         match known {
             Some(bytes) => Ok(Resource { uri, bytes: bytes.clone() }),
             None if uri.contains("://") => Err("it was not fetched".to_owned()),
-            // It was looked for: its fault is reported.
+            // The module was not found before; reading it again returns the error to report.
             None => load::read(Path::new(&uri)).map(|bytes| Resource { uri, bytes }),
         }
     }

@@ -1,13 +1,13 @@
-//! The forms in which texts are read under the schemas of parameters and forms.
+//! Derives from schemas how the text values of parameters and form fields are converted to JSON values.
 
 use import::{Documents, JsonLocation};
 use mediation::openapi::{Object, ParameterTypes, Types};
 use serde_json::Value as Json;
 
-/// References within schemas that are followed to find the types of a text.
+/// The maximum depth of references followed within schemas to find the types of a text.
 const DEPTH_MAX: usize = 8;
 
-/// Objects within objects whose members are looked at: a form has members, and those may be written with members in brackets.
+/// The maximum nesting of objects: a form has members, and a member may itself have members, written in brackets.
 const LEVELS_MAX: usize = 2;
 
 /// Reads the schemas of a document.
@@ -16,14 +16,14 @@ pub(super) struct Shapes<'a> {
 }
 
 impl Shapes<'_> {
-    /// The form in which text is read under a schema.
+    /// Returns the types that a text may have under a schema.
     pub(super) fn shape(&self, spot: &JsonLocation, depth: usize, level: usize) -> ParameterTypes {
         let types = self.type_names(spot, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
         if has("array") {
             let items = self.items(spot, depth);
             ParameterTypes::List(
-                // Harmless: items that nothing is said of are texts.
+                // Harmless: items without a schema are texts.
                 items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
             )
         } else if has("object") && level < LEVELS_MAX {
@@ -46,7 +46,7 @@ impl Shapes<'_> {
         }
     }
 
-    /// Every `type` that a schema names, its parts included.
+    /// Returns every `type` that a schema or one of its parts names.
     fn type_names(&self, spot: &JsonLocation, depth: usize) -> Vec<String> {
         let mut names = Vec::new();
         let Some(value) = self.documents.at(spot).filter(|_| depth < DEPTH_MAX) else {
@@ -55,12 +55,12 @@ impl Shapes<'_> {
         match value.get("type") {
             Some(Json::String(one)) => names.push(one.clone()),
             Some(Json::Array(several)) => {
-                // Harmless: the compiler of schemas refuses an unknown type name.
+                // Harmless: the schema compiler refuses an unknown type name.
                 names.extend(several.iter().filter_map(Json::as_str).map(str::to_owned));
             }
             _ if value.get("properties").is_some() => names.push("object".to_owned()),
             _ => {
-                // Harmless: the compiler of schemas refuses an `enum` that is not a list.
+                // Harmless: the schema compiler refuses an `enum` that is not a list.
                 let listed = value.get("enum").and_then(Json::as_array).into_iter().flatten();
                 let values = listed.chain(value.get("const"));
                 // Harmless: a list or a map is not text.
@@ -73,7 +73,7 @@ impl Shapes<'_> {
         names
     }
 
-    /// The schemas that `allOf` and its kin put together.
+    /// Returns the schemas that `allOf`, `anyOf` and `oneOf` combine.
     fn parts(&self, spot: &JsonLocation) -> Vec<JsonLocation> {
         let lists = ["allOf", "anyOf", "oneOf"].map(|name| spot.child(name));
         let parts = lists.iter().flat_map(|list| {
@@ -87,7 +87,7 @@ impl Shapes<'_> {
             .collect()
     }
 
-    /// The schema of an array's items, which a part of its own may have.
+    /// Returns the schema of an array's items, which may be in one of the combined parts.
     fn items(&self, spot: &JsonLocation, depth: usize) -> Option<JsonLocation> {
         if depth >= DEPTH_MAX {
             return None;
@@ -96,7 +96,7 @@ impl Shapes<'_> {
         own.or_else(|| self.parts(spot).iter().find_map(|part| self.items(part, depth + 1)))
     }
 
-    /// An object in a parameter or a form. `level`: the number of objects that it is a member of.
+    /// Returns the members of an object in a parameter or a form. `level` is the number of objects that enclose it.
     pub(super) fn object(&self, spot: &JsonLocation, depth: usize, level: usize) -> Object {
         let mut object = Object::default();
         if depth >= DEPTH_MAX {
@@ -117,7 +117,7 @@ impl Shapes<'_> {
                     object.others = self.types(&others, depth + 1);
                 }
             },
-            // Properties named by patterns are not looked at here.
+            // `patternProperties` is not evaluated here.
             None => {
                 object.others.anything =
                     self.documents.at(&spot.child("patternProperties")).is_none();
@@ -130,7 +130,7 @@ impl Shapes<'_> {
     }
 }
 
-/// A schema that takes every value, or none.
+/// Returns true for a schema that is a boolean or consists of annotations only.
 fn says_nothing(schema: &Json) -> bool {
     let words =
         ["title", "description", "default", "example", "examples", "deprecated", "nullable"];
@@ -143,7 +143,7 @@ fn says_nothing(schema: &Json) -> bool {
     }
 }
 
-/// The type of a value that a text may mean.
+/// Returns the type of a scalar value, or `None` for a list or a map.
 fn scalar(value: &Json) -> Option<&'static str> {
     match value {
         Json::Null => Some("null"),

@@ -1,4 +1,4 @@
-//! The actions that a description expects.
+//! Reads the SOAP actions that a description expects.
 
 use mediation::soap::{Actions, IN_OPT_OUT, IN_OUT, OperationAction};
 use wsdl::{BINDING_11, BINDING_12};
@@ -8,11 +8,11 @@ use xml::{Document, Kind, NodeId};
 /// The namespace of `wsam:Action`.
 const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
 
-/// Patterns that have a reply.
+/// Message exchange patterns that have a reply.
 const ANSWERED: &[&str] = &[IN_OUT, IN_OPT_OUT];
 
-/// The actions of WSDL 1.1: of bindings over HTTP, by the operation's name and by the element of its message. An element
-/// calls first the operation of its own name.
+/// Returns the actions of a WSDL 1.1 description, from its HTTP bindings, by operation name and by the element of the message. An element
+/// primarily means the operation of the same name.
 pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
     let mut own = Actions::of_11(prefixes(documents));
     let mut by_element = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
     with_elements(own, by_element)
 }
 
-/// The prefixes of SOAP bindings, as the first document has them that declares them.
+/// Returns the prefixes of the SOAP binding namespaces, from the first document that declares them.
 fn prefixes(documents: &[Document]) -> [Option<Box<str>>; 2] {
     [BINDING_11, BINDING_12].map(|namespace| {
         // Harmless: a document without a root declares nothing.
@@ -57,8 +57,8 @@ fn prefixes(documents: &[Document]) -> [Option<Box<str>>; 2] {
     })
 }
 
-/// Of WSDL 2.0: `wsam:Action`, or the default by Web Services Addressing (Metadata, 4.4.4). Always required.
-/// `documents` are the description and those that it includes and imports.
+/// Returns the actions of a WSDL 2.0 description: `wsam:Action`, or the default of Web Services Addressing (Metadata, 4.4.4). They are
+/// always required. `documents` are the description and those that it includes and imports.
 pub(super) fn of_20(documents: &[Document]) -> Actions {
     let mut own = Actions::default();
     let mut by_element = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
     with_elements(own, by_element)
 }
 
-/// Adds the actions by elements, after those of operations with the element's name.
+/// Adds the actions by element. An operation with the same name as the element takes precedence.
 fn with_elements(own: Actions, by_element: Vec<(Box<str>, OperationAction)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {
@@ -102,7 +102,7 @@ fn of_document(
             let Some(input) = input else { continue };
             let written = document.attribute(input, WSAM, "Action").map(str::to_owned);
             let written = written.filter(|action| !action.is_empty());
-            // Only an operation with a reply has an action that follows from the names.
+            // A default action is derived from names only for operations with a reply.
             let unanswered = pattern.filter(|pattern| !ANSWERED.contains(pattern));
             let unanswered = unanswered.filter(|_| written.is_none()).map(Box::from);
             let action = written

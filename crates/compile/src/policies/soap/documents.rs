@@ -1,7 +1,7 @@
-//! A schema, description or stylesheet with everything it names, read from files.
+//! Reads a schema, description or stylesheet from files, with all documents that it refers to.
 //!
-//! All files are read before anything is compiled, so that a definition of the same bytes is taken over from the plan before.
-//! Documents that are named by URL are noted, for others to fetch.
+//! All files are read before anything is compiled, so that a definition of the same bytes can be taken over from the previous plan. URLs of
+//! documents are collected, to be fetched elsewhere.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
@@ -15,30 +15,30 @@ use wsdl::{RpcMessages, WSDL11, WSDL20};
 use xml::{Document, NodeId};
 use xsd::{ResolveError, Resolver};
 
-/// One file: large standards have some hundred kilobytes.
+/// The bound on one file. Files of large standards have some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Files one definition names, directly or by others; large standards come in some hundreds.
+/// The maximum number of files of one definition. Large standards have some hundreds.
 const FILES_MAX: usize = 2000;
 
 pub(crate) const XSD: &str = "http://www.w3.org/2001/XMLSchema";
 pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";
 
-/// The references of a definition that are followed.
+/// Which references of a definition are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReferenceRules {
-    /// A namespace is a location where an import has no other.
+    /// Whether the namespace of an import is used as its location if it has no other.
     pub(crate) namespaces: bool,
-    /// Descriptions that a description names.
+    /// Whether imports of descriptions in a description are followed.
     pub(crate) descriptions: bool,
 }
 
 impl ReferenceRules {
-    /// A stylesheet follows its modules only.
+    /// No optional references, as for a stylesheet, of which only the modules are followed.
     pub(crate) const NOTHING_ELSE: ReferenceRules =
         ReferenceRules { namespaces: false, descriptions: false };
 
-    /// The choice of a policy's keys.
+    /// Returns the rules that a policy's keys select.
     pub(crate) fn of(keys: &config::Soap) -> ReferenceRules {
         ReferenceRules { namespaces: keys.imports_by_namespace, descriptions: keys.wsdl_imports }
     }
@@ -49,14 +49,14 @@ impl ReferenceRules {
 pub(crate) struct Documents {
     pub(crate) location: String,
     pub(crate) all: HashMap<String, Vec<u8>>,
-    /// URLs that are named and for which there is no file.
+    /// URLs that documents refer to and for which there is no file.
     pub(crate) remote: Vec<String>,
-    /// Files that the configuration gives, by the location as it is written.
+    /// Files that the configuration maps to locations, by location as written.
     mapped: HashMap<String, (PathBuf, Vec<u8>)>,
-    /// Namespaces that schemas are there for without looking at an import's namespace.
+    /// Namespaces that have a schema without following the namespace of an import.
     declared: HashSet<String>,
     following: ReferenceRules,
-    /// What becomes of messages in the style rpc/literal.
+    /// The treatment of messages in the style rpc/literal.
     pub(crate) rpc: RpcMessages,
 }
 
@@ -65,16 +65,16 @@ pub(crate) struct Documents {
 enum Reference {
     /// A schema, by its location.
     Schema(String),
-    /// A stylesheet's module, which whoever compiles it complains about.
+    /// A stylesheet's module. If it is missing, the stylesheet compiler complains.
     Module(String),
-    /// A description of a namespace, by its location.
+    /// A description, by its location, with its namespace.
     Description { location: String, namespace: String },
     /// A schema, by its namespace alone.
     Namespace(String),
 }
 
 impl Documents {
-    /// One document that names no others.
+    /// A single document that refers to no other.
     pub(crate) fn of_text(text: &str, location: &str) -> Documents {
         Documents {
             location: location.to_owned(),
@@ -87,23 +87,23 @@ impl Documents {
         }
     }
 
-    /// The document that names the others.
+    /// Returns the first document, which refers to the others.
     pub(super) fn first(&self) -> &[u8] {
         self.all.get(&self.location).map_or(&[], Vec::as_slice)
     }
 
-    /// It is a comment and nothing else, which is how Kong's users switch a schema off.
+    /// Returns true if the document is only an XML comment. Users of Kong disable a schema this way.
     pub(crate) fn is_comment(&self) -> bool {
         let text = self.first().trim_ascii();
         let inner = text.strip_prefix(b"<!--").and_then(|rest| rest.strip_suffix(b"-->"));
         inner.is_some_and(|inner| !inner.windows(3).any(|three| three == b"-->"))
     }
 
-    /// A text in which its own files stand as the first of them would name them: clients are told nothing of folders.
+    /// Returns a text with the names of its files made relative to the first of them, so that clients do not see folders.
     pub(crate) fn without_folders(&self, text: &str) -> String {
         let folder = self.location.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut files: Vec<&String> = self.all.keys().filter(|file| !is_url(file)).collect();
-        // The longest first: one may begin as another does.
+        // Longest first, since one name may be a prefix of another.
         files.sort_unstable_by_key(|file| std::cmp::Reverse(file.len()));
         let name = |file: &str| {
             let last = || file.rsplit('/').next().unwrap_or_default().to_owned();
@@ -113,7 +113,7 @@ impl Documents {
         files.iter().fold(text.to_owned(), |text, file| text.replace(*file, &name(file)))
     }
 
-    /// The same, where a document at a URL stands as the last part of its path: clients are told nothing of hosts either.
+    /// Like `without_folders`, and shortens URLs of documents to the last segment of the path, so that clients do not see hosts either.
     pub(crate) fn without_hosts(&self, text: &str, fetched: &FetchedDocuments) -> String {
         let all = self.all.keys().chain(fetched.keys()).chain(&self.remote).chain([&self.location]);
         let mut urls: Vec<&String> = all.filter(|location| is_url(location)).collect();
@@ -123,15 +123,15 @@ impl Documents {
         self.without_folders(&text)
     }
 
-    /// The reason why nothing was made of it: in the compiler's words, and as any client may read it.
+    /// Returns the reason of a failure in the compiler's words, and in a form that any client may see.
     pub(crate) fn failed(&self, why: &str, fetched: &FetchedDocuments) -> Rejection {
         let (text, client) = (self.without_folders(why), self.without_hosts(why, fetched));
         if text == client { Rejection::server(text) } else { Rejection::hiding(text, client, why) }
     }
 
-    /// It is a plain schema and no description.
+    /// Returns true for a plain schema, as opposed to a description.
     pub(super) fn is_schema(&self) -> bool {
-        // Harmless: an invalid value gets a complaint where it is compiled.
+        // Harmless: an invalid document is reported where it is compiled.
         let document = parsed(self.first()).ok();
         let root = document.as_ref().and_then(|document| {
             document.root_element().map(|root| document.name(root).namespace.uri == XSD)
@@ -139,7 +139,7 @@ impl Documents {
         root == Some(true)
     }
 
-    /// The key of a definition made of these: their names and contents.
+    /// Returns the key of a definition made of these documents: their names and contents.
     pub(crate) fn key(&self) -> String {
         let mut all: Vec<(&String, &Vec<u8>)> = self.all.iter().collect();
         all.sort_unstable();
@@ -150,7 +150,7 @@ impl Documents {
         format!("xml definitions {location} {bytes} {hash:x} {following:?} {rpc:?} {remote:?}")
     }
 
-    /// Follows the references of a document: looks for each file, and notes each URL.
+    /// Follows the references of a document: reads each file and collects each URL.
     fn follow(
         &mut self,
         base: &str,
@@ -195,14 +195,15 @@ impl Documents {
                 None if is_url(&location) && !self.remote.contains(&location) => {
                     self.remote.push(location);
                 }
-                // A definition that needs it does not compile. Public schemas name many documents that nobody needs.
+                // Only a warning: a definition that needs the document does not compile, and public schemas refer to many documents that
+                // are not needed.
                 None => absent(&reference, &location, base, "it is not a file", at, report),
             }
         }
         found
     }
 
-    /// The location of a reference, and the text as written; nothing if it is not followed.
+    /// Returns the resolved location of a reference and its text as written, or `None` if the reference is not followed.
     fn meant(&self, base: &str, reference: &Reference) -> Option<(String, String)> {
         match reference {
             Reference::Schema(location)
@@ -211,7 +212,7 @@ impl Documents {
                 Some((xsd::join(base, location), location.clone()))
             }
             Reference::Namespace(namespace) => {
-                // One that the configuration gives stands in place of a schema that is there.
+                // A schema mapped by the configuration replaces a declared one.
                 let wanted =
                     self.mapped.contains_key(namespace) || !self.declared.contains(namespace);
                 let followed = self.following.namespaces && wanted;
@@ -220,7 +221,8 @@ impl Documents {
         }
     }
 
-    /// URLs that are still to be fetched. A file given for a document that a fetched one names is added to `fetched`.
+    /// Returns the URLs that remain to be fetched. If a fetched document refers to one for which the configuration has a file, that file is
+    /// added to `fetched`.
     pub(crate) fn missing(&self, fetched: &mut HashMap<String, Vec<u8>>) -> Vec<String> {
         let mut missing: Vec<String> = self.remote.clone();
         let mut waiting: Vec<String> = fetched.keys().cloned().collect();
@@ -248,29 +250,30 @@ impl Documents {
     }
 }
 
-/// Documents from files and those that were fetched.
+/// Documents from files and fetched documents.
 pub(crate) struct DefinitionDocuments<'d> {
     pub(crate) documents: &'d Documents,
     pub(crate) fetched: &'d HashMap<String, Vec<u8>>,
 }
 
 impl DefinitionDocuments<'_> {
-    /// The document that names the others.
+    /// Returns the first document, which refers to the others.
     pub(crate) fn first(&self) -> &[u8] {
         let location = &self.documents.location;
         let fetched = || self.fetched.get(location).map_or(&[][..], Vec::as_slice);
         self.documents.all.get(location).map_or_else(fetched, Vec::as_slice)
     }
 
-    /// The documents at these locations.
+    /// Returns the documents at these locations.
     pub(super) fn all_of(&self, locations: &[Box<str>]) -> Vec<Document> {
-        // Harmless: an absent or malformed value gets a complaint where it is compiled.
+        // Harmless: a missing or malformed document is reported where it is compiled.
         let bytes = locations.iter().filter_map(|location| self.load(location).ok());
         // Harmless: the same.
         bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
     }
 
-    /// True if there are schemas, in a description or by themselves. A document that cannot be read may have some.
+    /// Returns true if there are schemas, within a description or as documents of their own. A document that cannot be parsed counts as one
+    /// that may have some.
     pub(super) fn types(&self) -> bool {
         let all = self.documents.all.values().chain(self.fetched.values());
         all.into_iter().any(|bytes| {
@@ -288,13 +291,13 @@ impl DefinitionDocuments<'_> {
 }
 
 impl DefinitionDocuments<'_> {
-    /// The first problem with a document that another one names, by the name in that one: it is missing, no XML, or imported as a
-    /// description and none.
+    /// Returns the first unusable document, by the name under which another refers to it: it is missing, is not XML, or is imported as a
+    /// description without being one.
     pub(crate) fn unusable(&self) -> Option<String> {
         let mut waiting = vec![self.documents.location.clone()];
         let mut seen: HashSet<String> = waiting.iter().cloned().collect();
         while let Some(base) = waiting.pop() {
-            // Harmless: an absent document names no other.
+            // Harmless: a missing document refers to no other.
             let (references, _) = references(&self.load(&base).unwrap_or_default());
             for reference in references {
                 let Some((location, written)) = self.documents.meant(&base, &reference) else {
@@ -303,7 +306,7 @@ impl DefinitionDocuments<'_> {
                 if !seen.insert(location.clone()) || matches!(reference, Reference::Namespace(_)) {
                     continue;
                 }
-                // Harmless: an absent document is unusable, as one without content is.
+                // Harmless: a missing document is unusable, as is an empty one.
                 let bytes = self.load(&location).unwrap_or_default();
                 let Ok(document) = parsed(&bytes) else {
                     return Some(format!("Failed to parse the XML resource '{written}'."));
@@ -346,8 +349,8 @@ impl Resolver for DefinitionDocuments<'_> {
     }
 }
 
-/// Warns of a schema or description that is nowhere. A definition that needs it does not compile; public schemas name many that
-/// nobody needs.
+/// Warns of a missing schema or description. It is not an error, since a definition that needs it does not compile, and public schemas
+/// refer to many documents that are not needed.
 fn absent(
     reference: &Reference,
     location: &str,
@@ -372,8 +375,7 @@ fn is_url(location: &str) -> bool {
     matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
-/// Reads a file and all it names; URLs are left to be fetched. A file that the configuration names and that is not there is
-/// complained about.
+/// Reads a file and all files that it refers to. URLs are left to be fetched. Complains if a file that the configuration names is missing.
 pub(crate) fn load(
     first: &Spanned<DefinitionAt>,
     imports: &Map<Spanned<FilePath>>,
@@ -414,7 +416,7 @@ pub(crate) fn load(
     Some(documents)
 }
 
-/// A file as the one that names it means it. It is watched from now on, even where it is not there.
+/// Returns the path of a file relative to the file that refers to it. The path is watched from now on, even if the file does not exist.
 fn beside(
     path: &Path,
     reference: &str,
@@ -429,13 +431,14 @@ fn beside(
     Some(read(&file).map(|bytes| (file, bytes)))
 }
 
-/// A document of the operator's. Stylesheets have document types for names of characters, and public schemas for editors.
+/// Parses a document of the operator. Document types are accepted: stylesheets use them for character entities, and public schemas have
+/// them for editors.
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Document, xml::Error> {
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
     Document::parse(bytes, &options)
 }
 
-/// The documents that a schema, a description or a stylesheet names, and the namespaces of the schemas within it.
+/// Returns the references in a schema, a description or a stylesheet, and the namespaces of the schemas within it.
 fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
     let (mut found, mut declared) = (Vec::new(), Vec::new());
     let Ok(document) = parsed(bytes) else { return (found, declared) };
@@ -459,14 +462,14 @@ fn references(bytes: &[u8]) -> (Vec<Reference>, Vec<String>) {
             (WSDL11 | WSDL20, "import" | "include") => {
                 found.extend(description(&document, root, node));
             }
-            // Harmless: no other element names a document.
+            // Harmless: no other element refers to a document.
             _ => {}
         }
     }
     (found, declared)
 }
 
-/// The modules that a stylesheet imports and includes. Its other elements are output.
+/// Returns the modules that a stylesheet imports and includes. Other elements may be output and are ignored.
 fn modules(document: &Document, root: NodeId) -> Vec<Reference> {
     let names_another = |node: &NodeId| {
         let name = document.name(*node);
@@ -485,7 +488,7 @@ fn description(document: &Document, root: NodeId, node: NodeId) -> Option<Refere
     Some(Reference::Description { location, namespace: namespace.to_owned() })
 }
 
-/// The bytes of a file, within the bound.
+/// Reads a file, within the bound.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = config::open(path).map_err(|error| config::reason(&error))?;
@@ -498,7 +501,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The bytes of a file that the configuration names.
+/// Reads a file that the configuration names, or complains.
 fn read_or_complain(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
     read_at_or_complain(file.value.as_path(), file.at, report)
 }

@@ -1,6 +1,6 @@
-//! Documents to a definition: compiled at once, or as soon as the documents they name by URL were fetched.
+//! Compiles documents to a definition: at once, or as soon as the documents that they refer to by URL are fetched.
 //!
-//! A failure is remembered as well, so that the same bytes are not compiled again.
+//! A failure is remembered, too, so that the same bytes are not compiled again.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub(crate) use super::documents::{
 use crate::policies::remote_definition::{self, DefinitionParts};
 use crate::policy::RouteScope;
 
-/// The reason why there is no definition.
+/// The reason why a definition did not compile.
 pub(crate) struct DefinitionError {
-    /// Each with its file, line and column.
+    /// The complaints, each with its file, line and column.
     pub(crate) complaints: Vec<String>,
     told: ClientReason,
 }
@@ -31,14 +31,14 @@ pub(crate) struct DefinitionError {
 enum ClientReason {
     /// The first document is not XML, in the words of libxml2.
     NoXml(String),
-    /// It is neither a description nor a schema.
+    /// The first document is neither a description nor a schema.
     NoSchema,
     /// The first complaint.
     First(Rejection),
 }
 
 impl DefinitionError {
-    /// Names files as clients may read them.
+    /// Builds the error. In the text for clients, names of files are shortened.
     fn of(complaints: Vec<String>, found: &DefinitionDocuments<'_>) -> DefinitionError {
         let first = complaints.first().map_or("", String::as_str);
         let unusable = if complaints.iter().any(|complaint| is_of_another(complaint)) {
@@ -51,7 +51,7 @@ impl DefinitionError {
         DefinitionError { complaints, told }
     }
 
-    /// The failure that a client is told.
+    /// Returns the rejection that clients get.
     pub(crate) fn failed(&self) -> Rejection {
         match &self.told {
             ClientReason::NoXml(text) => {
@@ -62,7 +62,7 @@ impl DefinitionError {
         }
     }
 
-    /// The same of an envelope's schema.
+    /// Returns the rejection for a failure of an envelope's schema.
     pub(crate) fn failed_of_envelope(&self) -> Rejection {
         match &self.told {
             ClientReason::NoXml(text) => Rejection::server(format!(
@@ -74,7 +74,7 @@ impl DefinitionError {
     }
 }
 
-/// A definition that serves.
+/// A definition that compiled and can serve.
 pub(crate) struct Good {
     pub(crate) compiled: Arc<CompiledDefinition>,
     pub(crate) flaws: Flaws,
@@ -83,17 +83,17 @@ pub(crate) struct Good {
 /// The flaws of a definition that serves.
 #[derive(Default)]
 pub(crate) struct Flaws {
-    /// Some of its schemas do not compile; those before them serve all the same where faults answer.
+    /// The error, if some schemas do not compile. Where requests get faults for such schemas, the schemas before them still serve.
     pub(crate) broken: Option<DefinitionError>,
-    /// References that are not needed and lead nowhere, each with its file, line and column.
+    /// Unresolved references that are not needed, each with its file, line and column.
     pub(crate) unresolved: Vec<String>,
-    /// Messages in the style rpc/literal are refused.
+    /// Whether messages in the style rpc/literal are refused.
     pub(crate) refuses_rpc: bool,
     /// Complaints about rules that libxml2 does not check.
     pub(crate) noted: Vec<String>,
 }
 
-/// True if a complaint may come of a named document that is missing or of the wrong kind.
+/// Returns true if a complaint may be caused by a referenced document that is missing or of the wrong kind.
 fn is_of_another(complaint: &str) -> bool {
     const CODES: [&str; 7] = [
         ": src-resolve",
@@ -107,10 +107,10 @@ fn is_of_another(complaint: &str) -> bool {
     CODES.iter().any(|code| complaint.contains(code))
 }
 
-/// A definition, or why there is none.
+/// A definition, or the reason why there is none.
 pub(crate) type DefinitionResult = Arc<Result<Good, DefinitionError>>;
 
-/// Documents compiled; taken over from the plan before where that has it.
+/// Compiles documents, or takes the result over from the previous plan.
 pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) -> DefinitionResult {
     let metrics = place.builder.telemetry.definition(&documents.location);
     place.builder.kept_or(&documents.key(), || {
@@ -120,7 +120,7 @@ pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) ->
     })
 }
 
-/// The definition that messages are validated against, if a part of it is fetched or it is renewed from time to time.
+/// Returns the remote definition that messages are validated against, for a definition that is partly fetched or renewed from time to time.
 /// `first` is the part that can be compiled at once.
 pub(crate) fn supplied(
     documents: Documents,
@@ -143,10 +143,10 @@ pub(crate) fn supplied(
     supplied.by(fetch, at, place, report)
 }
 
-/// Documents with all they name.
+/// Documents with everything that they refer to.
 struct Whole {
     documents: Documents,
-    /// A faulty definition is answered with faults.
+    /// Whether requests get a fault while the definition is faulty.
     faulty: bool,
 }
 
@@ -189,7 +189,7 @@ fn compile(
         Some((WSDL11 | WSDL20, "definitions" | "description")) => {
             let limits = wsdl::Limits { xsd: xsd_limits, ..wsdl::Limits::default() };
             let outline = wsdl::outline(location, &found, &limits, documents.rpc);
-            // Without schemas every message breaks some rule as well; this is the one that tells why.
+            // Without schemas, every message would be invalid anyway. This rejection states the cause.
             let typed = outline.as_ref().map_or_else(|_| found.types(), |read| read.has_types);
             if !typed {
                 let none =
@@ -216,7 +216,7 @@ fn compile(
     }
 }
 
-/// The schemas and actions of a description. If all schemas are broken, nothing can serve.
+/// Compiles the schemas and actions of a description. Fails if all schemas are faulty.
 fn described(
     outline: &Outline,
     found: &DefinitionDocuments<'_>,
@@ -226,7 +226,7 @@ fn described(
         made.clone().map_err(|of_schema| {
             let wrong = DefinitionError::of(texts(&of_schema), found);
             let failed = wrong.failed();
-            // One document that several import is as broken for each.
+            // A faulty document that several schemas import is reported once.
             for complaint in wrong.complaints {
                 if !complaints.contains(&complaint) {
                     complaints.push(complaint);
@@ -237,7 +237,7 @@ fn described(
     });
     let tried: Vec<SchemaResult> = tried.collect();
     let mut noted = Vec::new();
-    // Harmless: what failed is reported by itself.
+    // Harmless: failures are reported separately.
     for text in tried.iter().flatten().flat_map(|schema| texts(schema.noted())) {
         if !noted.contains(&text) {
             noted.push(text);

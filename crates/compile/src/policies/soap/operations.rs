@@ -1,6 +1,6 @@
-//! The operations that definitions name, for whoever counts by them.
+//! Lists the operations of definitions, for counts by operation.
 //!
-//! Read from the documents as they are, because their imports may not have been fetched yet.
+//! They are read from the uncompiled documents, because imports may not have been fetched yet.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use xml::{Document, Kind, NodeId};
 
 use super::documents::{self, Documents, XSD};
 
-/// Operations of one route told apart; the largest services have a few hundred.
+/// The maximum number of operations counted separately on one route. The largest services have a few hundred.
 pub(super) const OPERATIONS_MAX: usize = 1000;
 
-/// Operations by the local name of the first element in the body that calls them, in the order of their names. Those of
-/// a schema are its elements.
+/// Returns the operations with the local name of the body element that calls each, in the order of names. The operations of a plain schema
+/// are its elements.
 pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     let parsed = of.all.values().map(|bytes| documents::parsed(bytes));
     // Harmless: an invalid value gets a complaint where it is compiled.
@@ -24,7 +24,7 @@ pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     parsed.iter().for_each(|document| named.bound(document));
     let mut found = named.found;
     if found.is_empty() {
-        // Harmless: the same.
+        // Harmless: an invalid document is reported where it is compiled.
         let first = documents::parsed(of.first()).ok();
         found.extend(first.iter().flat_map(elements));
     }
@@ -35,7 +35,7 @@ pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
 
 #[derive(Default)]
 struct OperationNames {
-    /// The element of a message, by the message's name.
+    /// The elements of messages, by message name.
     elements: HashMap<String, String>,
     found: Vec<(String, String)>,
 }
@@ -52,7 +52,7 @@ impl OperationNames {
         }
     }
 
-    /// Operations that only a binding names, because its port type is not there.
+    /// Adds operations that are named only by a binding, because its port type is missing.
     fn bound(&mut self, document: &Document) {
         let Some(root) = document.root_element() else { return };
         for binding in children(document, root, WSDL11, "binding") {
@@ -77,7 +77,7 @@ impl OperationNames {
                         WSDL11 => of("message").and_then(|name| self.elements.get(&name).cloned()),
                         _ => of("element"),
                     };
-                    // A message in RPC style begins with the operation's name.
+                    // The element of a message in RPC style has the operation's name.
                     self.found.push((element.unwrap_or_else(|| name.clone()), name));
                 }
             }
@@ -85,7 +85,7 @@ impl OperationNames {
     }
 }
 
-/// The elements a schema declares.
+/// Returns the elements that a schema declares.
 fn elements(document: &Document) -> Vec<(String, String)> {
     let Some(root) = document.root_element() else { return Vec::new() };
     let names = children(document, root, XSD, "element");
@@ -106,7 +106,7 @@ fn children<'d>(
     })
 }
 
-/// The value of an attribute without its prefix.
+/// Returns the local part of the qualified name in an attribute.
 fn local(document: &Document, node: NodeId, key: &str) -> Option<String> {
     let value = document.attribute(node, "", key)?.trim();
     Some(value.rsplit(':').next().unwrap_or_default().to_owned())

@@ -1,4 +1,4 @@
-//! The places of operations: paths, methods, and the parameters in them.
+//! Determines path, method and parameters of each operation.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::{action, own_path};
 use crate::paths;
 use crate::policy::RouteScope;
 
-/// An operation's place in an OpenAPI document.
+/// Returns the path and method of an operation as the OpenAPI document shows them.
 pub(super) fn offered(place: &OperationPath) -> OperationPlace {
     let parameter = |one: &RequestParameter| OfferedParameter {
         name: one.name.to_string(),
@@ -25,7 +25,7 @@ pub(super) fn offered(place: &OperationPath) -> OperationPlace {
     }
 }
 
-/// The places of all operations, in the order in which a request is compared with them.
+/// Returns the paths and methods of all operations, in the order in which requests are compared with them.
 pub(super) fn places(
     keys: &SoapRest,
     api: &Api,
@@ -63,7 +63,7 @@ pub(super) fn places(
         }
         places.push(made);
     }
-    // A path with more literal segments comes before one with fewer.
+    // Paths with more literal segments come first.
     let literals = |place: &OperationPath| {
         // Harmless: a place without a path has no segments.
         let segments = place.segments.as_deref().unwrap_or_default();
@@ -77,13 +77,13 @@ pub(super) fn places(
     Some(places)
 }
 
-/// A path without the names of its parameters.
+/// Returns a path without the names of its parameters.
 fn shape(path: &str) -> String {
     let segments = path.split('/').map(|part| if name_of(part).is_some() { "{}" } else { part });
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// The name of a parameter that is a segment.
+/// Returns the name of the parameter that a segment consists of.
 fn name_of(segment: &str) -> Option<&str> {
     let name = segment.strip_prefix('{')?.strip_suffix('}')?;
     (!name.is_empty() && !name.contains(['{', '}'])).then_some(name)
@@ -149,7 +149,7 @@ fn made(
     })
 }
 
-/// The parameters of an operation that is called without a body.
+/// Returns the parameters of an operation that is called without a body.
 fn parameters(
     api: &Api,
     operation: &Operation,

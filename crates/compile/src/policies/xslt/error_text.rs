@@ -1,5 +1,5 @@
-//! The text for clients about a stylesheet that does not compile: the sentences of libxml2, libxslt and Saxon, as clients of the
-//! reference system compare them. It names no files or hosts but those that the stylesheet itself names.
+//! Writes the text for clients about a stylesheet that does not compile. It has the exact sentences of libxml2, libxslt and Saxon, because
+//! clients of the reference system compare them. It names only files and hosts that the stylesheet itself names.
 
 use ::saxon::Complaint;
 use mediation::libxml_messages::not_xml;
@@ -8,21 +8,21 @@ use xslt::{Error, ErrorKind};
 use super::DefinitionDocuments;
 use crate::policies::soap::load;
 
-/// All of it begins so.
+/// The beginning of every such text.
 const INVALID: &str = "Invalid XSLT definition.";
 
-/// libxslt reports the place of a mistake, and in a sentence of its own the mistake.
+/// The sentence in which libxslt reports the place of a mistake. The mistake follows in another sentence.
 const COMPILING: &str = "compilation error.";
 
-/// There is no Saxon. Why is the operator's business.
+/// Saxon is not available. The reason is only for the operator.
 pub(super) const UNAVAILABLE: &str = "Unable to load the XSLT library";
 
-/// The stylesheet is of a later version than our own engine runs.
+/// Returns the text for a stylesheet of a later version than the gateway's own engine supports.
 pub(super) fn later() -> String {
     format!("{INVALID} {COMPILING} xsl:version: only 1.1 features are supported")
 }
 
-/// It is not a stylesheet of XSLT 1.0.
+/// Returns the text for a document that is not a valid XSLT 1.0 stylesheet.
 pub(super) fn broken(error: &Error, found: &DefinitionDocuments<'_>) -> String {
     let first = found.first();
     if let Err(error) = load::parsed(first) {
@@ -44,11 +44,11 @@ pub(super) fn broken(error: &Error, found: &DefinitionDocuments<'_>) -> String {
     format!("{INVALID} {}", found.documents.without_folders(&told))
 }
 
-/// Saxon does not compile it. `root` stands before the names of its modules.
+/// Returns the text for a stylesheet that Saxon does not compile. `root` is the prefix of module names, which is removed.
 pub(super) fn by_saxon(complaints: &[Complaint], root: &str) -> String {
     const PARSER: &str = "Error reported by XML parser";
     let what = complaints.first().map_or("", |complaint| complaint.what.as_str());
-    // The code is part of how Saxon words it where there is no place in the stylesheet yet.
+    // Saxon includes this code in its message when there is no position in the stylesheet yet.
     let code = if what.starts_with(PARSER) { "SXXP0003:  " } else { "" };
     format!("{INVALID} {code}{}", what.replace(root, ""))
 }

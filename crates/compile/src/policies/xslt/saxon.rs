@@ -1,4 +1,4 @@
-//! Stylesheets for Saxon: the machine that compiles them, started when the first is met, and the modules it is given.
+//! Compiles stylesheets for Saxon: starts the machine (JVM) for the first one, and collects the modules of each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::listeners::{bytes, count};
 use crate::policies::soap::load;
 use crate::policy::RouteScope;
 
-/// Modules one stylesheet names, directly or by others; the largest known come in some hundred.
+/// The maximum number of modules of one stylesheet. The largest known have some hundreds.
 const MODULES_MAX: usize = 1000;
 
-/// The base URI of modules inside the machine. Stylesheets can ask for their own URI, and must not see the folders of this host.
-/// Each `../` of a module takes one away.
+/// The base URI of modules inside the machine. A stylesheet can read its own URI, and must not see the folders of this host. Each `../` in
+/// a module's reference removes one segment.
 const ROOT: &str = "sheet:/-/-/-/-/-/-/-/-/";
 
 /// A stylesheet or one of its imports.
@@ -27,7 +27,7 @@ pub(super) struct Module {
     bytes: Vec<u8>,
 }
 
-/// The machine, started now if it is not running; it is asked for once for each plan.
+/// Returns the machine, and starts it if it is not running. Called once for each plan.
 pub(super) fn engine(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -38,7 +38,7 @@ pub(super) fn engine(
     let written = &place.config.saxon;
     let settings = settings(written);
     let engine = Engine::get(&settings);
-    // Harmless: the failure goes to the caller.
+    // Harmless: the error is returned to the caller.
     if let Ok(engine) = &engine {
         stays(engine, &settings, written, report);
         let counted = engine.clone();
@@ -60,7 +60,7 @@ fn settings(written: &Saxon) -> EngineSettings {
     }
 }
 
-/// Java starts once in a process, so the running one stays as it is.
+/// Warns that changed settings have no effect: Java can be started only once in a process.
 fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut Report) {
     if engine.settings() == asked {
         return;
@@ -71,7 +71,7 @@ fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut 
         written.threads.map(|written| written.at),
         Some(written.heap_bytes_max.at).filter(|at| *at != At::NOWHERE),
     ];
-    // Harmless: the place is that of the first that is written.
+    // Harmless: the complaint needs only one place, that of the first key written.
     let at = places.into_iter().flatten().next().unwrap_or(At::file(0));
     let what = "the JVM stays as it was started until the gateway is started again";
     report.warn(at, what, "restart it, or write what is running");
@@ -93,14 +93,14 @@ fn reading(engine: &Engine) -> EngineReading {
     }
 }
 
-/// Compiles a stylesheet. The error has a line for each mistake.
+/// Compiles a stylesheet. The error text has a line for each mistake.
 pub(super) fn compiled(
     recipe: &BySaxon,
     found: &DefinitionDocuments<'_>,
 ) -> Result<::saxon::Stylesheet, StylesheetError> {
     let location = &found.documents.location;
     let texts: Vec<(String, Vec<u8>)> = if recipe.modules.is_empty() {
-        // The stylesheet comes first; it names others by URL.
+        // The stylesheet itself is the first module. It refers to the others by URL.
 
         let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
         let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
@@ -127,8 +127,8 @@ fn listed(complaints: &[Complaint], modules: &[Module], name: &str) -> String {
     lines.join("\n")
 }
 
-/// A stylesheet that is a file with all it imports and includes. A module that cannot be read is left for the compiler to miss,
-/// at its place.
+/// Reads a stylesheet file with everything that it imports and includes. A module that cannot be read is left out, so that the compiler
+/// reports it at its place.
 pub(super) fn modules(
     stylesheet: &Spanned<DefinitionAt>,
     bytes: &[u8],
@@ -154,7 +154,7 @@ pub(super) fn modules(
             }
             let path = folder.join(&href);
             report.depends_on(path.clone());
-            // Harmless: the compiler misses it at its place.
+            // Harmless: the compiler reports a missing module at its place.
             if let Ok(bytes) = load::read(&path) {
                 modules.push(Module { uri, path, bytes });
             }
@@ -163,7 +163,7 @@ pub(super) fn modules(
     modules
 }
 
-/// The modules that a module imports and includes.
+/// Returns the modules that a module imports and includes.
 fn named(module: &[u8]) -> Vec<String> {
     let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
     let Ok(document) = Document::parse(module, &options) else { return Vec::new() };
@@ -180,7 +180,7 @@ fn named(module: &[u8]) -> Vec<String> {
     hrefs.map(|href| href.trim().to_owned()).collect()
 }
 
-/// A relative reference as Java resolves it.
+/// Resolves a relative reference in the same way as Java.
 fn joined(base: &str, href: &str) -> String {
     let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut segments: Vec<&str> = folder.split('/').collect();
@@ -196,7 +196,7 @@ fn joined(base: &str, href: &str) -> String {
     segments.join("/")
 }
 
-/// A file's name as a segment of a URI.
+/// Escapes a file name as a segment of a URI.
 fn escaped(name: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'~' => {
