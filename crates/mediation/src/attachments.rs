@@ -15,19 +15,19 @@ const XOP: &[u8] = b"application/xop+xml";
 #[derive(Debug)]
 pub struct Root {
     pub content_type: Box<[u8]>,
-    /// Its content without a transfer encoding.
+    /// The content, with the transfer encoding removed.
     pub bytes: Bytes,
     part: Part,
     message: Multipart,
 }
 
 impl Root {
-    /// True if messages of that type have one.
+    /// Returns true if messages of this content type have a root part.
     pub fn is_in(content_type: &[u8]) -> bool {
         message::media_type(content_type).eq_ignore_ascii_case(b"multipart/related")
     }
 
-    /// None: a message of that type has no root part.
+    /// Returns the root part, or `None` if messages of this content type have none.
     pub fn of(content_type: &[u8], bytes: &Bytes) -> Result<Option<Root>, MultipartError> {
         if !Root::is_in(content_type) {
             return Ok(None);
@@ -43,8 +43,8 @@ impl Root {
         Ok(Some(Root { content_type: own, bytes: content, part, message }))
     }
 
-    /// The whole message with another root, which is a text in UTF-8 unless `content_type` says otherwise. None if the new root contains
-    /// the message's boundary.
+    /// Returns the whole message with `root` in place of the old root part. The new root is text in UTF-8 unless `content_type` says
+    /// otherwise. Returns `None` if the new root contains the boundary of the message.
     pub fn exchanged(
         &self,
         whole: &[u8],
@@ -63,8 +63,8 @@ impl Root {
         Some([before, &head, b"\r\n", root, after].concat().into())
     }
 
-    /// The content type that the root would have as a message by itself: that of the envelope inside XOP, with the action of the whole
-    /// message.
+    /// Returns the content type that the root part would have as a message of its own: for XOP, the type of the envelope inside, with the
+    /// action that the whole message names.
     pub fn described(&self, whole: &[u8]) -> Vec<u8> {
         let own = &self.content_type;
         let mut described = if self.is_xop() {
@@ -94,13 +94,13 @@ impl Root {
         described
     }
 
-    /// True if binary contents of the root may be attachments.
+    /// Returns true if binary contents of the root may be stored as attachments (XOP).
     pub fn is_xop(&self) -> bool {
         message::media_type(&self.content_type).eq_ignore_ascii_case(XOP)
     }
 
-    /// The root with the attachments that it includes, as texts in base64 (XOP 1.0, 3.2), and whether all attachments are in it.
-    /// `whole` is the message, and `bytes_max` bounds the result.
+    /// Returns the root with the attachments that it includes inlined as base64 (XOP 1.0, 3.2), and whether every attachment is included.
+    /// `whole` is the message; `bytes_max` bounds the size of the result.
     pub fn with_included(
         &self,
         whole: &[u8],

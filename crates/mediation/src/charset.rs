@@ -1,17 +1,17 @@
-//! The encoding of XML where the content type says it: RFC 7303, section 3, has it stand above the declaration, and below a byte
-//! order mark.
+//! The character encoding of XML messages. By RFC 7303, section 3, a byte order mark overrides the content type, and the content type
+//! overrides the XML declaration.
 //!
-//! Owns the rare message in another encoding than it declares or seems: it is read in UTF-8, or refused with the name of an encoding
-//! that is not known. All others are read as they stand.
+//! This module handles messages whose encoding differs from the one they declare or appear to have. Such a message is converted to UTF-8,
+//! or refused with the name of the unsupported encoding. All other messages are left unchanged.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use crate::Rejection;
 
-/// The declaration has to end within so many bytes, as where the parser looks for it.
+/// The declaration must end within this many bytes. The parser has the same limit.
 const DECLARATION_BYTES_MAX: usize = 1024;
 
-/// True if a message with this beginning may be in another encoding than it seems.
+/// Returns true if a message that begins with `so_far` may be in another encoding than its bytes suggest.
 pub fn may_differ(content_type: Option<&[u8]>, so_far: &[u8]) -> bool {
     match content_type.and_then(charset) {
         Some(told) => !is_utf8(told) || declares_another(so_far),
@@ -27,7 +27,7 @@ fn is_ascii(told: &[u8]) -> bool {
     told.eq_ignore_ascii_case(b"us-ascii") || told.eq_ignore_ascii_case(b"ascii")
 }
 
-/// A text in a charset that has none of the rules of its own that UTF-8, UTF-16, ASCII and ISO 8859-1 have here.
+/// Decodes a text by `encoding_rs`. UTF-8, UTF-16, ASCII and ISO 8859-1 have their own rules elsewhere in this module.
 fn decoded(told: &[u8], text: &[u8]) -> Result<String, String> {
     let Some(encoding) = Encoding::for_label_no_replacement(told) else {
         return Err(format!("The charset '{}' is not supported", told.escape_ascii()));
@@ -37,16 +37,17 @@ fn decoded(told: &[u8], text: &[u8]) -> Result<String, String> {
     decoded.ok_or_else(|| format!("The message is not in the charset '{}'", told.escape_ascii()))
 }
 
-/// A text in the charset that its content type says; none for what is not in it, and for a charset that is not known.
+/// Decodes a text in the charset that its content type declares. Returns `None` if the bytes are not valid in that charset, or if the
+/// charset is unknown.
 pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<'t, str>> {
     use std::borrow::Cow;
-    // Harmless: the caller tells that it is not text.
+    // Harmless: the caller reports that the bytes are not text.
     let as_utf8 = std::str::from_utf8(text).ok();
     let Some(told) = told else { return as_utf8.map(Cow::Borrowed) };
     if is_utf8(told) || is_ascii(told) {
         return as_utf8.map(Cow::Borrowed);
     }
-    // Some software labels everything so; see `settled`.
+    // Some software labels every message ISO 8859-1; see `settled`.
     if is_latin1(told) {
         let latin = || text.iter().map(|byte| char::from(*byte)).collect();
         return Some(as_utf8.map_or_else(|| Cow::Owned(latin()), Cow::Borrowed));
@@ -54,13 +55,13 @@ pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<
     if is_utf16(told) {
         utf16(told, text).map(Cow::Owned)
     } else {
-        // Harmless: the same.
+        // Harmless: the caller reports that the bytes are not text.
         decoded(told, text).map(Cow::Owned).ok()
     }
 }
 
-/// The reason why a text cannot be read in the charset of its content type. None if the bytes are not text at all: bytes that are not UTF-8
-/// where the charset is UTF-8, and pictures or sound, whose content types have no use for a charset.
+/// Returns the reason why a text cannot be decoded in the charset of its content type. Returns `None` for bytes that are not text at all:
+/// invalid UTF-8 where the charset is UTF-8, and images, audio and the like, whose content types have no use for a charset.
 pub fn misread(content_type: &[u8], text: &[u8]) -> Option<String> {
     let told = charset(content_type)?;
     let media = message::media_type(content_type);
@@ -88,8 +89,8 @@ fn is_latin1(told: &[u8]) -> bool {
         .any(|name| told.eq_ignore_ascii_case(name))
 }
 
-/// A text whose content type says UTF-16, without its byte order mark; nothing for another charset, and for what is not UTF-16.
-/// Without a mark the high byte comes first (RFC 2781, 4.3).
+/// Decodes a text whose content type declares UTF-16, and removes its byte order mark. Returns `None` for any other charset, and for
+/// bytes that are not valid UTF-16. Without a mark, the text is big-endian (RFC 2781, 4.3).
 fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
     const MARK: char = '\u{FEFF}';
     let is = |name: &str| told.eq_ignore_ascii_case(name.as_bytes());
@@ -111,8 +112,8 @@ fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
     })
 }
 
-/// The message in UTF-8 without its declaration, which would be wrong about it; nothing where it can be read as it stands. Fails at
-/// a charset that is not known, and at a message that is not in its charset.
+/// Returns the message in UTF-8, with its XML declaration blanked because it would name the old encoding. Returns `None` if the message
+/// can be parsed unchanged. Fails if the charset is unknown, or if the bytes are not valid in it.
 pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let Some(told) = content_type.and_then(charset) else { return by_declaration(message) };
     if is_utf8(told) {
@@ -123,11 +124,11 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec
             None
         });
     }
-    // The mark stands above the content type. Whoever says ASCII and writes UTF-8 means that.
+    // A byte order mark overrides the content type. A message labelled ASCII that contains UTF-8 is meant as UTF-8.
     if has_mark(message) || is_ascii(told) {
         return Ok(None);
     }
-    // Some software labels everything so. Valid UTF-8 counts as UTF-8: a text in Latin-1 hardly ever looks like it.
+    // Some software labels every message ISO 8859-1, so valid UTF-8 is read as UTF-8. Text in Latin-1 is almost never valid UTF-8.
     if is_latin1(told) {
         let latin = std::str::from_utf8(message).is_err();
         let text = || message.iter().map(|byte| char::from(*byte)).collect::<String>();
@@ -140,7 +141,7 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec
     }
 }
 
-/// The same for a policy, which refuses a message that cannot be read.
+/// Like [`settled`], but returns a refusal if the message cannot be decoded.
 pub(crate) fn settled_or_refused(
     content_type: Option<&[u8]>,
     message: &[u8],
@@ -149,7 +150,7 @@ pub(crate) fn settled_or_refused(
         .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
 }
 
-/// The same by the declaration alone, for the encodings that the parser leaves to the caller.
+/// Like [`settled`], but only by the XML declaration, for encodings that the parser does not decode itself.
 fn by_declaration(message: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if !declares_another(message) {
         return Ok(None);
@@ -160,16 +161,16 @@ fn by_declaration(message: &[u8]) -> Result<Option<Vec<u8>>, String> {
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known));
     match Encoding::for_label_no_replacement(name) {
-        // Other names of it are those of ISO 8859-1, which the parser reads.
+        // The other labels of windows-1252 are names of ISO 8859-1, which the parser reads.
         Some(encoding) if encoding == WINDOWS_1252 && !is_windows => Ok(None),
         Some(encoding) if [UTF_8, UTF_16BE, UTF_16LE].contains(&encoding) => Ok(None),
         Some(_) => decoded(name, message).map(|text| Some(undeclared(&text))),
-        // The parser refuses an encoding that nobody knows, with its place.
+        // The parser refuses an unknown encoding and reports its position.
         None => Ok(None),
     }
 }
 
-/// True behind a byte order mark of UTF-8 or UTF-16, and for UTF-16 by its shape.
+/// Returns true if the message begins with a byte order mark of UTF-8 or UTF-16, or is visibly UTF-16 without a mark.
 fn has_mark(message: &[u8]) -> bool {
     matches!(message, [0xEF, 0xBB, 0xBF, ..] | [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..])
         || matches!(message, [b'<', 0, ..] | [0, b'<', ..])
@@ -181,9 +182,9 @@ fn declaration(message: &[u8]) -> Option<&[u8]> {
     head.get(..end + b"<?xml?>".len())
 }
 
-/// True if the declaration names another encoding than UTF-8.
+/// Returns true if the declaration names an encoding other than UTF-8.
 fn declares_another(message: &[u8]) -> bool {
-    // Nearly all declarations.
+    // The most common declaration, checked first for speed.
     if let Some(rest) = message.strip_prefix(b"<?xml version=\"1.0\" encoding=\"")
         && is_utf8(rest.get(..5).unwrap_or(rest))
     {
@@ -196,7 +197,7 @@ fn declares_another(message: &[u8]) -> bool {
     !utf8("utf-8") && !utf8("utf8")
 }
 
-/// The declaration from the encoding's name on, behind its quote.
+/// Returns the declaration from the encoding's name on, after the opening quote.
 fn declared(message: &[u8]) -> Option<&[u8]> {
     let declaration = declaration(message)?;
     let at = memchr::memmem::find(declaration, b"encoding")?;
@@ -205,19 +206,19 @@ fn declared(message: &[u8]) -> Option<&[u8]> {
     Some(value.get(1..).unwrap_or_default())
 }
 
-/// The charset of a content type, if it is not what a message was read in ([`settled`], and the parser of the rest): one that
-/// nobody here reads, or another one that makes another text of it. The message was found to be XML. Each line of the content
-/// type is looked at.
+/// Returns the charset of a content type if it contradicts how the message was read by [`settled`] and the parser: a charset that this
+/// module does not know, or one in which the bytes would be a different text. The message must have been parsed as XML already. All
+/// `Content-Type` lines are checked.
 pub fn contradicted<'h>(
     content_types: impl Iterator<Item = &'h [u8]>,
     message: &[u8],
 ) -> Option<String> {
     for content_type in content_types {
-        // Harmless: the others have other names.
+        // Harmless: parameters with other names are irrelevant.
         let told = parameters(content_type).filter_map(|written| value_of(written, "charset"));
         for told in told.map(plain) {
             if !is_read_as(told, message) {
-                // Harmless: this tells of the refusal.
+                // Harmless: the name is only quoted in a refusal.
                 return Some(String::from_utf8_lossy(told).into_owned());
             }
         }
@@ -229,12 +230,12 @@ fn is_read_as(told: &[u8], message: &[u8]) -> bool {
     let is_one_of =
         |names: &[&str]| names.iter().any(|name| told.eq_ignore_ascii_case(name.as_bytes()));
     match message {
-        // Without a mark one reader begins with the high byte and another with the low one.
+        // Without a byte order mark, some readers assume big-endian and others little-endian, so the label has to say which.
         [0xFE, 0xFF, ..] => return is_one_of(&["utf-16", "utf-16be"]),
         [0xFF, 0xFE, ..] => return is_one_of(&["utf-16", "utf-16le"]),
         [0, b'<', ..] => return is_one_of(&["utf-16be"]),
         [b'<', 0, ..] => return is_one_of(&["utf-16le"]),
-        // Harmless: the charset is looked at below.
+        // Harmless: the charset is checked below.
         _ => {}
     }
     if is_utf8(told) {
@@ -250,24 +251,24 @@ fn is_read_as(told: &[u8], message: &[u8]) -> bool {
     if is_ascii(told) {
         return message.is_ascii();
     }
-    // What `settled` could not read in it is refused already.
+    // `settled` has already refused messages that are not valid in this charset.
     !is_utf16(told) && Encoding::for_label_no_replacement(told).is_some()
 }
 
-/// Blanks in the place of the declaration, so that everything else stays where it is.
+/// Overwrites the declaration with blanks, so that all other positions stay the same.
 fn undeclared(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     let len = declaration(&bytes).map_or(0, <[u8]>::len);
-    // Harmless: only the declaration goes.
+    // Harmless: only the declaration is overwritten.
     for byte in bytes.iter_mut().take(len).filter(|byte| **byte != b'\n') {
         *byte = b' ';
     }
     bytes
 }
 
-/// The content type with another charset, where it says one and that is no longer true.
+/// Returns the content type with its charset replaced, if it names one and that is no longer correct.
 pub fn recoded(written: &[u8], name: &str) -> Option<String> {
-    // Nearly all content types, and rightly.
+    // Fast path: most content types name the right charset already.
     let end = written.len().saturating_sub(name.len());
     let (front, value) = written.split_at_checked(end)?;
     if value.eq_ignore_ascii_case(name.as_bytes())
@@ -286,13 +287,13 @@ pub fn recoded(written: &[u8], name: &str) -> Option<String> {
         label.extend_from_slice(b"; ");
         label.extend_from_slice(other);
     }
-    // Harmless: a content type with other bytes stays as it is.
+    // Harmless: a content type that is not UTF-8 stays unchanged.
     String::from_utf8(label).ok()
 }
 
-/// The parameter `charset`, without quotes.
+/// Returns the parameter `charset`, without quotes.
 pub fn charset(content_type: &[u8]) -> Option<&[u8]> {
-    // Nearly all content types.
+    // Fast path for the most common content types.
     if let Some(rest) = content_type.strip_prefix(b"text/xml;")
         && let Some(value) = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"charset=")
         && value.eq_ignore_ascii_case(b"utf-8")
@@ -303,19 +304,19 @@ pub fn charset(content_type: &[u8]) -> Option<&[u8]> {
     Some(plain(value))
 }
 
-/// Without the quotes around it.
+/// Removes the surrounding quotes, if there are any.
 fn plain(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 
-/// The value of a parameter, if it is the one of this name.
+/// Returns the value of a parameter if the parameter has this name.
 pub fn value_of<'p>(parameter: &'p [u8], name: &str) -> Option<&'p [u8]> {
     let at = parameter.iter().position(|byte| *byte == b'=')?;
     let (written, value) = (parameter.get(..at)?, parameter.get(at + 1..)?);
     written.trim_ascii().eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
 }
 
-/// The parameters of a content type as they are written: the parts between semicolons outside quotes.
+/// Returns the parameters of a content type as written: the parts between semicolons that are outside quotes.
 pub fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     let pieces = content_type.split(move |byte| {
@@ -323,7 +324,7 @@ pub fn parameters(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
         match byte {
             b'"' if plain => quoted = !quoted,
             b'\\' if plain => escaped = quoted,
-            // Harmless: the others quote nothing.
+            // Harmless: no other byte affects quoting.
             _ => {}
         }
         *byte == b';' && !quoted

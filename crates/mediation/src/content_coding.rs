@@ -1,4 +1,4 @@
-//! The content codings of a message, as its lines name them, and how they are taken off.
+//! The content codings of a message: reading their names from the header lines, and decoding.
 
 use std::io::{self, Read};
 
@@ -7,11 +7,11 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use kit::turns;
 use message::Headers;
 
-/// The codings of a body in the order they were put on, of all lines; nothing where there are none.
+/// Returns the codings of a body from all `Content-Encoding` lines, in the order they were applied, or `None` if there are none.
 pub fn named(headers: &Headers) -> Option<String> {
     let mut names: Option<String> = None;
     for line in headers.get_all("content-encoding") {
-        // Harmless: no coding has a name with other bytes.
+        // Harmless: a name that is not UTF-8 is not a known coding either way.
         for name in String::from_utf8_lossy(line).split(',').map(str::trim) {
             if !name.is_empty() && !name.eq_ignore_ascii_case("identity") {
                 let all = names.get_or_insert_default();
@@ -23,14 +23,14 @@ pub fn named(headers: &Headers) -> Option<String> {
     names
 }
 
-/// Whether a body in the coding `deflate`, which begins with these bytes, has the wrapper of RFC 9110, 8.4.1.2. Some servers send it
-/// bare, and browsers read both. The low half of a wrapper's first byte says the method, 8. Bare, that would be the beginning of a block
-/// without compression, whose padding nobody fills.
+/// Returns true if a body in the coding `deflate` that begins with these bytes has the zlib wrapper that RFC 9110, 8.4.1.2 requires. Some
+/// servers send raw deflate data, and browsers accept both. In a wrapper, the low four bits of the first byte are the method, always 8. In
+/// raw data, those bits would begin an uncompressed block with nonzero padding, which no encoder writes.
 pub fn is_wrapped(bytes: &[u8]) -> bool {
     bytes.first().is_none_or(|byte| byte & 0x0f == 8)
 }
 
-/// A coding that can be taken off.
+/// A coding that can be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     Gzip,
@@ -38,25 +38,25 @@ pub enum Coding {
     Brotli,
 }
 
-/// The reason why a coding was not taken off.
+/// The reason why a body was not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The bytes are not of the coding.
+    /// The bytes are not valid in this coding.
     Malformed,
-    /// The body is over the bound without its coding.
+    /// The decoded body exceeds the limit.
     TooLarge,
-    /// There is no memory for it (`kit::memory`).
+    /// There is not enough memory (`kit::memory`).
     NoRoom,
 }
 
-/// Bytes that are decoded between two looks at the clock: less than a tenth of a millisecond.
+/// Number of bytes decoded between two checks of the clock; takes less than a tenth of a millisecond.
 const PIECE_BYTES: u64 = 32 << 10;
 
 /// The size of the decoder's buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
 impl Coding {
-    /// The one coding of a body, by [`named`]; nothing for any other, and for several.
+    /// Returns the coding with this name, as [`named`] writes it, or `None` if the name is unknown or lists several codings.
     pub fn of(name: &str) -> Option<Coding> {
         match name {
             "gzip" | "x-gzip" => Some(Coding::Gzip),
@@ -74,12 +74,12 @@ impl Coding {
         }
     }
 
-    /// The body without its coding, of at most `bytes_max` bytes.
+    /// Decodes a body, to at most `bytes_max` bytes.
     pub fn decode(self, bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
         let mut out = Vec::new();
         let read = match self {
-            // Harmless: one byte more than may be shows that there is more.
+            // Harmless: reading one byte more than allowed shows that the body is too large.
             Coding::Gzip => gather(MultiGzDecoder::new(bytes).take(limit), &mut out),
             Coding::Deflate => {
                 let inflate = Decompress::new(is_wrapped(bytes));
@@ -103,11 +103,11 @@ impl Coding {
     }
 }
 
-/// Reads to the end in pieces: a few bytes may stand for many megabytes. Without memory for more it ends with an error of that kind.
+/// Reads to the end in pieces, because a few compressed bytes may expand to many megabytes. Fails with `OutOfMemory` if there is no room.
 fn gather(mut decoder: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
-    // Harmless: the loop reads on.
+    // Harmless: the loop reads the next piece.
     while (&mut decoder).take(PIECE_BYTES).read_to_end(out)? > 0 {
-        // It grows to twice its size, and is moved.
+        // The vector doubles when it grows, and for a moment both copies exist.
         if !kit::memory::has_room(out.len()) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }

@@ -1,10 +1,11 @@
-//! Times as RFC 3339 and XML Schema write them.
+//! Times in the formats of RFC 3339 and XML Schema.
 
 use std::time::Duration;
 
 use kit::calendar::{day_number, month_days};
 
-/// The time since the Unix epoch that a text of RFC 3339 says. None: it is no such text, has no time zone, or is before the epoch.
+/// Parses a time in the format of RFC 3339 and returns the time since the Unix epoch. Returns `None` if the text has another format, has no
+/// time zone, or is before the epoch.
 pub(crate) fn read(text: &str) -> Option<Duration> {
     let (date, time) = text.split_once(['T', 't'])?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
@@ -21,20 +22,20 @@ pub(crate) fn read(text: &str) -> Option<Duration> {
         }
     };
     let is_date = (1..=12).contains(&month) && (1..=month_days(year, month)).contains(&day);
-    // A second that is put in at the end of a day.
+    // 60 is a leap second.
     if !is_date || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
     let seconds = day_number(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
     let all_digits = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: less than a nanosecond is cut.
+    // Harmless: only fractions of a nanosecond are cut off.
     let digits = all_digits.then(|| fraction.bytes().chain(std::iter::repeat(b'0')).take(9))?;
     let nanos = digits.fold(0, |nanos, digit| nanos * 10 + u32::from(digit - b'0'));
-    // Harmless: a time before the epoch is none.
+    // Harmless: the caller gets `None` for a time before the epoch.
     Some(Duration::new(u64::try_from(seconds - offset).ok()?, nanos))
 }
 
-/// Numbers with a fixed count of digits each, and a separator between them.
+/// Parses numbers that have a fixed number of digits each, with a separator between them.
 fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
@@ -42,7 +43,7 @@ fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> O
     for (number, digits) in numbers.iter_mut().zip(digits) {
         let part = parts.next()?;
         let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
-        // Harmless: what is not a number is no such text.
+        // Harmless: the caller gets `None` for anything that is not a number.
         *number = part.parse().ok().filter(|_| is_number)?;
     }
     parts.next().is_none().then_some(numbers)

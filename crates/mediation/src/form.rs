@@ -1,7 +1,7 @@
-//! Fields of a form, as JSON: of `application/x-www-form-urlencoded` (WHATWG URL, 5.1) and of `multipart/form-data` (RFC 7578).
+//! Form fields converted to JSON: `application/x-www-form-urlencoded` (WHATWG URL, 5.1) and `multipart/form-data` (RFC 7578).
 //!
-//! A field is a member with its text. One that comes several times is an array, and a file an object with its name, its content
-//! type, and its content as `text` or as `base64`.
+//! Each field becomes a member whose value is its text. A field that occurs several times becomes an array. A file becomes an object with
+//! its name, its content type, and its content as `text` or `base64`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use kit::percent;
 use crate::charset;
 use crate::multipart::{Multipart, MultipartError, Part, once, parameter};
 
-/// More than any form has.
+/// Maximum number of fields, far above that of real forms.
 const FIELDS_MAX: usize = 10_000;
 
 /// A kind of form.
@@ -22,7 +22,7 @@ pub enum FormKind {
     Multipart,
 }
 
-/// Fields in the order in which their names come first, each value a text of JSON.
+/// The fields in the order in which their names first occur. Each value is JSON text.
 #[derive(Default)]
 struct Fields {
     all: Vec<(String, Vec<String>)>,
@@ -31,7 +31,7 @@ struct Fields {
 }
 
 impl FormKind {
-    /// The kind that a content type says.
+    /// Returns the kind of form that a content type names, or `None` if it is not a form.
     pub fn of(content_type: &[u8]) -> Option<FormKind> {
         let media_type = message::media_type(content_type);
         let is = |name: &str| media_type.eq_ignore_ascii_case(name.as_bytes());
@@ -42,7 +42,7 @@ impl FormKind {
         }
     }
 
-    /// The fields as an object of JSON.
+    /// Returns the fields as a JSON object.
     pub fn fields(self, content_type: &[u8], body: &[u8]) -> Result<String, MultipartError> {
         let mut fields = Fields::default();
         match self {
@@ -104,14 +104,14 @@ fn string(text: &str) -> String {
     out
 }
 
-/// The name and value of a part.
+/// Returns the name and the value of a part.
 fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError> {
     let disposition = part.line(message, "content-disposition");
     let disposition = disposition.ok_or("a part of the form has no Content-Disposition")?;
     let name = once(&disposition, "name")?.ok_or("a part of the form has no name")?;
     if parameter(&disposition, "name*").is_some() || parameter(&disposition, "filename*").is_some()
     {
-        // RFC 7578, 4.2: a reader that knows them takes another name than one that does not.
+        // RFC 7578, 4.2 forbids `name*`. Readers that support it would use another name than those that do not.
         return Err("a part of the form has an extended name");
     }
     let name = in_utf8(&name)?;
@@ -144,18 +144,18 @@ fn as_object(
     let written = |(name, value): (&str, Option<String>)| {
         value.map(|value| format!("{}:{}", string(name), string(&value)))
     };
-    // Harmless: a member that the part lacks is absent.
+    // Harmless: a member that the part does not have is left out.
     let members: Vec<String> = members.into_iter().filter_map(written).collect();
     Ok(format!("{{{}}}", members.join(",")))
 }
 
-/// JSON has no other texts.
+/// Returns the bytes as text. JSON can only hold UTF-8.
 fn in_utf8(bytes: &[u8]) -> Result<String, MultipartError> {
     let text = std::str::from_utf8(bytes).map(str::to_owned);
     text.map_err(|_| "a name or a value of the form is not UTF-8")
 }
 
-/// The text of some bytes by their content type; none if they are not text.
+/// Decodes bytes to text by their content type, or returns `None` if they are not text.
 pub fn text_of<'m>(content_type: Option<&[u8]>, bytes: &'m [u8]) -> Option<Cow<'m, str>> {
     charset::text(content_type.and_then(charset::charset), bytes)
 }

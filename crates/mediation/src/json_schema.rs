@@ -1,7 +1,7 @@
-//! JSON held to schemas, draft 2020-12.
+//! Validates JSON against JSON Schema, draft 2020-12.
 //!
-//! Owns the reading of a text as a [`Document`], and the faults of one that breaks its schema. Schemas are compiled once, with
-//! their references; the caller decides which schema a message has to obey.
+//! Parses a text into a [`Document`] and reports how the document violates a schema. Schemas are compiled once, together with the schemas
+//! that they reference. The caller decides which schema applies to a message.
 
 #[cfg(test)]
 mod agrees;

@@ -1,8 +1,8 @@
-//! Validation, transformation and search of messages, whoever's they are: the engines behind policies and behind flows.
+//! Validation, transformation and search of messages: the engines that policies and flows share.
 //!
-//! Owns the use of stylesheets, SOAP and OpenAPI checks, XPath searches, and the texts with which messages are refused.
-//! A message enters as its parts: its bytes, its content type, the lines of its head. It leaves as bytes, or as a [`Rejection`].
-//! Nothing here names a type of requests, replies, exchanges or faults: the caller decides what a refusal means for a client.
+//! Owns the use of stylesheets, SOAP and OpenAPI checks, and XPath searches, and the texts of refusals.
+//! A message enters as its parts: its bytes, its content type and its header lines. It leaves as bytes or as a [`Rejection`].
+//! This crate does not know requests, replies, exchanges or faults: the caller decides what a refusal means for a client.
 #![forbid(unsafe_code)]
 
 pub mod attachments;
@@ -29,7 +29,7 @@ pub use rejection::{DefinitionFailure, Rejection};
 
 use kit::LocalBoxFuture;
 
-/// Work on one message, which may be done already. Done work costs no future and no allocation.
+/// The processing of one message. If it is already done, it costs no future and no allocation.
 pub enum Work<'a, T> {
     Done(T),
     Waits(LocalBoxFuture<'a, T>),

@@ -1,22 +1,22 @@
-//! Faults of messages in the words and codes of libxml2, which clients of the reference system compare.
+//! Error texts of invalid messages, with the wording and error codes of libxml2. Clients of the reference system compare them.
 //!
-//! Owns the table of rules to codes. A rule libxml2 words by pieces we do not have keeps our own sentence.
+//! Owns the table from schema rules to codes. Where libxml2's wording needs details that our validator does not report, our own text is
+//! used.
 
 use xml::{Here, QName, Sink, Start};
 use xsd::{Breach, Invalid, TypeName};
 
-/// The most names in libxml2's list of expected elements.
+/// Maximum number of names in libxml2's list of expected elements.
 const EXPECTED_MAX: usize = 10;
 
-/// The shortest message that libxml2 cuts, and what it leaves of one. A value may be as long as its message; nobody reads that
-/// in a fault.
+/// libxml2 cuts messages from this size on, to `LEFT_BYTES`. A message may quote a value that is as long as the document.
 const CUT_FROM_BYTES: usize = 63_848;
 const LEFT_BYTES: usize = 149;
 
-/// `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`
+/// Returns `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`.
 pub fn invalid(invalid: &Invalid, message: &[u8]) -> String {
     let about = &invalid.about;
-    // The node of a complaint about an attribute is its element.
+    // For an attribute, the reported node is its element.
     let node = about.element.as_ref().unwrap_or(&about.name);
     let node = node.rsplit('}').next().unwrap_or_default();
     let line = line_of(message, invalid);
@@ -35,13 +35,13 @@ fn cut(mut message: String) -> String {
         while !message.is_char_boundary(at) {
             at -= 1;
         }
-        // Harmless: libxml2 cuts its messages here.
+        // Harmless: libxml2 cuts its messages in the same place.
         message.truncate(at);
     }
     message
 }
 
-/// A message that is not XML.
+/// Returns the text for a message that is not well-formed XML.
 pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
     match no_xml(error, message) {
         Some(text) => format!("Invalid XML input. {text}"),
@@ -49,9 +49,9 @@ pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
     }
 }
 
-/// The message of libxml2 for a text that does not even begin as XML does.
+/// Returns libxml2's text for a message whose very beginning is not XML, or `None` if it begins like XML.
 pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
-    // Harmless: only its beginning is looked at.
+    // Harmless: only the beginning of the text is examined.
     let text = String::from_utf8_lossy(bytes);
     let begins = text.trim_start_matches('\u{feff}').trim_start();
     let message = match begins.chars().next() {
@@ -62,7 +62,8 @@ pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     Some(format!("Error code: 4, Line: {}, Message: {message}", error.at.line))
 }
 
-/// The message of libxml2 for a text that is not XML; a rule that it words by pieces we do not have keeps our own sentence.
+/// Returns libxml2's text for a message that is not well-formed. Where libxml2's wording needs details that the parser does not report,
+/// our own text is used.
 pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     if let Some(text) = no_xml(error, bytes) {
         return text;
@@ -88,7 +89,7 @@ pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     told.unwrap_or_else(|| format!("Line: {line}, Message: {ours}"))
 }
 
-/// Open elements as they are written, each with its line.
+/// The open elements: their names as written, and their lines.
 #[derive(Default)]
 struct OpenElements {
     elements: Vec<(String, u32)>,
@@ -114,7 +115,7 @@ impl Sink for OpenElements {
     }
 }
 
-/// Rules whose sentence names nothing: true if it is about elements within, the code, and the sentence.
+/// Rules whose text contains no names. Each row: rule; whether it concerns child elements; code; text.
 const PLAIN: &[(&str, bool, u16, &str)] = &[
     ("cvc-elt.1", false, 1845, "No matching global declaration available for the validation root."),
     (
@@ -183,14 +184,14 @@ const PLAIN: &[(&str, bool, u16, &str)] = &[
     ),
 ];
 
-/// True if a declaration is missing (libxml2's 1845): another schema may have it.
+/// Returns true if a declaration is missing (libxml2's code 1845). In that case another schema may have it.
 pub fn is_undeclared(invalid: &Invalid) -> bool {
     invalid.about.breach.is_none() && worded(invalid).0 == 1845
 }
 
 fn worded(invalid: &Invalid) -> (u16, String) {
     let about = &invalid.about;
-    // A value whose check was given up is not known to be wrong.
+    // If checking the value was aborted by a limit, the value is not known to be wrong.
     if about.breach.is_some() && !invalid.code.starts_with("limit") {
         return value(invalid);
     }
@@ -241,12 +242,12 @@ fn worded(invalid: &Invalid) -> (u16, String) {
 
 const NOT_FIXED: &str = "does not match the fixed value constraint";
 
-/// The text that is wrong.
+/// Returns the invalid value.
 fn text(invalid: &Invalid) -> &str {
     invalid.about.value.as_deref().unwrap_or("")
 }
 
-/// The one thing that would be right.
+/// Returns the first of the expected names or values.
 fn first(invalid: &Invalid) -> &str {
     invalid.about.expected.first().map_or("", String::as_str)
 }
@@ -258,7 +259,7 @@ fn named(invalid: &Invalid) -> &str {
     }
 }
 
-/// Rules whose sentence is ours.
+/// Returns the code of a rule for which our own text is used.
 fn other_code(code: &str) -> u16 {
     const CODES: &[(&str, u16)] = &[
         ("cvc-complex-type.5.1", 1869),
@@ -267,11 +268,11 @@ fn other_code(code: &str) -> u16 {
         ("limit.regex_steps_max", 1839),
     ];
     let known = CODES.iter().find(|(known, _)| *known == code);
-    // 1877: identity constraints, the only ones left.
+    // 1877 is the code for identity constraints, the only remaining rules.
     known.map_or(1877, |(_, number)| *number)
 }
 
-/// A text that is not of its type.
+/// Returns code and text for a value that does not match its type.
 fn value(invalid: &Invalid) -> (u16, String) {
     let about = &invalid.about;
     let value = text(invalid);
@@ -330,7 +331,7 @@ fn facet(name: &str, found: &str, allowed: &[String]) -> (u16, String) {
 
 fn expected(invalid: &Invalid) -> String {
     let about = &invalid.about;
-    // Harmless: libxml2 names as many.
+    // Harmless: libxml2 lists the same number of names.
     let names: Vec<&str> = about.expected.iter().take(EXPECTED_MAX).map(String::as_str).collect();
     match names.as_slice() {
         [] => String::new(),
@@ -339,8 +340,8 @@ fn expected(invalid: &Invalid) -> String {
     }
 }
 
-/// The line of the element a complaint is about. Complaints found at its end or in its text say where that is, so the
-/// message is read a second time; it was refused, so nobody waits for the answer of an upstream.
+/// Returns the line of the element that a complaint is about. A complaint from the end of an element or from its text has the position
+/// there, so the message is parsed a second time. The message is refused anyway, so this delays no call of an upstream.
 fn line_of(message: &[u8], invalid: &Invalid) -> u32 {
     let mut lines = Lines { wanted: invalid.at.offset, open: Vec::new(), found: None };
     let options = xml::Options::default();
@@ -349,14 +350,14 @@ fn line_of(message: &[u8], invalid: &Invalid) -> u32 {
     }
 }
 
-/// Finds the element around an offset.
+/// A sink that finds the element around an offset.
 struct Lines {
     wanted: u64,
     open: Vec<u32>,
     found: Option<u32>,
 }
 
-/// Enough was read.
+/// Stops the parser early.
 struct Stopped;
 
 impl From<xml::Error> for Stopped {

@@ -1,8 +1,9 @@
-//! Messages of several parts (RFC 2046, 5.1): where each part is, and which of them is the root (RFC 2387).
+//! Multipart messages (RFC 2046, 5.1): the positions of the parts, and which part is the root (RFC 2387).
 //!
-//! Owns the delimiters, the header lines of parts and their transfer encodings. The bytes stay where they are, so that a part that
-//! nobody changes goes on as it came. Delimiter lines begin and end with CRLF; a message that two readers could take apart
-//! differently is malformed.
+//! Parses boundary delimiters, the header lines of parts, and transfer encodings. Parts refer to ranges of the message, so that an
+//! unchanged
+//! part is forwarded byte for byte. Delimiter lines must begin and end with CRLF. A message that two readers could split differently is
+//! refused as malformed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,26 +12,26 @@ use memchr::memmem;
 
 use crate::charset;
 
-/// Messages with attachments have tens of parts, and the largest forms some hundreds.
+/// Maximum number of parts. Messages with attachments have tens of parts, and the largest forms some hundreds.
 const PARTS_MAX: usize = 1_000;
 
-/// Header lines of one part: it needs three.
+/// Maximum number of header lines of one part. A part needs three.
 const LINES_MAX: usize = 100;
 
-/// Bytes of the header lines of one part.
+/// Maximum size of the header lines of one part.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Header lines that say what a part is. Of two, one reader takes the first and another the last.
+/// Header lines that may occur only once in a part. If one occurred twice, some readers would use the first and others the last.
 const ONCE: [&[u8]; 4] =
     [b"content-disposition", b"content-type", b"content-transfer-encoding", b"content-id"];
 
-/// RFC 2046, 5.1.1.
+/// Maximum length of a boundary (RFC 2046, 5.1.1).
 const BOUNDARY_BYTES_MAX: usize = 70;
 
-/// The reason why a message cannot be taken apart.
+/// The reason why a message cannot be split into parts.
 pub type MultipartError = &'static str;
 
-/// The places of the parts of a message.
+/// The positions of the parts of a message.
 #[derive(Debug)]
 pub struct Multipart {
     parts: Vec<Part>,
@@ -38,16 +39,16 @@ pub struct Multipart {
     delimiter: Box<[u8]>,
 }
 
-/// The places of one part.
+/// The position of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its header lines, each with its line end.
+    /// The header lines, each with its line end.
     pub head: Range<usize>,
     pub body: Range<usize>,
 }
 
 impl Multipart {
-    /// Takes a message apart whose content type is of several parts.
+    /// Parses a message with a multipart content type.
     pub fn read(content_type: &[u8], message: &[u8]) -> Result<Multipart, MultipartError> {
         let delimiter = delimiter(content_type)?;
         let mut parts = Vec::new();
@@ -57,7 +58,7 @@ impl Multipart {
             if parts.len() >= PARTS_MAX {
                 return Err("there are over 1,000 parts");
             }
-            // The line end of one delimiter line may begin the next.
+            // The line end of a delimiter line may also begin the next one.
             let from = line.end.saturating_sub(2);
             let next =
                 next_line(message, &delimiter, from).ok_or("the last boundary is missing")?;
@@ -67,7 +68,7 @@ impl Multipart {
         let behind = message.get(line.end..).unwrap_or_default();
         match parts.is_empty() {
             true => Err("there is no part"),
-            // Some readers end at the last boundary, and others go on.
+            // Some readers stop at the closing boundary, and others continue.
             false if memmem::find(behind, &delimiter).is_some() => {
                 Err("a boundary stands behind the last one")
             }
@@ -79,7 +80,7 @@ impl Multipart {
         &self.parts
     }
 
-    /// The part that `start` names, else the first.
+    /// Returns the part that the parameter `start` names, or the first part if there is no `start`.
     pub fn root(&self, content_type: &[u8], message: &[u8]) -> Result<&Part, MultipartError> {
         let Some(start) = parameter(content_type, "start") else {
             return self.parts.first().ok_or("there is no part");
@@ -91,7 +92,7 @@ impl Multipart {
         self.parts.iter().find(is_meant).ok_or("no part has the Content-ID that `start` names")
     }
 
-    /// True if a text cannot be a part's content, since it would end the part.
+    /// Returns true if `content` cannot be the content of a part because it contains the delimiter.
     pub fn is_cut_by(&self, content: &[u8]) -> bool {
         let at_line = |at: usize| at == 0 || content.get(at - 1) == Some(&b'\n');
         memmem::find_iter(content, &*self.delimiter).any(at_line)
@@ -99,9 +100,9 @@ impl Multipart {
 }
 
 impl Part {
-    /// The part between two delimiter lines.
+    /// Parses the part between two delimiter lines.
     fn read(message: &[u8], start: usize, end: usize) -> Result<Part, MultipartError> {
-        // A part without header lines begins with the empty line.
+        // A part without header lines begins with the empty line, so its first CRLF is that of the delimiter line.
         let from = start.saturating_sub(2);
         let region = message.get(from..end + 2).unwrap_or_default();
         let empty = memmem::find(region, b"\r\n\r\n").ok_or("a part has no empty line")? + from;
@@ -117,7 +118,7 @@ impl Part {
             if name.is_empty() || name.iter().any(|byte| byte.is_ascii_whitespace()) {
                 return Err("a header line of a part has no name");
             }
-            // Harmless: each of them has its mark.
+            // Harmless: `seen` has one flag for each name.
             let known = ONCE.iter().zip(&mut seen);
             for (_, seen) in known.filter(|(known, _)| name.eq_ignore_ascii_case(known)) {
                 if std::mem::replace(seen, true) {
@@ -128,7 +129,7 @@ impl Part {
         if count > LINES_MAX { Err("a part has over 100 header lines") } else { Ok(part) }
     }
 
-    /// The value of a header line, in one line.
+    /// Returns the value of a header line, unfolded to one line.
     pub fn line<'m>(&self, message: &'m [u8], name: &str) -> Option<Cow<'m, [u8]>> {
         let head = message.get(self.head.clone())?;
         let value = lines(head).find_map(|line| {
@@ -138,7 +139,7 @@ impl Part {
         Some(unfolded(value))
     }
 
-    /// The content without its transfer encoding.
+    /// Returns the content, with the transfer encoding removed.
     pub fn content<'m>(&self, message: &'m [u8]) -> Result<Cow<'m, [u8]>, MultipartError> {
         let body = message.get(self.body.clone()).unwrap_or(b"");
         let encoding =
@@ -151,7 +152,7 @@ impl Part {
         }
     }
 
-    /// The header lines for another content, each with its line end. They say of the old one what is no longer true.
+    /// Returns the header lines for a new content, each with its line end. Lines that describe the old content are replaced or left out.
     pub fn head_for(&self, message: &[u8], content_type: &[u8]) -> Vec<u8> {
         let head = message.get(self.head.clone()).unwrap_or(b"");
         let mut out = Vec::with_capacity(head.len());
@@ -180,15 +181,15 @@ impl Part {
 
 /// A delimiter line.
 struct DelimiterLine {
-    /// The end of the content before it.
+    /// The end of the content before the line.
     start: usize,
-    /// Behind its line end.
+    /// The offset after the line end.
     end: usize,
-    /// The one behind the last part.
+    /// Whether this is the closing delimiter, after the last part.
     is_last: bool,
 }
 
-/// The next delimiter line that begins at a place or behind it.
+/// Returns the first delimiter line that begins at `from` or later.
 fn next_line(message: &[u8], delimiter: &[u8], from: usize) -> Option<DelimiterLine> {
     let rest = message.get(from..)?;
     for at in memmem::find_iter(rest, delimiter) {
@@ -225,7 +226,7 @@ fn delimiter(content_type: &[u8]) -> Result<Box<[u8]>, MultipartError> {
     }
 }
 
-/// A parameter of a content type or disposition, without its quotes.
+/// Returns a parameter of a content type or disposition, without quotes.
 pub fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
     let written =
         charset::parameters(value).find_map(|parameter| charset::value_of(parameter, name))?;
@@ -239,9 +240,9 @@ pub fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
     Some(plain.collect())
 }
 
-/// A parameter that is there at most once.
+/// Returns a parameter, and fails if it occurs more than once.
 pub fn once(value: &[u8], name: &str) -> Result<Option<Vec<u8>>, MultipartError> {
-    // Harmless: the others have other names.
+    // Harmless: parameters with other names are irrelevant.
     let all = charset::parameters(value).filter_map(|written| charset::value_of(written, name));
     match all.count() {
         0 | 1 => Ok(parameter(value, name)),
@@ -254,7 +255,7 @@ fn unbracketed(id: &[u8]) -> &[u8] {
     id.strip_prefix(b"<").and_then(|id| id.strip_suffix(b">")).unwrap_or(id)
 }
 
-/// Header lines with their line ends. A line that begins with a blank belongs to the one before.
+/// Returns the header lines, each with its line end. A line that begins with a blank continues the previous one.
 fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = head;
     std::iter::from_fn(move || {
@@ -275,7 +276,7 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A value that stands on several lines, on one.
+/// Joins a folded value into one line.
 fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     if value.contains(&b'\n') {
         Cow::Owned(value.iter().copied().filter(|b| !b"\r\n".contains(b)).collect())
@@ -296,7 +297,7 @@ fn base64(body: &[u8]) -> Result<Vec<u8>, MultipartError> {
     engine.decode(digits).map_err(|_| "a part is not coded as base64")
 }
 
-/// RFC 2045, 6.7.
+/// Decodes quoted-printable text (RFC 2045, 6.7).
 fn quoted_printable(body: &[u8]) -> Result<Vec<u8>, MultipartError> {
     let mut out = Vec::with_capacity(body.len());
     let mut rest = body;

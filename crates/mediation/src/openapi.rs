@@ -1,7 +1,7 @@
 //! Validation of messages against an OpenAPI document.
 //!
-//! Owns the search for the operation of a method and a path, and the checks of its parameters and bodies. The document is read
-//! elsewhere; its operations arrive here with their schemas compiled.
+//! Finds the operation for a method and a path, and validates parameters and bodies. Another crate parses the document and hands over its
+//! operations with compiled schemas.
 
 mod body;
 mod model;
@@ -23,7 +23,7 @@ pub use path::Values;
 
 /// The operations of a document.
 pub struct Operations {
-    /// The path in front of the document's paths; without a slash at its end.
+    /// The path prefix of all paths of the document, without a trailing slash.
     base_path: String,
     items: Vec<PathItem>,
     paths: Paths,
@@ -37,7 +37,7 @@ pub type OperationAt = (usize, usize);
 /// The result of a search by method and path.
 pub enum OperationMatch<'a> {
     Operation(OperationAt, &'a Operation, Values<'a>),
-    /// An OPTIONS request.
+    /// The request is OPTIONS; the value of `Allow`.
     Options(&'a str),
     OtherMethod(&'a str),
     Nothing,
@@ -46,9 +46,9 @@ pub enum OperationMatch<'a> {
 /// The refusal of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenApiRejection {
-    /// The fault of a content type or a coding that the document does not have.
+    /// The content type or the coding is not described in the document.
     OtherType(String),
-    /// The faults, at least one, each with its place.
+    /// The faults, at least one, each with its location.
     Wrong(Vec<String>),
 }
 
@@ -58,24 +58,25 @@ impl Operations {
         Operations { base_path, paths: Paths::new(&items), items, allowed }
     }
 
-    /// The operation at a place that was found.
+    /// Returns the operation at these indices.
     pub fn get(&self, at: OperationAt) -> Option<&Operation> {
         self.items.get(at.0)?.operations.get(at.1)
     }
 
-    /// The index of a path of the document.
+    /// Returns the index of a path of the document.
     pub fn index_of(&self, template: &str) -> Option<usize> {
         self.items.iter().position(|item| *item.template == *template)
     }
 
-    /// True if an operation describes a body.
+    /// Returns true if any operation describes a body. With `only`, looks only at the path with that index.
     pub fn have_bodies(&self, only: Option<usize>) -> bool {
         let items = self.items.iter().enumerate();
         let items = items.filter(|(at, _)| only.is_none_or(|only| only == *at));
         items.flat_map(|(_, item)| &item.operations).any(|operation| operation.body.is_some())
     }
 
-    /// The operation of a method and a target, and the values of its path. `only`: no other path is looked at.
+    /// Finds the operation for a method and a target, and the values of its path parameters. With `only`, matches only the path with that
+    /// index.
     pub fn find<'a>(
         &'a self,
         method: &[u8],
@@ -113,16 +114,15 @@ impl Operations {
 }
 
 impl Operation {
-    /// True if a request has to be read to its end for its validation.
+    /// Returns true if the body of the request has to be read for its validation.
     pub fn reads_request(&self, headers: &Headers) -> bool {
         let Some(described) = &self.body else { return false };
         let is_there = || headers.get("content-length").is_some_and(|length| length != b"0");
         body::is_read(&described.content, headers) || (described.required && !is_there())
     }
 
-    /// Validates the parameters and the body of a request: at most `max` faults of each are told. `cut` are header lines that
-    /// policies took away before. Without `body` it is one that
-    /// need not be read.
+    /// Validates the parameters and the body of a request. Reports at most `max` faults of each. `cut` holds header lines that earlier
+    /// policies removed. `body` is `None` if the body does not have to be read.
     pub fn check_request(
         &self,
         values: &Values<'_>,
@@ -142,27 +142,28 @@ impl Operation {
                     BodyCheck::Wrong(more) => wrong.extend(more),
                 }
             }
-            // Harmless: no body is described, or none is there and none is required.
+            // Harmless: no body is described, or there is no body and none is required.
             _ => {}
         }
         if wrong.is_empty() { Ok(()) } else { Err(OpenApiRejection::Wrong(wrong)) }
     }
 
-    /// True if a response has to be read to its end for its validation. `has_none`: there is no body, whatever is described.
+    /// Returns true if the body of the response has to be read for its validation. `has_none`: the response has no body, such as one to
+    /// HEAD.
     pub fn reads_response(&self, status: u16, has_none: bool, headers: &Headers) -> bool {
         let reply = self.reply(status).filter(|reply| !has_none && !reply.content.is_empty());
         reply.is_some_and(|reply| body::is_read(&reply.content, headers))
     }
 
-    /// The description of responses with a status. One that is not described has no schema to break.
+    /// Returns the description of responses with this status. A status that is not described has no schema to violate.
     fn reply(&self, status: u16) -> Option<&Reply> {
         let described = self.replies.iter().map(|reply| (reply.statuses.fits(status), reply));
         let best = described.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
         best.map(|(_, reply)| reply)
     }
 
-    /// Validates a response by its status. `has_none`: there is no body, whatever is described. Without `body` it is one that need
-    /// not be read. The error is as in [`OpenApiRejection::Wrong`].
+    /// Validates a response by its status. `has_none`: the response has no body, such as one to HEAD. `body` is `None` if the body does not
+    /// have to be read. The error lists faults as [`OpenApiRejection::Wrong`] does.
     pub fn check_response(
         &self,
         status: u16,
@@ -193,7 +194,7 @@ impl Operation {
     }
 }
 
-/// The methods of a path, as `Allow` lists them.
+/// Returns the methods of a path as a value of `Allow`.
 fn allow(item: &PathItem) -> String {
     let mut methods: Vec<&str> = item.operations.iter().map(|op| op.method.as_str()).collect();
     if methods.contains(&"GET") && !methods.contains(&"HEAD") {

@@ -1,7 +1,7 @@
-//! The parsed form of a message, shared by those who would parse the same bytes again.
+//! The parsed form of a message, shared between steps that would otherwise parse the same bytes again.
 //!
-//! Owns its limits. A tape or a tree is that of the bytes as they stand; a message that has to be decoded first
-//! is parsed by each for itself. Each parse is counted.
+//! Owns the limits of parsing. A tape or tree is shared only if it was made from the body's bytes as they are. A body that has to be
+//! decoded first is parsed by each step separately. Every parse is counted.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use xml::Document;
 
 use crate::{Rejection, charset, libxml_messages};
 
-/// As deep as `serde_json` and other readers go. The number of values is bounded by the body's bytes, and by the entries of a
-/// tape.
+/// The same depth as in `serde_json` and other parsers. The size of the body already bounds the number of values and tape entries.
 pub const JSON_LIMITS: Limits = Limits { depth_max: 127, entries_max: u32::MAX as usize };
 
-/// Takes the tape of a body, which is this text; it is parsed if nobody has. [`GatheredBody::keep_tape`] gives it to the next one.
+/// Takes the tape of a body, or parses `text`, which must be the text of that body. [`GatheredBody::keep_tape`] stores it for the next
+/// step.
 pub fn tape(body: &mut GatheredBody, text: &str, limits: &Limits) -> Result<Tape, JsonError> {
     debug_assert!(std::ptr::eq(text.as_bytes(), &*body.bytes), "it is the text of these bytes");
     match body.take_tape().filter(|tape| tape.is_within(limits)) {
@@ -28,7 +28,7 @@ pub fn tape(body: &mut GatheredBody, text: &str, limits: &Limits) -> Result<Tape
     }
 }
 
-/// The tree of a body, which the next one gets too.
+/// Returns the tree of a body and keeps it for the next step.
 pub fn tree(
     content_type: Option<&[u8]>,
     body: &mut GatheredBody,

@@ -1,38 +1,40 @@
-//! The refusal of a message, and its texts for the sender and for the log.
+//! The refusal of a message, with texts for the sender and for the log.
 
 /// The refusal of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// In the words of libxml2 where it has some.
+    /// The text, in the wording of libxml2 if it has one for the rule.
     pub text: Box<str>,
-    /// Not the sender's fault.
+    /// Whether the receiver is at fault instead of the sender.
     pub server: bool,
-    /// Other texts, if `text` names things that the sender did not name.
+    /// Separate texts for client and log, if `text` contains names that the sender did not supply.
     pub told: Option<Box<DefinitionFailure>>,
 }
 
-/// The texts about a definition that names services only the operator knows.
+/// Texts about a definition that cannot be used. Its addresses are known only to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionFailure {
-    /// To clients, but for those of routes whose faults are the reference system's to the letter: without addresses.
+    /// The text for clients, without addresses. Routes that reproduce the reference system's faults to the letter use `Rejection::text`
+    /// instead.
     pub client: Box<str>,
-    /// To the log: all of it.
+    /// The complete text, for the log.
     pub log: Box<str>,
 }
 
 impl Rejection {
-    /// The sender's fault.
+    /// Creates a refusal for which the sender is responsible.
     pub fn client(text: impl Into<Box<str>>) -> Rejection {
         Rejection { text: text.into(), server: false, told: None }
     }
 
-    /// The receiver's.
+    /// Creates a refusal for which the receiver is responsible.
     pub fn server(text: impl Into<Box<str>>) -> Rejection {
         Rejection { text: text.into(), server: true, told: None }
     }
 
-    /// The receiver's, if `text` is the reference system's and names things that the sender did not. `client` is for the clients
-    /// of all other routes, `log` for the log.
+    /// Creates a refusal for which the receiver is responsible, whose `text` is the reference system's and contains names that the sender
+    /// did
+    /// not supply. `client` is shown to clients of all other routes; `log` goes to the log.
     pub fn hiding(
         text: impl Into<Box<str>>,
         client: impl Into<Box<str>>,
@@ -42,7 +44,7 @@ impl Rejection {
         Rejection { told: Some(Box::new(told)), ..Rejection::server(text) }
     }
 
-    /// For the log.
+    /// Returns the text for the log.
     pub fn cause(&self) -> &str {
         self.told.as_ref().map_or(&self.text, |told| &told.log)
     }

@@ -1,7 +1,7 @@
-//! Definitions that are made beside the messages: schemas, descriptions, envelopes and stylesheets alike.
+//! Definitions that are fetched and compiled in the background: schemas, descriptions, envelopes and stylesheets.
 //!
-//! Owns the definition that serves, the wait for it, and the time of its renewal. Its maker is the caller's business; no
-//! message makes anything, and none waits longer than once for the first time.
+//! Owns the definition in use, the wait for the first one, and the time of the next refresh. The caller supplies the task that fetches and
+//! compiles (the maker). No message triggers a compilation on its own path, and a message waits at most once, for the first definition.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use tokio::time::timeout;
 
 use crate::Rejection;
 
-/// The time that a message waits beyond a fetch, for the fetches that follow from it and for the compiling.
+/// How much longer than one fetch a message waits, for follow-up fetches and for compiling.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The pause before a failed fetch is tried again, beyond its timeout, as in Kong; and the longest pause.
+/// The delay before a failed fetch is repeated, in addition to its timeout (the value is Kong's), and the maximum delay.
 const AGAIN: Duration = Duration::from_millis(75);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
 
-/// The text for clients: without the places of the documents and the system's error.
+/// The text for clients. It names neither the documents nor the system's error.
 const LATE: &str = "The definition has not been fetched yet";
 
-/// The times at which a definition is made.
+/// The times at which a definition is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefreshTimes {
-    /// For one document.
+    /// Timeout of one document.
     pub timeout: Duration,
-    /// Until all is made anew.
+    /// Time after which everything is fetched and compiled again.
     pub ttl: Duration,
-    /// Without being asked.
+    /// Whether to fetch at once, instead of when the first message needs the definition.
     pub eager: bool,
 }
 
-/// The last good definition. It outlives the supply that made it: the next one for the same serves it until it has a newer.
+/// The last good definition. It outlives its `RemoteDefinition`: after a reload, the new one serves it until it has a newer definition.
 pub struct LastGood<M>(ArcSwapOption<M>);
 
 impl<M> LastGood<M> {
@@ -51,32 +51,33 @@ impl<M> Default for LastGood<M> {
     }
 }
 
-/// A definition `M` that changes.
+/// A definition `M` that is refreshed.
 pub struct RemoteDefinition<M> {
-    /// For the log.
+    /// The name used in the log.
     name: String,
     pace: RefreshTimes,
     serving: Arc<LastGood<M>>,
     state: watch::Sender<State>,
-    /// A message asked for it. A definition that is not eager waits for that.
+    /// Whether a message has asked for the definition. A definition that is not eager waits for that.
     asked: AtomicBool,
     wanted: Notify,
-    /// The maker, which has to live as long as there is somebody to wait for it.
+    /// The background task that fetches and compiles. It lives as long as a policy may need the definition.
     _maker: Arc<dyn Any + Send + Sync>,
 }
 
 #[derive(Clone, Default)]
 struct State {
-    /// There is one that serves.
+    /// Whether a definition is in use.
     ready: bool,
-    /// The reason why the last try failed.
+    /// The reason why the last attempt failed, or `None`.
     failed: Option<Rejection>,
     failures: u32,
     due: Option<clock::Instant>,
 }
 
 impl<M: Send + Sync + 'static> RemoteDefinition<M> {
-    /// `last` serves at once. `fetched`: it is made of fetched documents, so that its age is not known, and it is due at once.
+    /// Creates a definition that serves `last` at once. `fetched`: it consists of fetched documents, so its age is unknown and a refresh is
+    /// due at once.
     pub fn new(
         name: &str,
         pace: RefreshTimes,
@@ -98,7 +99,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         }
     }
 
-    /// The definition that serves, or why none does.
+    /// Returns the definition in use, or the reason why there is none.
     pub fn current(&self) -> Result<Guard<Option<Arc<M>>>, Rejection> {
         if !self.pace.eager {
             self.ask();
@@ -111,25 +112,25 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         }
     }
 
-    /// There is something to hold messages to.
+    /// Returns true if there is a definition to validate against.
     pub fn is_ready(&self) -> bool {
         self.serving.0.load().is_some()
     }
 
-    /// The longest wait of a message for the first definition.
+    /// Returns how long a message waits at most for the first definition.
     pub fn patience(&self) -> Duration {
         self.pace.timeout + PATIENCE
     }
 
-    /// Waits for the first definition, or for a failure to make one. At once where it has failed already.
+    /// Waits until the first definition is there or an attempt has failed. Returns at once if one has failed already.
     pub async fn settled(&self) {
         self.ask();
         let mut seen = self.state.subscribe();
-        // Harmless: its sender is ours.
+        // Harmless: `self` holds the sender, so the channel cannot close.
         let _closed = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
     }
 
-    /// Notes that somebody waits for it.
+    /// Records that a message needs the definition, and wakes the maker.
     pub fn ask(&self) {
         if !self.asked.swap(true, Ordering::AcqRel) {
             self.wanted.notify_one();
@@ -142,36 +143,36 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     }
 }
 
-/// The interface for its maker.
+/// The methods that the maker uses.
 impl<M: Send + Sync + 'static> RemoteDefinition<M> {
-    /// The timeout of one document.
+    /// Returns the timeout of one document.
     pub fn timeout(&self) -> Duration {
         self.pace.timeout
     }
 
-    /// The time until it is made again; zero if it is due.
+    /// Returns the time until the next refresh, or zero if one is due.
     pub fn left(&self) -> Duration {
         let due = self.state.borrow().due;
         let left = due.map(|due| due.saturating_duration_since(clock::now()));
         left.unwrap_or(Duration::ZERO)
     }
 
-    /// True if one that is due is to be made now. Otherwise waits for a request for it, at most this long.
+    /// Returns true if a refresh that is due should run now. Otherwise waits up to `at_most` for a message to ask, and returns false.
     pub async fn is_wanted(&self, at_most: Duration) -> bool {
         if self.pace.eager || self.asked.load(Ordering::Acquire) {
             return true;
         }
-        // Harmless: the caller looks again, whether it was asked for or not.
+        // Harmless: the caller checks again in either case.
         let _asked = timeout(at_most, self.wanted.notified()).await;
         false
     }
 
-    /// It is about to be made for all who asked until now.
+    /// Marks the start of a refresh, which answers all requests for it so far.
     pub fn begin(&self) {
         self.asked.store(false, Ordering::Release);
     }
 
-    /// It was made, and serves from now on.
+    /// Puts a new definition into use.
     pub fn serve(&self, compiled: M) {
         if self.state.borrow().failures > 0 || !self.is_ready() {
             tracing::info!(definition = self.name, "the definition was fetched and compiled");
@@ -181,10 +182,10 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         self.state.send_replace(State { ready: true, due, ..State::default() });
     }
 
-    /// It could not be made.
+    /// Records that a refresh failed.
     pub fn fail(&self, failed: Rejection) {
         let failures = self.state.borrow().failures;
-        // The first time and now and then after it: an outage is told, and does not fill the log.
+        // Logs the first failure and then only at powers of two, so that an outage does not fill the log.
         if failures == 0 || failures.is_power_of_two() {
             let meanwhile =
                 if self.is_ready() { "the last good one serves" } else { "messages are refused" };

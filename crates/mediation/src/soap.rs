@@ -1,7 +1,7 @@
-//! SOAP messages held to the envelope's schema, the API's, and the actions of its description.
+//! Validation of SOAP messages against the schema of the envelope, the schema of the API, and the actions of the description.
 //!
-//! Owns the order of the checks. Schemas come compiled; a message enters with the lines of its head, whole or as it arrives, and
-//! is found good or is refused. What calls an operation is its input, what the service says to that its output, as WSDL has it.
+//! Owns the order of the checks. Schemas arrive compiled. A message enters with its header lines, whole or in pieces, and is accepted or
+//! refused. As in WSDL, a request is called an input and a reply an output.
 
 mod action;
 mod check;
@@ -28,37 +28,37 @@ pub use definitions::{Api, CompiledDefinition, Definitions};
 pub use schemas::{SchemaResult, Schemas};
 pub use wsdl::{SOAP_11, SOAP_12, SoapVersion as Version};
 
-/// The schema of SOAP 1.1 envelopes that is built in.
+/// The built-in schema of SOAP 1.1 envelopes.
 pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
 
-/// The same for those who want no other rule to the letter: services say in which language a fault is, which the schema has
-/// no attribute for and WS-I's Basic Profile allows (R1016).
+/// Returns the built-in schema of SOAP 1.1 envelopes, extended by `xml:lang` on `faultstring`. Services use that attribute and WS-I Basic
+/// Profile 1.1 (R1016) allows it, but the original schema does not.
 pub fn envelope_11_lenient() -> Cow<'static, str> {
     const PLAIN: &str = r#"<xs:element name="faultstring" type="xs:string"/>"#;
     const LENIENT: &str = r#"<xs:element name="faultstring"><xs:complexType><xs:simpleContent><xs:extension base="xs:string"><xs:anyAttribute namespace="http://www.w3.org/XML/1998/namespace" processContents="lax"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>"#;
     Cow::Owned(ENVELOPE_11.replace(PLAIN, LENIENT))
 }
 
-/// The schema of SOAP 1.2 envelopes that is built in.
+/// The built-in schema of SOAP 1.2 envelopes.
 pub const ENVELOPE_12: &str = include_str!("soap/envelope12.xsd");
 
-/// The text for a definition without any schema.
+/// The error text for a definition without any schema.
 pub const NO_SCHEMA: &str = "Unable to find a suitable Schema to validate the SOAP/XML";
 
-/// The facts found about a message, so far as they were asked for; also about one that is refused.
+/// Facts about a message that the check determined, even if it refused the message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageFacts {
-    /// By the root's namespace; none for XML that is not an envelope.
+    /// The SOAP version by the namespace of the root element, or `None` if the message is not an envelope.
     pub version: Option<Version>,
-    /// The index of the operation that the first element in the body calls, if it is known.
+    /// The index of the operation that the first element of the Body calls, or `None` if unknown.
     pub operation: Option<u32>,
-    /// It is a fault, and so an output.
+    /// The fault code, if the message is a fault and therefore an output.
     pub fault: Option<SoapFault>,
 }
 
 impl Definitions {
-    /// Checks an input, with the lines of its head. `translated`: its version was chosen by whoever made an envelope of it, so
-    /// that its lines say nothing of that. `transcript` is the message's, if there is one.
+    /// Checks an input with its header lines. `translated`: a policy wrote the envelope, so the client's header lines say nothing about its
+    /// version. `transcript` is the transcript of the message, if there is one.
     pub fn check_input(
         self: &Arc<Self>,
         headers: &Headers,
@@ -75,7 +75,7 @@ impl Definitions {
         self.check_content_type(headers, message, found.version.filter(|_| !translated))
     }
 
-    /// Checks an output, which may be a fault.
+    /// Checks an output, which may be a SOAP fault.
     pub fn check_output(
         self: &Arc<Self>,
         content_type: Option<&[u8]>,
@@ -88,8 +88,9 @@ impl Definitions {
         check::check(self, settled.as_deref().unwrap_or(message), transcript, None, found)
     }
 
-    /// The message in UTF-8, where it cannot be read as it stands. The reference does not look at the content type, so a lenient check
-    /// reads a message with a wrong label as it stands.
+    /// Returns the message in UTF-8 if it cannot be parsed unchanged. The reference system ignores the content type, so a lenient check
+    /// parses
+    /// a mislabelled message unchanged.
     fn settled(
         &self,
         content_type: Option<&[u8]>,
@@ -101,12 +102,12 @@ impl Definitions {
         }
     }
 
-    /// Checks that an input is in the coding that its head names; none is decoded here.
+    /// Checks that the header lines of an input name no content coding. Nothing is decoded here.
     fn check_coding(&self, headers: &Headers) -> Result<(), Rejection> {
         if self.lenient { Ok(()) } else { label::coding(headers) }
     }
 
-    /// Checks a valid input against its content type.
+    /// Checks the content type of an input that is otherwise valid.
     fn check_content_type(
         &self,
         headers: &Headers,
@@ -117,19 +118,19 @@ impl Definitions {
     }
 }
 
-/// An input that is checked while it arrives.
+/// Checks an input while it arrives.
 pub struct ArrivingInput {
     definitions: Arc<Definitions>,
     feed: check::ArrivingMessage,
 }
 
 impl ArrivingInput {
-    /// Fails where there is no definition yet, so that the message has to wait for one with all its bytes.
+    /// Fails if there is no definition yet. The message then has to be buffered until there is one.
     pub fn new(definitions: Arc<Definitions>) -> Result<ArrivingInput, Rejection> {
         Ok(ArrivingInput { feed: check::ArrivingMessage::new(definitions.clone())?, definitions })
     }
 
-    /// Checks the bytes of `so_far` behind `from`. The error is the first fault.
+    /// Checks the bytes of `so_far` after the offset `from`. The error is the first fault.
     pub fn feed(
         &mut self,
         headers: &Headers,
@@ -141,13 +142,13 @@ impl ArrivingInput {
             self.definitions.check_coding(headers)?;
         }
         match self.feed.feed(so_far.get(from..).unwrap_or_default(), so_far, found) {
-            // Read in a wrong encoding; it is read again when it is whole.
+            // The bytes may be in another encoding. The message is checked again once it is complete.
             Err(_) if charset::may_differ(headers.get("content-type"), so_far) => Ok(()),
             fed => fed,
         }
     }
 
-    /// The message is over; see [`Definitions::check_input`].
+    /// Ends the message; see [`Definitions::check_input`].
     pub fn finish(
         self,
         headers: &Headers,

@@ -1,7 +1,7 @@
-//! JSON translated to SOAP and back, by the types of a service's description.
+//! Translation of JSON to SOAP and back, by the types in the description of a service.
 //!
-//! Owns the content type of envelopes, the status of faults, and the texts about messages that are not translated. Values are
-//! translated in `wsdl::typed`, whose tables come made.
+//! Owns the content type of envelopes, the status of faults, and the error texts. `wsdl::typed` translates the values, with tables
+//! compiled beforehand.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use wsdl::typed::{self, Api, Operation, ReadMessage};
 
 use crate::{charset, parsed};
 
-/// The most bytes of the output for each byte of the largest message: tags repeat names that JSON has once, and escapes and keys
-/// are longer than the text they stand for.
+/// Maximum output size, as a multiple of `bytes_max`. Tags repeat names that JSON has once, and escapes and keys are longer than the text
+/// they stand for.
 const GROWTH_MAX: usize = 8;
 
 const JSON: &str = "application/json";
@@ -26,23 +26,23 @@ const PROBLEM: &str = "application/problem+json";
 pub struct Translation {
     pub api: Arc<Api>,
     pub faults: Faults,
-    /// The largest message, before it is translated.
+    /// Maximum size of a message before translation.
     pub bytes_max: usize,
 }
 
-/// The status of faults.
+/// The HTTP status of faults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The code says whose fault it is; else the status that it came with is kept.
+    /// Whether the fault code decides the status. Otherwise the status of the service's reply is kept.
     pub by_code: bool,
-    /// By the name of an element of the detail, or of a code.
+    /// Status by the name of a detail element or of a fault code.
     pub statuses: Vec<(Box<str>, u16)>,
 }
 
-/// The reason why JSON is not translated, as its sender is told.
+/// The reason why JSON could not be translated, in words for its sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TranslationError {
-    /// Everything that is wrong, one by one.
+    /// All faults of the input.
     Wrong(Vec<String>),
     TooLarge(String),
 }
@@ -51,14 +51,14 @@ pub enum TranslationError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranslatedMessage {
     pub bytes: Bytes,
-    /// None where there are no bytes.
+    /// The content type, or `None` if there are no bytes.
     pub content_type: Option<&'static str>,
-    /// It was a fault: of which code, and the status it has.
+    /// If the message is a fault: its code and the HTTP status to use.
     pub fault: Option<(SoapFault, u16)>,
 }
 
 impl Translation {
-    /// The envelope for a call of an operation.
+    /// Translates JSON to the envelope that calls an operation.
     pub fn to_soap(
         &self,
         operation: &Operation,
@@ -83,12 +83,12 @@ impl Translation {
                 })?;
                 self.api.request_on(operation, text, &tape, bytes_max)
             }
-            // It complains itself of bytes that are not text; nothing means an empty object.
+            // The call reports bytes that are not text. An empty body means an empty object.
             Ok(_) | Err(_) => self.api.request(operation, bytes, bytes_max),
         }
     }
 
-    /// Writes the lines that an envelope travels with, in the place of those of JSON.
+    /// Replaces the header lines that describe JSON by those of an envelope.
     pub fn label(&self, headers: &mut Headers, action: &str) {
         headers.retain(|name, _| {
             ![&b"content-type"[..], b"accept", b"soapaction"]
@@ -108,8 +108,8 @@ impl Translation {
         }
     }
 
-    /// Translates a service's message, which came with this status; `id` is that of the exchange in problems. The error says why
-    /// a message that should be one is none.
+    /// Translates a service's reply, which came with this status. `id` is the exchange's id in problem details. The error says why a reply
+    /// that should be a SOAP message is not one.
     pub fn to_json(
         &self,
         operation: &Operation,
@@ -168,10 +168,10 @@ fn refused(why: &typed::RequestRefusal, json: &[u8]) -> TranslationError {
 }
 
 impl Faults {
-    /// The status of a fault that came with another one.
+    /// Returns the status of a fault whose reply had `status`.
     fn status(&self, fault: &typed::Fault, status: u16) -> u16 {
         let names = fault.names.iter().chain(fault.subcodes.iter().rev()).chain([&fault.code]);
-        // Harmless: the others have no status of their own.
+        // Harmless: the other names have no configured status.
         let mut named = names
             .filter_map(|name| self.statuses.iter().find(|(known, _)| **known == *name.as_str()));
         if let Some((_, status)) = named.next() {
@@ -180,14 +180,14 @@ impl Faults {
         match fault.code.as_str() {
             "Client" | "Sender" if self.by_code => 400,
             _ if self.by_code => 502,
-            // A fault is not a success, whatever came with it.
+            // A fault must not have a success status.
             _ if status < 400 => 500,
             _ => status,
         }
     }
 }
 
-/// Problem details (RFC 9457) of a fault of the service.
+/// Writes the problem details (RFC 9457) of a SOAP fault.
 fn problem(id: &str, status: u16, fault: &typed::Fault) -> String {
     let mut keys: Map<String, Json> = Map::new();
     let mut add = |key: &str, value: Json| keys.insert(key.to_owned(), value);
@@ -217,13 +217,14 @@ fn problem(id: &str, status: u16, fault: &typed::Fault) -> String {
     text
 }
 
-/// The detail of a fault: an object of its elements, with its own text as the member `#text`; or a string if there is only text.
+/// Writes the detail of a fault: an object of its elements, with text between them as the member `#text`; or a string if there is only
+/// text.
 fn push_details(fault: &typed::Fault, out: &mut String) {
     if fault.details.is_empty() {
         return ::json::push_string(out, &fault.detail_text);
     }
     out.push('{');
-    // Written already, with every digit.
+    // The details are JSON already, with every digit preserved.
     out.push_str(&fault.details);
     if !fault.detail_text.is_empty() {
         out.push_str(",\"#text\":");
@@ -232,7 +233,7 @@ fn push_details(fault: &typed::Fault, out: &mut String) {
     out.push('}');
 }
 
-/// Problem details of a failure that is not a message.
+/// Writes the problem details for a reply that is not a SOAP message.
 fn no_message(id: &str, status: u16) -> String {
     let what = format!("The service answered with the status {status} and no SOAP message.");
     let text = json!({

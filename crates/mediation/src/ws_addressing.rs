@@ -1,6 +1,6 @@
-//! WS-Addressing: the header of a message that says where it goes and what it asks for.
+//! WS-Addressing: header blocks that name the destination and the action of a message.
 //!
-//! Owns the form of the blocks. A reply comes back over the same connection, so that the address for it is the anonymous one.
+//! Owns the format of the blocks. Replies return over the same connection, so the reply address is always the anonymous one.
 
 use xml::escape_text;
 
@@ -15,7 +15,7 @@ pub enum AddressingVersion {
     Submission,
 }
 
-/// The texts of the blocks for one message.
+/// The values of the header blocks of one message.
 #[derive(Debug, Clone, Copy)]
 pub struct Addressing<'a> {
     pub version: AddressingVersion,
@@ -24,7 +24,7 @@ pub struct Addressing<'a> {
     pub message_id: &'a str,
 }
 
-/// Blocks that are replaced.
+/// Local names of the blocks that are replaced.
 const BLOCKS: [&str; 5] = ["To", "Action", "MessageID", "ReplyTo", "FaultTo"];
 
 impl AddressingVersion {
@@ -35,7 +35,7 @@ impl AddressingVersion {
         }
     }
 
-    /// The address of the sender of the request.
+    /// Returns the anonymous address, which stands for the connection of the request.
     fn anonymous(self) -> &'static str {
         match self {
             AddressingVersion::Final => "http://www.w3.org/2005/08/addressing/anonymous",
@@ -47,15 +47,15 @@ impl AddressingVersion {
 }
 
 impl SoapMessage {
-    /// The action that the header names, in either version.
+    /// Returns the action in the header, in either version, or `None` if there is none.
     pub fn addressed_action(&self) -> Option<String> {
         let versions = [AddressingVersion::Final, AddressingVersion::Submission];
         let texts = versions.map(|version| self.block_text(version.namespace(), "Action"));
-        // Harmless: a version that is not there has no text.
+        // Harmless: a version that does not occur yields an empty text.
         texts.into_iter().flatten().find(|text| !text.is_empty())
     }
 
-    /// The message with these blocks in place of those that it has, of either version.
+    /// Returns the message with these blocks in place of its own blocks of either version.
     pub fn addressed(&self, with: Addressing<'_>) -> String {
         let namespace = with.version.namespace();
         let mut markup = String::new();

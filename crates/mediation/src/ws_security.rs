@@ -1,7 +1,7 @@
-//! WS-Security 1.0 and 1.1, as far as it needs no signature: UsernameToken and Timestamp in the header of a SOAP message.
+//! WS-Security 1.0 and 1.1 without signatures: UsernameToken and Timestamp in the header of a SOAP message.
 //!
-//! Owns the form of both, and nothing of who may come in. A message that names another token is known as such. Password digests
-//! are those of the UsernameToken profile.
+//! Owns the format of both, and makes no decision about access. Other tokens are recognised and reported by name. Password digests are
+//! those of the UsernameToken profile.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ const WSSE: &str =
     "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd";
 const WSU: &str =
     "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd";
-/// The types of passwords begin with this.
+/// Prefix of the URIs of password types.
 const PASSWORDS: &str =
     "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-username-token-profile-1.0#";
 const BASE64: &str = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-soap-message-security-1.0#Base64Binary";
 
-/// Levels that are looked into: Envelope, Header, Security, a token, its parts, and their texts.
+/// Levels of the tree that are parsed: Envelope, Header, Security, a token, its parts, and their texts.
 const LEVELS: usize = 6;
-/// Declarations that such a tree may repeat.
+/// Maximum number of namespace declarations in that tree.
 const DECLARATIONS_MAX: usize = 1_000;
-/// A name or a password is no longer.
+/// Maximum length of a name or a password.
 const TEXT_BYTES_MAX: usize = 1024;
-/// A nonce has 16 bytes as most software makes it.
+/// Maximum length of a nonce, and the length of ours. Most software uses 16 bytes.
 const NONCE_BYTES_MAX: usize = 256;
 const NONCE_BYTES: usize = 16;
 
@@ -41,12 +41,12 @@ pub struct SoapMessage {
     pub(crate) envelope: Envelope,
 }
 
-/// The security header of a message that is for its receiver.
+/// The security header addressed to the receiver of the message.
 #[derive(Debug, Default)]
 pub struct SecurityHeader {
     pub username_token: Option<UsernameToken>,
     pub timestamp: Option<Timestamp>,
-    /// The name of something else in it, such as a signature.
+    /// The name of any other element in it, such as a signature.
     pub other: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub struct UsernameToken {
     pub username: String,
     pub password: Password,
     pub nonce: Option<Vec<u8>>,
-    /// The text, of which a digest is made, and the time that it says.
+    /// The creation time: the text, which is part of the digest, and the time that it denotes.
     pub created: Option<(String, Duration)>,
 }
 
@@ -68,23 +68,23 @@ pub enum Password {
     Digest(Vec<u8>),
 }
 
-/// When a message was made, and until when it is good.
+/// When a message was created and when it expires.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Timestamp {
     pub created: Option<Duration>,
     pub expires: Option<Duration>,
 }
 
-/// The security header that is made for a message.
+/// The security header that the gateway adds to a message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnSecurity {
     pub username: Option<OwnUsername>,
-    /// The life of the message.
+    /// How long the message is valid.
     pub timestamp: Option<Duration>,
     pub must_understand: bool,
 }
 
-/// The name and the password that the gateway shows.
+/// The name and the password that the gateway sends.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnUsername {
     pub name: String,
@@ -93,10 +93,10 @@ pub struct OwnUsername {
 }
 
 impl SoapMessage {
-    /// Reads a message. None: it is not a SOAP message.
+    /// Parses a message. Returns `None` if it is not a SOAP message.
     ///
     /// # Errors
-    /// It is not XML.
+    /// Returns an error if the message is not XML.
     pub fn read(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Option<SoapMessage>, String> {
         let settled = charset::settled(content_type, bytes)?;
         let text = settled.as_deref().unwrap_or(bytes);
@@ -107,10 +107,10 @@ impl SoapMessage {
         Ok(envelope.map(|envelope| SoapMessage { document, envelope }))
     }
 
-    /// The security header that is not for another receiver. None: there is none.
+    /// Returns the security header addressed to this receiver, or `None` if there is none.
     ///
     /// # Errors
-    /// Its defect.
+    /// Returns an error that describes the defect of the header.
     pub fn security(&self) -> Result<Option<SecurityHeader>, String> {
         let mut blocks = self.blocks(WSSE, "Security");
         match (blocks.next(), blocks.next()) {
@@ -120,17 +120,18 @@ impl SoapMessage {
         }
     }
 
-    /// The message without the security header that [`SoapMessage::security`] reads.
+    /// Returns the message without the security header that [`SoapMessage::security`] returns.
     pub fn without_security(&self) -> String {
         self.with_blocks("", &[(WSSE, "Security")])
     }
 
-    /// The message with another security header in the place of that.
+    /// Returns the message with its security header replaced.
     pub fn with_security(&self, own: &OwnSecurity, now: Duration) -> String {
         self.with_blocks(&own.markup(self.envelope.version.namespace(), now), &[(WSSE, "Security")])
     }
 
-    /// The message with these blocks in front of its header, in the place of those with a name of `gone` that are for the same receiver.
+    /// Returns the message with `markup` as the first content of its header. Removes the blocks addressed to this receiver whose names
+    /// are in `gone`.
     pub(crate) fn with_blocks(&self, markup: &str, gone: &[(&str, &str)]) -> String {
         let (document, envelope) = (&self.document, &self.envelope);
         let mut edits = Edits::default();
@@ -150,7 +151,7 @@ impl SoapMessage {
         edits.write(document)
     }
 
-    /// The blocks of the header with that name which are not for another receiver.
+    /// Returns the header blocks with this name that are addressed to this receiver.
     pub(crate) fn blocks<'s>(
         &'s self,
         uri: &'s str,
@@ -161,12 +162,12 @@ impl SoapMessage {
         blocks.filter(move |block| self.is(*block, uri, local) && self.is_ours(*block))
     }
 
-    /// The text of the first block of the header with that name.
+    /// Returns the text of the first header block with this name.
     pub(crate) fn block_text(&self, uri: &str, local: &str) -> Option<String> {
         self.blocks(uri, local).next().map(|block| self.text(block))
     }
 
-    /// A block without a role, and one for the next or the last receiver, is for the receiver of the message.
+    /// Returns true if a block has no role, or the role of the next or the ultimate receiver.
     fn is_ours(&self, block: NodeId) -> bool {
         let namespace = self.envelope.version.namespace();
         let told = ["actor", "role"].map(|name| self.document.attribute(block, namespace, name));
@@ -176,7 +177,7 @@ impl SoapMessage {
             "http://www.w3.org/2003/05/soap-envelope/role/next",
             "http://www.w3.org/2003/05/soap-envelope/role/ultimateReceiver",
         ];
-        // Harmless: an attribute that is not there names no role.
+        // Harmless: a missing attribute names no role.
         told.into_iter().flatten().all(|role| ours.contains(&role.trim()))
     }
 
@@ -187,7 +188,7 @@ impl SoapMessage {
             && name.namespace.uri == uri
     }
 
-    /// The element's text. What has elements in it has none.
+    /// Returns the text of an element, without surrounding blanks.
     fn text(&self, node: NodeId) -> String {
         self.document.string_value(node).trim().to_owned()
     }
@@ -238,7 +239,7 @@ impl SoapMessage {
     }
 
     fn password(&self, node: NodeId) -> Result<Password, String> {
-        // Blanks at its ends are its own.
+        // Blanks at the ends belong to the password.
         let text = self.document.string_value(node).into_owned();
         if text.len() > TEXT_BYTES_MAX {
             return Err("a password that is too long".to_owned());
@@ -260,7 +261,7 @@ impl SoapMessage {
             return Err("a nonce in an unknown encoding".to_owned());
         }
         let decoded = STANDARD.decode(self.text(node));
-        // Harmless: what is not one is refused here.
+        // Harmless: an invalid nonce is refused in the next line.
         let decoded = decoded.ok().filter(|nonce| (1..=NONCE_BYTES_MAX).contains(&nonce.len()));
         decoded.ok_or_else(|| "a nonce that is not one".to_owned())
     }
@@ -280,7 +281,7 @@ impl SoapMessage {
         })
     }
 
-    /// The child of that name, which may be there once.
+    /// Returns the child with this name, and fails if there are two.
     fn only(&self, of: NodeId, uri: &str, local: &str) -> Result<Option<NodeId>, String> {
         let mut found = self.document.children(of).filter(|child| self.is(*child, uri, local));
         match (found.next(), found.next()) {
@@ -290,7 +291,7 @@ impl SoapMessage {
     }
 }
 
-/// The digest of a password (UsernameToken profile 1.1, 3.1).
+/// Returns the digest of a password (UsernameToken profile 1.1, 3.1).
 pub fn password_digest(nonce: &[u8], created: &str, password: &str) -> Vec<u8> {
     let text = [nonce, created.as_bytes(), password.as_bytes()].concat();
     digest(&SHA1_FOR_LEGACY_USE_ONLY, &text).as_ref().to_vec()
@@ -355,7 +356,7 @@ mod tests {
         SoapMessage::read(None, text.as_bytes()).unwrap().unwrap()
     }
 
-    /// The example of the profile, 3.1, with the digest that other software makes of it.
+    /// The example of the profile (3.1), with the digest that other software computes for it.
     #[test]
     fn digests_are_those_of_the_profile() {
         let nonce = STANDARD.decode("WScqanjCEAC4mQoBE07sAQ==").unwrap();

@@ -1,17 +1,17 @@
-//! A document written again with changes at some of its nodes. The cost is linear in the bytes read and written, for any
-//! number of changes; the tree stays as it is.
+//! Writes a document with changes at some of its nodes. The cost is linear in the bytes read and written, however many changes there are.
+//! The tree itself is not changed.
 
 use std::collections::{BTreeMap, btree_map};
 
 use kit::turns;
 use xml::{Document, Kind, NodeId, QName, escape_attribute, escape_text};
 
-/// True if a default namespace is in force in an element.
+/// Returns true if a default namespace is in scope in an element.
 pub fn has_default_namespace(document: &Document, element: NodeId) -> bool {
     document.lookup_prefix(element, "").is_some()
 }
 
-/// Changes by their nodes. All texts are markup, but for values of attributes.
+/// Changes by node. All texts are markup, except for values of attributes.
 #[derive(Debug, Default)]
 pub struct Edits {
     nodes: BTreeMap<u32, Change>,
@@ -21,19 +21,19 @@ pub struct Edits {
 #[derive(Debug, Default)]
 pub struct Change {
     pub before: String,
-    /// In place of the node; empty: the node goes.
+    /// Replaces the node. An empty text removes it.
     pub instead: Option<String>,
-    /// In place of everything in the element.
+    /// Replaces the content of the element.
     pub content: Option<String>,
-    /// Before the element's first child.
+    /// Inserted before the first child of the element.
     pub first: String,
-    /// Behind the element's last child.
+    /// Inserted after the last child of the element.
     pub last: String,
     pub after: String,
 }
 
 impl Edits {
-    /// The changes at a node.
+    /// Returns the changes at a node, to add to.
     pub fn at(&mut self, node: NodeId) -> &mut Change {
         self.nodes.entry(node.0).or_default()
     }
@@ -42,9 +42,9 @@ impl Edits {
         self.nodes.is_empty()
     }
 
-    /// The document with the changes.
+    /// Returns the document with the changes applied.
     pub fn write(&self, document: &Document) -> String {
-        // Room for new contents, which may be most of the text, and for an envelope around them.
+        // Reserves room for new contents, which may be most of the text, and for an envelope around them.
         let contents = self.nodes.values().filter_map(|change| change.content.as_ref());
         let mut out = String::with_capacity(contents.map(String::len).sum::<usize>() + 512);
         let changes = Changes::new(&self.nodes);
@@ -60,13 +60,13 @@ struct Writer<'d, 'o> {
     open: Vec<Open<'d>>,
 }
 
-/// The changes in the order of their nodes, for a writer that visits the nodes in that order.
+/// The changes in node order, for a writer that visits the nodes in the same order.
 struct Changes<'d> {
     next: Option<(u32, &'d Change)>,
     rest: btree_map::Iter<'d, u32, Change>,
 }
 
-/// An element whose end tag is due.
+/// An element whose end tag has not been written yet.
 struct Open<'d> {
     end: u32,
     name: QName<'d>,
@@ -84,7 +84,7 @@ impl<'d> Changes<'d> {
         self.next = self.rest.next().map(|(node, change)| (*node, change));
     }
 
-    /// The change at a node. Changes at nodes before it, which are in something that was replaced, are passed over.
+    /// Returns the change at a node. Skips changes at earlier nodes, which lie inside content that was replaced.
     fn at(&mut self, node: NodeId) -> Option<&'d Change> {
         while let Some((next, change)) = self.next
             && next <= node.0
@@ -97,7 +97,7 @@ impl<'d> Changes<'d> {
         None
     }
 
-    /// True if there is a change before that node.
+    /// Returns true if there is a change before the node `end`.
     fn is_before(&self, end: u32) -> bool {
         self.next.is_some_and(|(next, _)| next < end)
     }
@@ -114,11 +114,11 @@ impl<'d> Writer<'d, '_> {
         self.close_up_to(u32::MAX);
     }
 
-    /// Writes the text that begins with a node, and returns the node to go on with.
+    /// Writes the markup that begins at a node, and returns the id of the next node to write.
     fn node(&mut self, node: NodeId) -> u32 {
         let kind = self.document.kind(node);
         if matches!(kind, Kind::Attribute | Kind::Document) {
-            // Attributes were written with their element.
+            // Attributes are written with their element.
             return node.0 + 1;
         }
         let change = self.changes.at(node);
@@ -170,7 +170,7 @@ impl<'d> Writer<'d, '_> {
         });
         if self.document.first_child(node).is_none() && !added {
             self.out.push_str("/>");
-            // Harmless: without a change nothing is put there.
+            // Harmless: without a change there is nothing to insert.
             self.out.push_str(change.map(|change| &*change.after).unwrap_or_default());
             return end;
         }

@@ -1,7 +1,7 @@
-//! The choice of one of several cases by the content of a message.
+//! Selects one of several cases by the content of a message.
 //!
-//! Owns the order of the cases and the budget of looking. Expressions come compiled; where all of them go straight down, the
-//! message is searched while it is read, and no tree is made.
+//! Owns the order of the cases and the step budget. Expressions arrive compiled. If all of them are plain paths downwards, the message is
+//! searched while it is parsed, and no tree is built.
 
 mod find;
 
@@ -14,11 +14,11 @@ use xpath::{Budget, DocumentSet, ErrorKind, Evaluation, Expr, Limits, NoHost};
 use crate::{Rejection, charset, libxml_messages, parsed};
 use find::Search;
 
-/// Nodes looked at for one message, all cases together.
-// As many as a message of the largest size may have, and a few times over.
+/// Maximum number of nodes visited for one message, in all cases together.
+// A few times the number of nodes of the largest message.
 const STEPS_MAX: u64 = 5_000_000;
 
-/// One case: a message fits if the first node that the expression finds has this string-value, or if this is its value.
+/// One case. It matches a message if the first node that the expression selects has this string-value, or if the expression has this value.
 pub struct Case {
     pub expression: Expr,
     pub equals: String,
@@ -27,7 +27,7 @@ pub struct Case {
 /// Cases in order.
 pub struct Cases {
     cases: Vec<Case>,
-    /// The search without a tree, if it can decide all cases.
+    /// The search without a tree, or `None` if some case needs a tree.
     search: Option<Search>,
 }
 
@@ -36,7 +36,7 @@ impl Cases {
         Cases { search: Search::of(&cases), cases }
     }
 
-    /// The index of the first case that a message fits.
+    /// Returns the index of the first case that a message matches.
     pub fn first(
         &self,
         content_type: Option<&[u8]>,
@@ -75,7 +75,7 @@ impl Cases {
     }
 }
 
-/// A message on which a search takes too long is its sender's fault.
+/// If a search exceeds its budget, the sender of the message is responsible.
 fn failed(error: &xpath::Error) -> Rejection {
     if matches!(error.kind, ErrorKind::Limit { .. }) {
         Rejection::client(error.to_string())
@@ -104,8 +104,8 @@ mod tests {
         cases.in_tree(Arc::new(document)).ok().unwrap()
     }
 
-    /// The search gives the same result as a tree, also again and again, since it goes on from what it knows, and for the same
-    /// markup with other values.
+    /// The search gives the same result as a tree, also when it is repeated and reuses what it cached, and for the same markup with other
+    /// values.
     #[test]
     fn the_first_node_of_a_plain_path_is_the_one_in_a_tree() {
         let documents = [

@@ -1,7 +1,7 @@
-//! A message transformed by a stylesheet.
+//! Transformation of messages by stylesheets.
 //!
-//! Owns the run's budgets and deadline, the clean-up of empty namespaces, and the content type of the result. Stylesheets
-//! come compiled, for our own engine or for Saxon; all else is the same for both.
+//! Owns the budgets and the deadline of a run, the removal of empty namespaces, and the content type of the result. Stylesheets arrive
+//! compiled for our own engine or for Saxon; everything else is the same for both.
 
 mod feed;
 mod label;
@@ -25,52 +25,52 @@ pub use run::{TransformRejection, TransformResult};
 
 /// A compiled stylesheet.
 pub enum CompiledStylesheet {
-    /// For our own engine: XSLT 1.0.
+    /// Compiled for our own engine, which supports XSLT 1.0.
     Native(Box<Stylesheet>),
-    /// For Saxon, its parameters included.
+    /// Compiled for Saxon, including its parameters.
     Saxon(saxon::Stylesheet),
 }
 
 /// The stylesheet of a transformation.
 pub enum StylesheetSource {
-    /// Compiled with the configuration; or the failure with which each message is refused.
+    /// Compiled with the configuration, or the error with which every message is refused.
     Fixed(Result<Arc<CompiledStylesheet>, Rejection>),
-    /// Fetched and compiled beside the messages.
+    /// Fetched and compiled in the background.
     Supplied(Arc<RemoteDefinition<CompiledStylesheet>>),
 }
 
 /// A transformation.
 pub struct Transformation {
     pub sheet: StylesheetSource,
-    /// For our own engine.
+    /// Parameters for our own engine.
     pub parameters: Vec<Parameter>,
-    /// The style in which our own engine writes XML.
+    /// How our own engine writes XML.
     pub style: Style,
-    /// Takes every ` xmlns=""` out of the result.
+    /// Whether every ` xmlns=""` is removed from the result.
     pub strip_empty_namespaces: bool,
-    /// A transcript of the result is wanted: some step behind reads it.
+    /// Whether a later step reads a transcript of the result.
     pub transcribe: bool,
-    /// The largest message. The result may be a few times as large.
+    /// Maximum size of a message. The result may be a few times as large.
     pub bytes_max: usize,
-    /// The timeout of Saxon, the wait for it included.
+    /// Timeout of Saxon, including the wait for a free thread.
     pub timeout: Duration,
-    /// Known messages of Saxon; nothing at first.
+    /// Templates of earlier messages for Saxon; empty at first.
     pub known: FeedCaches,
 }
 
-/// The facts known from earlier messages.
+/// Templates cached from earlier messages.
 #[derive(Default)]
 pub struct FeedCaches(Pool<feed::FeedCache>);
 
-/// A message as it is transformed.
+/// A message to transform.
 struct Message {
     bytes: Bytes,
     json: bool,
-    /// The tree of these bytes, if a step before made one.
+    /// The tree of these bytes, if an earlier step built one.
     tree: Option<Arc<Document>>,
 }
 
-/// A message for our own engine, with what steps before know of it.
+/// A message for our own engine, with what earlier steps parsed.
 struct NativeSource<'m> {
     bytes: &'m [u8],
     tree: Option<&'m Arc<Document>>,
@@ -84,7 +84,7 @@ impl Message {
 }
 
 impl Transformation {
-    /// By whichever engine the stylesheet is for. Done at once but for Saxon; `alarm` is for its deadline.
+    /// Runs the engine that the stylesheet is compiled for. Only Saxon has to be waited for; `alarm` is for its deadline.
     pub fn run<'a>(
         &'a self,
         content_type: Option<&[u8]>,
@@ -127,7 +127,7 @@ impl Transformation {
                 }
                 Work::Waits(Box::pin(async move {
                     if !supply.is_ready() {
-                        // Harmless: where it is late, the request is refused below.
+                        // Harmless: if the definition is still missing, the request is refused below.
                         let _late = timeout(supply.patience(), supply.settled()).await;
                     }
                     self.by_supplied(supply, alarm, message).await
@@ -136,8 +136,8 @@ impl Transformation {
         }
     }
 
-    /// By our own engine, with these parameters instead of the transformation's. None: the stylesheet is for Saxon, whose
-    /// parameters are part of what was compiled.
+    /// Runs our own engine with these parameters in place of the configured ones. Returns `None` if the stylesheet is for Saxon, whose
+    /// parameters are part of the compiled stylesheet.
     pub fn run_with(
         &self,
         content_type: Option<&[u8]>,
@@ -165,7 +165,7 @@ impl Transformation {
         message: Message,
     ) -> Result<TransformResult, TransformRejection> {
         let serving = supply.current()?;
-        // For as long as Saxon takes, another one may come into service.
+        // A newer stylesheet may come into use while Saxon runs.
         let serving = Guard::into_inner(serving);
         match &serving {
             Some(sheet) => match self.by(sheet, alarm, message) {

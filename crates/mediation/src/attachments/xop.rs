@@ -1,4 +1,4 @@
-//! Inclusions of XOP (XML-binary Optimized Packaging 1.0): elements that stand for an attachment.
+//! Inclusions of XOP (XML-binary Optimized Packaging 1.0): elements that refer to an attachment.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::multipart::Part;
 /// The namespace of XOP.
 const XOP: &str = "http://www.w3.org/2004/08/xop/include";
 
-/// Puts attachments where a root includes them; also says whether each of them is included.
+/// Inlines the attachments that a root includes, and returns whether every attachment is included.
 pub(super) fn included(
     root: &Bytes,
     whole: &[u8],
@@ -26,7 +26,7 @@ pub(super) fn included(
     let mut finder = Finder { text, open: None, found: Vec::new() };
     let options = Options { doctype: Doctype::Refuse, ..Options::default() };
     if xml::parse(root, &options, &mut finder).is_err() {
-        // Harmless: the step that reads the root refuses it and says why.
+        // Harmless: the step that parses the root refuses it and gives the reason.
         return Ok((root.clone(), true));
     }
     let mut used = vec![false; parts.len()];
@@ -73,13 +73,13 @@ struct Inclusion {
 
 struct Finder<'t> {
     text: &'t str,
-    /// The inclusion that is open: its offset, its `href`, and the number of elements open inside.
+    /// The open inclusion: its offset, its `href`, and the number of open elements inside it.
     open: Option<(usize, String, usize)>,
     found: Vec<Inclusion>,
 }
 
 impl Finder<'_> {
-    /// The end of the tag that begins at an offset.
+    /// Returns the end of the tag that begins at an offset.
     fn tag_end(&self, at: usize) -> usize {
         let mut quote = None;
         for (index, byte) in self.text.as_bytes().iter().enumerate().skip(at) {
@@ -122,7 +122,7 @@ impl Sink for Finder<'_> {
             Some((_, _, inside)) if *inside > 0 => *inside -= 1,
             Some(_) => {
                 if let Some((at, href, _)) = self.open.take() {
-                    // An empty element ends where it starts: at the same tag.
+                    // An empty element ends at the tag that starts it.
                     let end = usize::try_from(here.offset()).unwrap_or(usize::MAX);
                     self.found.push(Inclusion { range: at..self.tag_end(end), href });
                 }

@@ -1,5 +1,5 @@
-//! Documents on a tape are judged as the library judges values of its own: the same ones pass, and the others have the same
-//! faults.
+//! Compares our validation with the schema library's validation of its own values: the same values must be valid, and invalid ones must
+//! have the same faults.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,7 +20,7 @@ fn both(schema: &Value) -> (Schema, Validator) {
     (ours, options.should_validate_formats(true).build(schema).unwrap())
 }
 
-/// A value of JSON in which no name comes twice, as a library would read it that minds.
+/// A JSON value without duplicate names; deserializing fails if a name occurs twice in an object.
 struct Once;
 
 impl<'de> Deserialize<'de> for Once {
@@ -78,12 +78,12 @@ impl<'de> Visitor<'de> for OnceVisitor {
     }
 }
 
-/// True if no object of a JSON text has a name twice.
+/// Returns true if no object of a JSON text has duplicate names.
 fn is_once(text: &[u8]) -> bool {
     serde_json::from_slice::<Once>(text).is_ok()
 }
 
-/// Returns true if the text is valid; none if it has a name twice.
+/// Checks that both validations agree. Returns whether the text is valid, or `None` if it has duplicate names.
 fn agree(schema: &Schema, known: &Validator, text: &str) -> Option<bool> {
     let value: Value = serde_json::from_str(text).unwrap();
     if !is_once(text.as_bytes()) {
@@ -140,7 +140,7 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// A text of JSON, written by hand so that names come twice, are escaped, and numbers have every spelling.
+/// Generates a JSON text by hand, with duplicate names, escaped names, and every spelling of numbers.
 fn text(random: &mut Rng, depth: usize) -> String {
     const SCALARS: [&str; 24] = [
         "null",
@@ -195,7 +195,7 @@ fn documents_on_a_tape_are_judged_as_values_are() {
         let judged: Vec<bool> =
             (0..800).filter_map(|_| agree(&ours, &known, &text(&mut random, 3))).collect();
         let (good, all) = (judged.iter().filter(|good| **good).count(), judged.len());
-        // A schema that all or none obey would prove little.
+        // A schema that accepts all texts or none would prove little.
         assert!(all > 200 && (1..all).contains(&good), "{good} of {all} obey {schema}");
     }
 }
@@ -221,13 +221,13 @@ fn members_that_come_twice_are_refused_with_their_place() {
         let twice = Document::read(text.as_bytes()).unwrap_err();
         assert_eq!(twice, Unreadable::Twice { line, column }, "{text}");
     }
-    // The same name in different objects is another name, and so is one in capitals.
+    // Equal names in different objects are not duplicates, and names are case-sensitive.
     for text in [r#"[{"a":1},{"a":1}]"#, r#"{"a":{"a":1},"A":2}"#, &many(40, 40)] {
         assert!(Document::read(text.as_bytes()).is_ok(), "{text}");
     }
 }
 
-/// Both readers refuse the same texts, and read the others as the same value.
+/// Both parsers refuse the same texts, and read the others as the same value.
 #[test]
 fn texts_are_read_as_values_are() {
     let schema = Schemas::new([], false).unwrap().compile(&json!(true)).unwrap();
@@ -242,7 +242,7 @@ fn texts_are_read_as_values_are() {
             (Err(Unreadable::Malformed { line, column }), Err(known)) => {
                 assert_eq!((line, column), (known.line(), known.column()), "{shown}");
             }
-            // Numbers beyond all bounds are told after names.
+            // Our parser reports duplicate names before numbers that are out of range.
             (Err(Unreadable::Twice { .. }), _) => assert!(!is_once(text), "{shown}"),
             (ours, known) => panic!("{shown}: {ours:?}, {known:?}"),
         }

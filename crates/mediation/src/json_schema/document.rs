@@ -1,8 +1,8 @@
-//! A value as schemas see it: JSON as text, with the places of its parts.
+//! A JSON value as schemas see it: the text, with the positions of its parts.
 //!
-//! Owns the cases that JSON leaves open (RFC 8259, section 4 and 6). A text in which an object has a name twice is refused:
-//! some readers take the first and some the last, so that a schema would vouch for one and the service read the other. A
-//! number is in the range of a double, and every digit of it counts.
+//! Decides what JSON leaves open (RFC 8259, sections 4 and 6). A text with duplicate names in an object is refused: some parsers use the
+//! first member and some the last, so the schema could accept one value and the service read the other. Numbers must be in the range of
+//! a double, and all their digits are significant.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,36 +16,36 @@ use serde_json::{Number, Value};
 
 use crate::parsed::JSON_LIMITS;
 
-/// Up to so many members are compared with one another and looked for one by one: most objects, and cheaper than sorting.
+/// Objects with at most this many members are searched linearly. Most objects are, and it is cheaper than sorting.
 const SCANNED_MAX: usize = 16;
 
-/// One JSON value that is about to be held to a schema.
+/// One JSON value to be validated.
 #[derive(Debug)]
 pub struct Document<'a> {
     pub(super) text: Cow<'a, str>,
     tape: Tape,
-    /// Objects with many members, in the order of the tape.
+    /// Objects with more than `SCANNED_MAX` members, in the order of the tape.
     sorted: Vec<SortedObject>,
-    /// The number of looks at its values that are left to a validation; see [`Document::look`].
+    /// The remaining look budget of a validation; see [`Document::look`].
     looks_left: Cell<u32>,
-    /// The name of the member that it is of [`WHOLE`].
+    /// The name of the document as the member of [`WHOLE`].
     number: Cell<u32>,
 }
 
-/// The entry of an object that is not in the text: its one member is the document.
+/// The id of a virtual object whose only member is the document.
 pub(super) const WHOLE: u32 = u32::MAX - 1;
 
-/// The looks that a validation has at any document, and more for each value of it. Schemas whose alternatives hold one another
-/// (`oneOf` of lists of the same `oneOf`) are tried in all combinations, which double with each level of a document.
+/// The look budget of a validation: a minimum, plus this much for each value of the document. Schemas whose alternatives nest (`oneOf` of
+/// lists of the same `oneOf`) are tried in all combinations, whose number doubles with each level of a document.
 const LOOKS_MIN: u32 = 500_000;
 const LOOKS_PER_VALUE: u32 = 50;
 
-/// The reason why a text is not a document; lines and columns count from 1, columns in bytes.
+/// The reason why a text is not a document. Lines and columns count from 1, columns in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// It is not JSON.
+    /// The text is not JSON.
     Malformed { line: usize, column: usize },
-    /// The object that begins here has a member twice.
+    /// The object that begins here has duplicate names.
     Twice { line: usize, column: usize },
 }
 
@@ -64,25 +64,25 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// The result of the checks beyond the grammar.
+/// The result of the checks beyond the JSON grammar.
 enum Settled {
     Yes,
-    /// A number that no double holds.
+    /// A number is out of the range of a double.
     Beyond,
-    /// Two names of the object with this entry are the same.
+    /// The object at this tape entry has duplicate names.
     Twice(u32),
 }
 
-/// An object whose members' names are in order.
+/// An object with its member names sorted.
 #[derive(Debug)]
 struct SortedObject {
     object: u32,
-    /// The entries of the names.
+    /// The tape entries of the names.
     names: Vec<u32>,
 }
 
 impl<'a> Document<'a> {
-    /// Reads a text.
+    /// Parses a text.
     pub fn read(bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
         let Ok(text) = std::str::from_utf8(bytes) else { return Err(malformed(bytes)) };
         match Tape::read(text, &JSON_LIMITS) {
@@ -91,7 +91,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// A text that was read before.
+    /// Makes a document of a text that has been parsed already.
     pub(crate) fn on(text: &'a str, tape: Tape) -> Result<Document<'a>, Unreadable> {
         let bytes = text.as_bytes();
         match Document::on_tape(text.into(), tape) {
@@ -106,24 +106,24 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// JSON that was written here, with no name twice.
+    /// Makes a document of JSON that this crate wrote, without duplicate names.
     pub(crate) fn written(text: String) -> Document<'static> {
-        // Harmless: what was written here can be read.
+        // Harmless: JSON that this crate wrote can be parsed.
         let tape = Tape::read(&text, &JSON_LIMITS).ok();
-        // Harmless: as above.
+        // Harmless: JSON that this crate wrote is a valid document.
         let made = tape.and_then(|tape| Document::on_tape(text.into(), tape).ok());
         debug_assert!(made.is_some(), "what was written can be read");
         made.unwrap_or_else(|| Document::string(Cow::Borrowed("")))
     }
 
-    /// A string, as it is.
+    /// Makes a document of a string, which needs no quotes or escapes.
     pub fn string(text: Cow<'a, str>) -> Document<'a> {
         let tape = Tape::of_string(&text);
         let looks_left = Cell::new(LOOKS_MIN);
         Document { text, tape, sorted: Vec::new(), looks_left, number: Cell::new(0) }
     }
 
-    /// If two names are the same, the error has the place of their object in the text.
+    /// If two names are equal, the error has the position of their object in the text.
     fn on_tape(text: Cow<'a, str>, tape: Tape) -> Result<Document<'a>, Settled> {
         let (looks_left, number) = (Cell::new(0), Cell::new(0));
         let mut document = Document { text, tape, sorted: Vec::new(), looks_left, number };
@@ -134,7 +134,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Checks beyond the grammar: names that come twice, and numbers beyond all bounds.
+    /// Runs the checks beyond the grammar: duplicate names, and numbers out of range.
     fn settled(&mut self) -> Settled {
         let (mut sorted, mut is_bounded) = (Vec::new(), true);
         for (at, entry) in (0_u32..).zip(self.tape.entries()) {
@@ -170,7 +170,7 @@ impl<'a> Document<'a> {
 
     fn is_bounded(&self, entry: TapeEntry) -> bool {
         let text = self.span(entry);
-        // Without an exponent it takes more than 308 digits to leave the range of a double.
+        // Without an exponent, a number needs more than 308 digits to leave the range of a double.
         let small = text.len() <= 300 && !text.bytes().any(|b| matches!(b, b'e' | b'E'));
         small || number(text).is_some()
     }
@@ -181,7 +181,7 @@ impl<'a> Document<'a> {
             let name = self.entry(at);
             let mark = self.mark(name);
             let is_it = |before| self.same(self.entry(before), name);
-            // Harmless: only the names before it are looked at.
+            // Harmless: each name is compared with the names before it.
             if marks & mark != 0 && self.names(object).take(count).any(is_it) {
                 return false;
             }
@@ -190,7 +190,9 @@ impl<'a> Document<'a> {
         true
     }
 
-    /// One of 64 bits for a name, by its length and its ends: names with different bits differ. A name with escapes may have any.
+    /// Returns one of 64 bits for a name, by its length and its first and last byte. Names with different bits are different. For a name
+    /// with
+    /// escapes, all bits are set.
     fn mark(&self, name: TapeEntry) -> u64 {
         if name.kind == Kind::Escaped {
             return u64::MAX;
@@ -209,7 +211,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The names of an object in order, unless two are the same.
+    /// Returns the names of an object in sorted order, or `None` if two are equal.
     fn sort(&self, object: u32) -> Option<Vec<u32>> {
         let mut names: Vec<u32> = self.names(object).collect();
         names.sort_unstable_by(|a, b| {
@@ -223,12 +225,12 @@ impl<'a> Document<'a> {
         (!names.windows(2).any(twice)).then_some(names)
     }
 
-    /// Its tape, for whoever reads the same text.
+    /// Returns the tape, for the next step that reads the same text.
     pub(crate) fn into_tape(self) -> Tape {
         self.tape
     }
 
-    /// The value of an object's member.
+    /// Returns the value of the member with this name.
     pub(super) fn member(&self, object: u32, name: &str) -> Option<u32> {
         if self.entry(object).count as usize <= SCANNED_MAX {
             let is_it = |at: &u32| {
@@ -247,7 +249,7 @@ impl<'a> Document<'a> {
         names.get(at).map(|at| at + 1)
     }
 
-    /// The entries of an object's names; each value is behind its name.
+    /// Returns the entries of an object's names. The entry after a name is its value.
     pub(super) fn names(&self, object: u32) -> impl Iterator<Item = u32> + '_ {
         let (mut at, end) = (object + 1, self.entry(object).next);
         std::iter::from_fn(move || {
@@ -262,7 +264,7 @@ impl<'a> Document<'a> {
         self.tape.entries().get(at as usize).copied().unwrap_or_else(|| outside(at))
     }
 
-    /// The member of [`WHOLE`] that it is.
+    /// Returns the name of the document as the member of [`WHOLE`].
     pub(super) fn number(&self) -> u32 {
         self.number.get()
     }
@@ -271,14 +273,15 @@ impl<'a> Document<'a> {
         self.number.set(number);
     }
 
-    /// Gives a validation its budget of looks.
+    /// Resets the look budget for a validation.
     pub(super) fn allow_looks(&self) {
         let values = u32::try_from(self.tape.entries().len()).unwrap_or(u32::MAX);
         self.looks_left.set(LOOKS_MIN.saturating_add(values.saturating_mul(LOOKS_PER_VALUE)));
     }
 
-    /// Counts a look at a value. False where the budget is spent: then every value is taken for null and every list for empty, so
-    /// that the validation comes to its end, whose verdict says nothing.
+    /// Counts one look at a value. Returns false once the budget is spent. From then on every value appears as null and every list as
+    /// empty,
+    /// so that the validation ends; its result is ignored.
     #[inline]
     pub(super) fn look(&self) -> bool {
         let left = self.looks_left.get();
@@ -289,7 +292,7 @@ impl<'a> Document<'a> {
         left > 0
     }
 
-    /// The budget is spent.
+    /// Returns true if the look budget is spent.
     pub(super) fn is_spent(&self) -> bool {
         self.looks_left.get() == 0
     }
@@ -303,7 +306,7 @@ impl<'a> Document<'a> {
         self.text_of(self.entry(at))
     }
 
-    /// A string without its escapes.
+    /// Returns the text of a string, unescaped.
     #[inline]
     fn text_of(&self, entry: TapeEntry) -> Cow<'_, str> {
         let text = self.span(entry);
@@ -315,31 +318,31 @@ impl<'a> Document<'a> {
     }
 }
 
-/// An entry that is not on the tape.
+/// Returns a substitute for an entry that is not on the tape.
 #[cold]
 fn outside(at: u32) -> TapeEntry {
     let (kind, count) = if at == WHOLE { (Kind::Object, 1) } else { (Kind::Null, 0) };
-    // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
+    // The next entry is past the end of any container, so a walk that left the tape stops.
     TapeEntry { kind, from: 0, to: 0, next: u32::MAX, count }
 }
 
-/// The place at which `serde_json` stops reading.
+/// Finds the position at which `serde_json` stops.
 #[cold]
 pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
     let read = if bytes.len() <= SMALL_BYTES {
         serde_json::from_slice::<Value>(bytes).map(drop)
     } else {
-        // A number beyond all doubles is not found so.
+        // This reader does not detect numbers that are out of range.
         serde_json::from_reader::<_, IgnoredAny>(BufReader::new(Pieces(bytes))).map(drop)
     };
     match read {
         Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },
-        // It has nothing against it, and nobody has looked at its names: refused all the same.
+        // `serde_json` accepts the text, but nothing has checked its names. It is refused all the same.
         Ok(()) => Unreadable::Malformed { line: 1, column: 1 },
     }
 }
 
-/// Bytes that are read again in much less than a millisecond.
+/// Texts up to this size are parsed a second time in much less than a millisecond.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// A text that is read in pieces, with pauses between them.
@@ -352,9 +355,9 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// A number as `serde_json` reads it.
+/// Parses a number as `serde_json` does.
 pub(super) fn number(text: &str) -> Option<Number> {
-    // A number of 18 digits fits 64 bits. Most numbers are such.
+    // Fast path for most numbers: 18 digits always fit 64 bits.
     if text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit()) {
         let digits = text.bytes().fold(0, |sum, b| sum * 10 + u64::from(b - b'0'));
         return Some(Number::from(digits));

@@ -1,4 +1,4 @@
-//! A [`Document`] as the schema library reads it: without a value of its own.
+//! Implements the schema library's view of JSON for a [`Document`], so that no value tree has to be built.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::document::{self, Document, WHOLE};
 use super::number::Literal;
 
-/// The library's word for a way to hold JSON.
+/// Marker type: the library is generic over the representation of JSON.
 pub(super) struct OnTape;
 
 /// One value of a document.
@@ -20,33 +20,33 @@ pub(super) struct Part<'a> {
     at: u32,
 }
 
-/// A part that is an object.
+/// A part that is an object, as the library sees it.
 pub(super) struct Members<'a>(Part<'a>);
 
-/// A part that is an array.
+/// A part that is an array, as the library sees it.
 pub(super) struct Items<'a>(Part<'a>);
 
-/// The parts of an object or array from one on.
+/// Iterates over the parts of an object or array.
 pub(super) struct Walk<'a> {
     document: &'a Document<'a>,
     at: u32,
     end: u32,
 }
 
-/// The members of an object.
+/// Iterates over the members of an object.
 pub(super) enum MemberWalk<'a> {
     Of(Walk<'a>),
-    /// The document as the member of an object; nothing once it was seen.
+    /// The document as the only member of [`WHOLE`]; `None` once it was returned.
     Document(Option<Part<'a>>),
 }
 
 impl<'a> Part<'a> {
-    /// The whole document.
+    /// Returns the whole document.
     pub(super) fn whole(document: &'a Document<'a>) -> Part<'a> {
         Part { document, at: 0 }
     }
 
-    /// An object that has the document as its one member, with this number as its name.
+    /// Returns a virtual object that has the document as its only member, with this number as the name.
     pub(super) fn as_member(document: &'a Document<'a>, number: u32) -> Part<'a> {
         document.set_number(number);
         Part { document, at: WHOLE }
@@ -72,7 +72,9 @@ impl Json for OnTape {
     type PreparedKey = Box<str>;
     type StringBuffer = ();
 
-    /// As for the library's own values: one way through the members or several look-ups, the errors come in one order.
+    /// The library's value for its own representation. It decides between one walk over all members and several look-ups, and with it the
+    /// order
+    /// of errors.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> Box<str> {

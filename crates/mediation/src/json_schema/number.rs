@@ -1,4 +1,4 @@
-//! Numbers as they are written: compared and divided digit by digit, where doubles would take two for one.
+//! Numbers in decimal notation, compared and divided digit by digit. As doubles, different numbers could become equal.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,20 +10,20 @@ use serde_json::{Number, Value, json};
 use super::document;
 use super::node::{OnTape, Part};
 
-/// `0.DIGITS` times ten to the power of `magnitude`.
+/// A number as `0.DIGITS` times ten to the power of `magnitude`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decimal<'a> {
     is_negative: bool,
-    /// From the first digit that is not 0 to the last such, with the point that may stand between; nothing for 0.
+    /// The digits from the first to the last that is not 0, possibly with a decimal point between them. Empty for 0.
     digits: &'a str,
     magnitude: i64,
 }
 
-/// Exponents beyond are as good as this one: no number of a schema is near.
+/// Larger exponents are clamped to this value. The numbers in schemas are far smaller.
 const EXPONENT_MAX: i64 = 1 << 60;
 
 impl<'a> Decimal<'a> {
-    /// Reads a number of JSON.
+    /// Parses a JSON number.
     pub(super) fn read(text: &'a str) -> Decimal<'a> {
         let (is_negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -51,7 +51,7 @@ impl<'a> Decimal<'a> {
         self.digits.bytes().filter(|byte| *byte != b'.')
     }
 
-    /// It is its digits, read as a whole number, times ten to the power of this.
+    /// Returns the exponent of ten if the digits are read as an integer.
     fn exponent(&self) -> i64 {
         let digits = self.digits.len() - usize::from(self.digits.contains('.'));
         self.magnitude - i64::try_from(digits).unwrap_or(EXPONENT_MAX)
@@ -76,18 +76,18 @@ impl<'a> Decimal<'a> {
         self.sign().cmp(&other.sign()).then(size)
     }
 
-    /// True if it is an integer multiple of another.
+    /// Returns true if the number is an integer multiple of `other`.
     fn is_multiple_of(&self, other: &Decimal<'_>) -> bool {
         let digit = |byte: u8| u64::from(byte.wrapping_sub(b'0'));
         let divisor = other
             .digits()
             .try_fold(0_u64, |sum, byte| sum.checked_mul(10)?.checked_add(digit(byte)));
-        // A schema's number is one of 64 bits.
+        // The numbers of a schema fit 64 bits.
         let Some(divisor) = divisor.filter(|divisor| *divisor > 0) else { return true };
         if self.digits.is_empty() {
             return true;
         }
-        // The last digit is none that ten divides. With it the walk below is over as many digits as a double has places.
+        // The digits do not end in 0, so an exponent smaller than the divisor's rules out a multiple.
         let Ok(mut power) = u64::try_from(self.exponent() - other.exponent()) else { return false };
         let modulus = u128::from(divisor);
         let mut rest = self
@@ -123,7 +123,7 @@ impl JsonNumber for Literal<'_> {
         self.number()?.as_i64()
     }
 
-    /// Nothing where a double is another number: it is then none that a schema has.
+    /// Returns `None` if the nearest double is a different number. No number of a schema can be equal to it then.
     fn as_f64(&self) -> Option<f64> {
         let number = self.number()?;
         let double = Number::from_f64(number.as_f64()?)?.to_string();
@@ -145,7 +145,7 @@ impl JsonNumber for Literal<'_> {
     }
 }
 
-/// The keywords about numbers, each with the relation between a number and the schema's.
+/// The keywords about numbers, each with the relation that must hold between a number and the schema's number.
 pub(super) const KEYWORDS: [(&str, Holds); 5] = [
     ("minimum", |number, limit| number.against(limit).is_ge()),
     ("maximum", |number, limit| number.against(limit).is_le()),
@@ -156,11 +156,11 @@ pub(super) const KEYWORDS: [(&str, Holds); 5] = [
 
 pub(super) type Holds = fn(&Decimal<'_>, &Decimal<'_>) -> bool;
 
-/// One of [`KEYWORDS`] of a schema.
+/// One of [`KEYWORDS`] in a schema.
 pub(super) struct Exact {
     limit: String,
     holds: Holds,
-    /// The library's own, for its words, and a number that it refuses.
+    /// The library's own validator, which supplies the message, and a number that it refuses.
     library: Validator,
     refused: Value,
 }

@@ -1,4 +1,4 @@
-//! JSON Schema, 2020-12: schemas compiled by the library that `node` shows documents to.
+//! JSON Schema 2020-12: schemas compiled by the library. Module `node` presents documents to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use super::document::Document;
 use super::node::{OnTape, Part};
 use super::number::{self, Exact};
 
-/// A `pattern` gives up here. Patterns are the operator's, texts are whoever's: without it one text could hold a worker
-/// for ever.
+/// Maximum number of backtracking steps of a `pattern`. Patterns come from the operator, but texts come from anyone: without the bound, one
+/// text could block a worker for ever.
 const BACKTRACKS_MAX: usize = 2_000;
 
-/// The fault of a value whose validation did not end within its budget.
+/// The fault of a value whose validation exceeded its budget.
 const COSTLY: &str = "/: its validation takes too many steps";
 
-/// The longest piece of a message that a client is shown.
+/// Maximum length of a message that is shown to a client.
 const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Documents whose schemas refer to one another.
@@ -27,20 +27,21 @@ pub struct Schemas {
     formats: bool,
 }
 
-/// One schema, compiled. Cheap to clone.
+/// One compiled schema. Cheap to clone.
 #[derive(Clone)]
 pub struct Schema {
     validator: Arc<Validator<OnTape>>,
-    /// Its number among those that were compiled together. They hold for the members of an object, which have their numbers as
-    /// names: what they refer to is compiled once for all of them.
+    /// The schema's number among those compiled together, or `None`. Those are one validator: an object schema with a property for each
+    /// number.
+    /// What they reference is compiled once for all of them.
     number: Option<u32>,
 }
 
-/// After this many faulty schemas no others are compiled.
+/// Number of faulty schemas after which compiling stops.
 const FAULTS_MAX: usize = 16;
 
 impl Schemas {
-    /// Documents by their URI. `formats`: `format` is more than a comment.
+    /// Registers documents by their URI. `formats`: whether `format` is enforced instead of being an annotation.
     pub fn new(
         documents: impl IntoIterator<Item = (String, Json)>,
         formats: bool,
@@ -50,18 +51,18 @@ impl Schemas {
         Ok(Schemas { registry: registry.map_err(|error| error.to_string())?, formats })
     }
 
-    /// The schema at a URI with its fragment.
+    /// Compiles the schema at a URI with its fragment.
     pub fn at(&self, uri: &str) -> Result<Schema, String> {
         self.compile(&json!({ "$ref": uri }))
     }
 
-    /// The schemas at several URIs. All that they refer to is compiled once, and so are they.
+    /// Compiles the schemas at several URIs together. Everything that they reference is compiled once.
     pub fn compile_each(&self, uris: &[String]) -> Vec<Result<Schema, String>> {
         let mut left = FAULTS_MAX;
         self.compile_parts(uris, &mut left)
     }
 
-    /// Compiles them together, or finds those that cannot be. `left`: faults that are still looked for.
+    /// Compiles the schemas together. If that fails, finds the faulty ones, at most `left` of them.
     fn compile_parts(&self, uris: &[String], left: &mut usize) -> Vec<Result<Schema, String>> {
         if uris.is_empty() {
             return Vec::new();
@@ -89,7 +90,7 @@ impl Schemas {
         }
     }
 
-    /// A schema in hand, which may refer to the documents.
+    /// Compiles a schema that may reference the registered documents.
     pub fn compile(&self, schema: &Json) -> Result<Schema, String> {
         Ok(Schema { validator: self.validator(schema)?, number: None })
     }
@@ -112,12 +113,12 @@ impl Schemas {
 }
 
 impl Schema {
-    /// A schema that is complete in itself, in the draft that it names.
+    /// Compiles a self-contained schema, in the draft that its `$schema` names.
     pub fn alone(schema: &Json) -> Result<Schema, String> {
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
         let mut options = jsonschema::options_for::<OnTape>().with_pattern_options(patterns);
         let draft = schema.get("$schema").and_then(Json::as_str).unwrap_or("");
-        // In draft 4 the exclusive bounds are not numbers, but say how the others are meant.
+        // In draft 4 the exclusive bounds are booleans that modify the other bounds.
         if !draft.contains("draft-04") {
             for (name, holds) in number::KEYWORDS {
                 options = options
@@ -134,19 +135,19 @@ impl Schema {
         self.validator.is_valid(self.seen(document)) && !document.is_spent()
     }
 
-    /// The faults of a value that is not allowed, each with its JSON pointer, at most `max` and at least one. They quote values only
-    /// if `shown`.
+    /// Returns the faults of an invalid value, each with its JSON pointer: at least one and at most `max`. They quote values only if
+    /// `shown`.
     pub fn faults(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
         if document.is_spent() {
             return vec![COSTLY.to_owned()];
         }
         document.allow_looks();
         let own = self.number.map(|number| format!("/{number}")).unwrap_or_default();
-        // Harmless: a caller that sets a limit knows that more may exist.
+        // Harmless: a caller that sets a limit knows that there may be more.
         let errors = self.validator.iter_errors(self.seen(document)).take(max);
         let told = errors.map(|error| {
             let message = match (error.kind(), shown) {
-                // The library would tell of its engine.
+                // The library's own message would mention its regex engine.
                 (ValidationErrorKind::BacktrackLimitExceeded { .. }, _) => {
                     "its text takes too many steps to match".to_owned()
                 }
@@ -164,17 +165,17 @@ impl Schema {
             }
         });
         let told: Vec<String> = told.collect();
-        // Errors behind the end of the budget are of values that were not looked at.
+        // Errors after the budget was spent are about values that were not looked at.
         if document.is_spent() { vec![COSTLY.to_owned()] } else { told }
     }
 
-    /// The faults of a value that is not allowed: at least one, so that a refusal is never taken for none.
+    /// Returns the faults of an invalid value. There is always at least one, so that a refusal cannot look like a success.
     pub fn refusal(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
         let faults = self.faults(document, shown, max.max(1));
         if faults.is_empty() { vec!["/: it does not match its schema".to_owned()] } else { faults }
     }
 
-    /// The document as the validator sees it.
+    /// Returns the document as the validator sees it.
     fn seen<'d>(&self, document: &'d Document<'d>) -> Part<'d> {
         match self.number {
             Some(number) => Part::as_member(document, number),
@@ -189,7 +190,7 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// `format: byte` of OpenAPI: base64 (RFC 4648, 4).
+/// Checks `format: byte` of OpenAPI: base64 (RFC 4648, 4).
 fn is_base64(text: &str) -> bool {
     let text = text.as_bytes();
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();

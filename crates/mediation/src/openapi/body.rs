@@ -1,4 +1,4 @@
-//! A body: its content type, its reading, its schema.
+//! Validation of a body: its content type, its parsing, its schema.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::parsed::{self, JSON_LIMITS};
 /// The result of checking a body.
 pub(super) enum BodyCheck {
     Good,
-    /// The fault of a content type or a coding that the document does not have.
+    /// The content type or the coding is not described in the document.
     OtherType(String),
     Wrong(Vec<String>),
 }
 
-/// True if a body of this content type has to be read to its end: to be validated, or to know if there is one at all where the
-/// type is not described.
+/// Returns true if a body of this content type has to be read to its end: either for validation, or, if its type is not described, to find
+/// out whether there is a body at all.
 pub(super) fn is_read(content: &[Content], headers: &Headers) -> bool {
     let media_type = media_type(content, headers);
     let Some(content) = best(content, &media_type) else { return true };
@@ -27,9 +27,9 @@ pub(super) fn is_read(content: &[Content], headers: &Headers) -> bool {
     is_validated || is_json(&media_type) || is_coded(headers)
 }
 
-/// The described content type that fits best.
+/// Returns the described content type that matches best.
 fn best<'c>(content: &'c [Content], media_type: &str) -> Option<&'c Content> {
-    // A body without a type is bytes to its recipient (RFC 9110, 8.3).
+    // A recipient treats a body without a content type as bytes (RFC 9110, 8.3).
     let media_type = if media_type.is_empty() { "application/octet-stream" } else { media_type };
     let fitting = content.iter().map(|content| (content.range.fits(media_type), content));
     let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
@@ -42,7 +42,7 @@ fn is_coded(headers: &Headers) -> bool {
         .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
-/// Validates a body against the described content types. `shown`: faults may quote it.
+/// Validates a body against the described content types. `shown`: faults may quote the body.
 pub(super) fn check(
     content: &[Content],
     headers: &Headers,
@@ -82,7 +82,7 @@ fn not_described(media_type: &str) -> String {
     }
 }
 
-/// Anything passes that says one thing to all its readers.
+/// Checks a body that has no schema. It passes unless parsers could read it differently.
 fn without_schema(media_type: &str, body: &mut GatheredBody, bytes: &[u8]) -> BodyCheck {
     match is_json(media_type).then(|| document(body, bytes)) {
         Some(Err(twice @ Unreadable::Twice { .. })) => BodyCheck::Wrong(vec![unreadable(twice)]),
@@ -94,7 +94,7 @@ fn without_schema(media_type: &str, body: &mut GatheredBody, bytes: &[u8]) -> Bo
     }
 }
 
-/// A body that is JSON, on the tape that somebody may have read before.
+/// Parses a JSON body, or uses the tape of an earlier step.
 fn document<'a>(body: &mut GatheredBody, bytes: &'a [u8]) -> Result<Document<'a>, Unreadable> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(malformed(bytes)) };
     match parsed::tape(body, text, &JSON_LIMITS) {
@@ -107,7 +107,7 @@ fn unreadable(why: Unreadable) -> String {
     format!("/: {why}")
 }
 
-/// The document that is validated; none if the content type cannot be read.
+/// Parses the value to validate, or returns `None` if the content type cannot be parsed.
 fn read<'a>(
     media_type: &str,
     content: &Content,
@@ -126,7 +126,7 @@ fn read<'a>(
     }
 }
 
-/// A text in the charset that it declares, if that can be read.
+/// Decodes a text in the charset that its content type declares.
 fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
     let told = headers.get("content-type").and_then(charset::charset);
     charset::text(told, bytes).ok_or_else(|| match told {
@@ -135,7 +135,7 @@ fn plain_text<'a>(headers: &Headers, bytes: &'a [u8]) -> Result<Cow<'a, str>, St
     })
 }
 
-/// In lower case, without its parameters. Mostly it is written as it is described.
+/// Returns the media type in lower case, without parameters. Fast path: most requests write it as the document does.
 fn media_type<'a>(described: &'a [Content], headers: &'a Headers) -> Cow<'a, str> {
     let value = headers.get("content-type").unwrap_or(b"");
     if let Some(same) = described.iter().find(|content| content.range.0.as_bytes() == value) {
@@ -144,12 +144,12 @@ fn media_type<'a>(described: &'a [Content], headers: &'a Headers) -> Cow<'a, str
     let value = message::media_type(value);
     match std::str::from_utf8(value) {
         Ok(text) if !text.bytes().any(|b| b.is_ascii_uppercase()) => Cow::Borrowed(text),
-        // Harmless: no media type has other bytes.
+        // Harmless: a media type that is not UTF-8 matches no described one.
         _ => Cow::Owned(String::from_utf8_lossy(&value.to_ascii_lowercase()).into_owned()),
     }
 }
 
-/// True for content types that [`read`] reads.
+/// Returns true for content types that [`read`] parses.
 fn is_validated(media_type: &str) -> bool {
     is_json(media_type) || is_form(media_type) || is_plain(media_type)
 }

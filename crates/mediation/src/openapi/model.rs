@@ -1,4 +1,4 @@
-//! Operations as they are checked.
+//! The operations of a document, in the form used for checking.
 
 use super::text::decoded;
 use crate::json_schema::Schema;
@@ -6,13 +6,13 @@ use crate::json_schema::Schema;
 /// One path of the document.
 #[derive(Debug)]
 pub struct PathItem {
-    /// As the document writes it.
+    /// The path as the document writes it.
     pub template: Box<str>,
-    /// By segment; more than one piece where a parameter is only part of a segment.
+    /// The segments. One has several pieces if a parameter is only part of the segment.
     pub segments: Vec<Vec<SegmentPiece>>,
-    /// Ends in `/*`: it is all paths below too, as WSO2 means it.
+    /// Whether the path ends in `/*` and so includes all paths below it, as WSO2 defines.
     pub open: bool,
-    /// Conditions on the query that some documents write behind a path: names with the values they must have, or any.
+    /// Conditions on the query, which some documents write after a path: names with their required value, or `None` if any value will do.
     pub query: Vec<(Box<str>, Option<Box<str>>)>,
     pub operations: Vec<Operation>,
 }
@@ -25,7 +25,7 @@ pub enum SegmentPiece {
 }
 
 impl SegmentPiece {
-    /// A text of a document's path. A request's segment is compared without its escapes, so this has none either.
+    /// Makes a literal piece of a document's path. It is unescaped, because a request's segment is unescaped before the comparison.
     pub fn literal(text: &str) -> SegmentPiece {
         SegmentPiece::Literal(decoded(text.as_bytes(), false).into())
     }
@@ -34,7 +34,7 @@ impl SegmentPiece {
 /// One method of a path.
 #[derive(Debug)]
 pub struct Operation {
-    /// In capitals.
+    /// In upper case.
     pub method: String,
     pub parameters: Vec<Parameter>,
     pub body: Option<RequestBody>,
@@ -49,16 +49,16 @@ pub struct Parameter {
     pub schema: Schema,
 }
 
-/// A named value, and how it is written: a parameter, or a member of a form.
+/// A named value and its serialization: a parameter, or a member of a form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
     pub name: Box<str>,
     pub style: Style,
     pub explode: bool,
     pub shape: ParameterTypes,
-    /// Its value is JSON.
+    /// Whether the value is JSON.
     pub json: bool,
-    /// It may have no value, whatever its schema says.
+    /// Whether the value may be empty, whatever the schema says.
     pub may_be_empty: bool,
 }
 
@@ -70,7 +70,7 @@ pub enum ParameterLocation {
     Cookie,
 }
 
-/// The serialisation of values that are not plain texts.
+/// The serialization of values that are not plain texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Simple,
@@ -83,11 +83,11 @@ pub enum Style {
     DeepObject,
 }
 
-/// The types of a parameter by its schema: all that a text may have to be read as.
+/// The types of a parameter according to its schema: the types that its text may have to be converted to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParameterTypes {
     Plain(Types),
-    /// A list of such.
+    /// A list of values of these types.
     List(Types),
     Object(Object),
 }
@@ -95,30 +95,30 @@ pub enum ParameterTypes {
 /// An object in a parameter or a form.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Object {
-    /// By name; a member that may also be a list has that shape.
+    /// The members by name. A member that may also be a list has the list's types.
     pub members: Vec<(Box<str>, ParameterTypes)>,
-    /// The types of members without a name.
+    /// The types of members that are not in `members`.
     pub others: Types,
-    /// Members without a name are lists of such.
+    /// Whether members that are not in `members` are lists.
     pub others_are_lists: bool,
 }
 
 /// The members of a form.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Form {
-    /// All of them.
+    /// All members.
     pub object: Object,
-    /// Those whose style the document says.
+    /// The members for which the document specifies a style.
     pub fields: Vec<Field>,
 }
 
-/// The types a text may mean. A text that means none of them stays a text, for the schema to refuse.
+/// The types that a text may be converted to. A text that fits none of them stays a text, which the schema then refuses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Types {
     pub number: bool,
     pub boolean: bool,
     pub null: bool,
-    /// Nothing is said of it, so that several texts may be a list.
+    /// Whether the schema specifies no type, so that several texts may be a list.
     pub anything: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct RequestBody {
     pub content: Vec<Content>,
 }
 
-/// The format of a body of one content type.
+/// A content type of a body, with its format.
 #[derive(Debug)]
 pub struct Content {
     pub range: MediaRange,
@@ -136,7 +136,7 @@ pub struct Content {
     pub form: Form,
 }
 
-/// `application/json`, `text/*` or `*/*`, in lower case.
+/// A media range such as `application/json`, `text/*` or `*/*`, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaRange(pub String);
 
@@ -147,17 +147,17 @@ pub struct Reply {
     pub headers: Vec<Parameter>,
 }
 
-/// The statuses a described reply is for.
+/// The statuses for which a reply is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statuses {
     One(u16),
-    /// All with this first digit.
+    /// All statuses with this first digit.
     Class(u16),
     Default,
 }
 
 impl MediaRange {
-    /// The rank of the match with a media type: 0 is none, 3 is exact.
+    /// Returns the rank of the match with a media type: 0 is no match, 3 an exact one.
     pub(super) fn fits(&self, media_type: &str) -> u8 {
         let front =
             |range: &str| range.strip_suffix('*').map(|front| media_type.starts_with(front));
@@ -174,7 +174,7 @@ impl MediaRange {
 }
 
 impl Statuses {
-    /// The rank of the match with a status: 0 is none, 3 is exact.
+    /// Returns the rank of the match with a status: 0 is no match, 3 an exact one.
     pub(super) fn fits(self, status: u16) -> u8 {
         match self {
             Statuses::One(one) if one == status => 3,

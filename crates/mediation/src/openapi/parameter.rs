@@ -1,4 +1,4 @@
-//! One parameter: its text found, read by its style, held to its schema.
+//! Validation of one parameter: its text is found, parsed by its style, and validated against its schema.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use super::path::Values;
 use super::text::{ParameterValue, meant, pairs};
 use crate::json_schema::{Document, Unreadable};
 
-/// A value that is refused before its schema is asked: readers differ in how they read it.
+/// A value that is refused before its schema is asked, because servers would parse it differently.
 pub(super) enum AmbiguousValue {
-    /// It may be there once and is there again, of which some take the first and some the last.
+    /// The parameter occurs twice. Some servers use the first value and some the last.
     Twice,
-    /// So is a member of an object.
+    /// A member of an object occurs twice.
     Member(Box<str>),
-    /// So is a member of an object that is written in JSON.
+    /// A member of an object written as JSON occurs twice.
     Within,
-    /// It is not written in its style.
+    /// The value does not follow its style.
     Style(&'static str),
-    /// A name that some take for a member of it.
+    /// A name that some servers would parse as a member of the object.
     Near(Box<str>),
-    /// Its bytes are not UTF-8, so that no schema can see what the upstream gets.
+    /// The bytes are not UTF-8, so the schema cannot see what the upstream receives.
     Bytes,
 }
 
 type ReadParameter = Result<Option<ParameterValue>, AmbiguousValue>;
 type Members = BTreeMap<String, ParameterValue>;
 
-/// The faults of the parameters of a path, a query and lines, at most `max`. `cut` are lines that policies took away.
+/// Returns the faults of the parameters in path, query and header lines, at most `max`. `cut` holds header lines that policies removed.
 pub(super) fn faults(
     operation: &Operation,
     values: &Values<'_>,
@@ -67,7 +67,7 @@ pub(super) fn faults(
     faults
 }
 
-/// Appends the faults of a value that was found, or of a missing one.
+/// Appends the faults of a parameter, which was found or is missing.
 pub(super) fn check(
     parameter: &Parameter,
     found: ReadParameter,
@@ -104,7 +104,7 @@ pub(super) fn check(
     }
 }
 
-/// Why a value is refused.
+/// Returns the reason why a value is refused.
 fn told(wrong: &AmbiguousValue) -> String {
     match wrong {
         AmbiguousValue::Twice => ": it is there more than once".to_owned(),
@@ -118,7 +118,7 @@ fn told(wrong: &AmbiguousValue) -> String {
     }
 }
 
-/// A value without its percent escapes.
+/// Removes the percent escapes of a value.
 fn text(bytes: &[u8], plus_is_blank: bool) -> Result<Cow<'_, str>, AmbiguousValue> {
     match percent::decoded(bytes, plus_is_blank) {
         Cow::Borrowed(plain) => {
@@ -134,7 +134,7 @@ fn path(parameter: &Field, values: &Values<'_>) -> ReadParameter {
     let Some((_, text)) = values.iter().find(|(name, _)| *name == &*parameter.name) else {
         return Ok(None);
     };
-    // What is not UTF-8 was replaced by it where the path was looked up.
+    // The look-up of the path put this character in place of bytes that are not UTF-8.
     if text.contains(char::REPLACEMENT_CHARACTER) {
         return Err(AmbiguousValue::Bytes);
     }
@@ -157,7 +157,7 @@ fn path(parameter: &Field, values: &Values<'_>) -> ReadParameter {
     }
 }
 
-/// The separator between the parts of a value that is written as one.
+/// Returns the delimiter between the items of a list.
 fn delimiter(style: Style) -> &'static str {
     match style {
         Style::SpaceDelimited => " ",
@@ -167,11 +167,11 @@ fn delimiter(style: Style) -> &'static str {
     }
 }
 
-/// `;a=1;a=2`, `;a=1,2`, `;x=1;y=2`.
+/// Parses the style `matrix`: `;a=1;a=2`, `;a=1,2`, `;x=1;y=2`.
 fn matrix(parameter: &Field, text: &str) -> Result<ParameterValue, AmbiguousValue> {
     let wrong = AmbiguousValue::Style("`;NAME=VALUE`");
     let Some(text) = text.strip_prefix(';') else { return Err(wrong) };
-    // A value that is empty is written without `=`.
+    // An empty value is written without `=`.
     let value = |part| match part_of(part) {
         (name, value) if *name == *parameter.name => Some(value),
         _ => None,
@@ -187,12 +187,12 @@ fn matrix(parameter: &Field, text: &str) -> Result<ParameterValue, AmbiguousValu
     }
 }
 
-/// `name=value`, or a name alone.
+/// Splits `name=value`; a name alone has an empty value.
 fn part_of(part: &str) -> (&str, &str) {
     part.split_once('=').unwrap_or((part, ""))
 }
 
-/// A text whose parts stand between delimiters.
+/// Parses a value whose items are separated by a delimiter.
 fn delimited(
     parameter: &Field,
     text: &str,
@@ -222,7 +222,7 @@ fn list(text: &str, delimiter: &str, types: Types) -> ParameterValue {
     ParameterValue::List(items.map(|item| meant(item, types)).collect())
 }
 
-/// `name=value` each.
+/// Parses members of the form `name=value`.
 fn members<'a>(
     object: &Object,
     parts: impl Iterator<Item = &'a str>,
@@ -246,7 +246,7 @@ fn member(object: &Object, name: &str, text: &str) -> Result<ParameterValue, Amb
     })
 }
 
-/// Reads a value out of a query or a form. `is_other`: a pair of this name is not a member of an exploded object.
+/// Reads a value from a query or a form. `is_other`: whether a pair with this name belongs to another parameter, not to an exploded object.
 fn query(parameter: &Field, query: &[u8], is_other: impl Fn(&str) -> bool) -> ReadParameter {
     if parameter.json {
         let value = once(named(query, &parameter.name))?;
@@ -282,8 +282,8 @@ fn named<'a>(query: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> +
     pairs(query).filter(move |(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// `filter[a]=1&filter[b]=2`; a list may be `filter[c][]=1&filter[c][]=2` as well. Names that begin so and go on otherwise are
-/// refused, since servers read them in many ways.
+/// Parses the style `deepObject`: `filter[a]=1&filter[b]=2`. A list may also be `filter[c][]=1&filter[c][]=2`. Names that begin in the
+/// same way but continue differently are refused, because servers parse them in many ways.
 fn deep(parameter: &Field, object: &Object, query: &[u8]) -> ReadParameter {
     let mut map = Members::new();
     for (name, value) in pairs(query) {
@@ -315,7 +315,7 @@ fn deep(parameter: &Field, object: &Object, query: &[u8]) -> ReadParameter {
     Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
 }
 
-/// True for a parameter of a query that is not an object.
+/// Returns true if a query parameter with this name exists and is not an object.
 fn is_plain(operation: &Operation, name: &str) -> bool {
     let others =
         operation.parameters.iter().filter(|other| other.place == ParameterLocation::Query);
@@ -323,7 +323,7 @@ fn is_plain(operation: &Operation, name: &str) -> bool {
     plain.any(|other| *other.field.name == *name)
 }
 
-/// Every pair that is no other parameter's is a member.
+/// Parses an exploded object: every pair that belongs to no other parameter is a member.
 fn exploded(object: &Object, query: &[u8], is_other: impl Fn(&str) -> bool) -> ReadParameter {
     let mut map = Members::new();
     for (name, value) in pairs(query) {
@@ -334,7 +334,7 @@ fn exploded(object: &Object, query: &[u8], is_other: impl Fn(&str) -> bool) -> R
     Ok((!map.is_empty()).then_some(ParameterValue::Object(map)))
 }
 
-/// Adds a member; one that comes again and may be a list grows.
+/// Adds a member. A repeated member is appended to its list, if it may be a list.
 fn insert(
     map: &mut Members,
     object: &Object,
@@ -364,7 +364,7 @@ fn may_be_anything(object: &Object, name: &str) -> bool {
     }
 }
 
-/// The object of a form, or the fault of the form.
+/// Parses a form to an object, or returns the fault of the form.
 pub(super) fn form(form: &Form, bytes: &[u8]) -> Result<ParameterValue, String> {
     let mut map = Members::new();
     for field in &form.fields {
@@ -382,7 +382,7 @@ pub(super) fn form(form: &Form, bytes: &[u8]) -> Result<ParameterValue, String> 
     Ok(ParameterValue::Object(map))
 }
 
-/// True for a pair that a field of a form was read from.
+/// Returns true if a pair with this name belongs to the field.
 fn is_of(field: &Field, name: &str) -> bool {
     match (&field.shape, field.style) {
         (ParameterTypes::Object(_), Style::DeepObject) => name
@@ -393,7 +393,7 @@ fn is_of(field: &Field, name: &str) -> bool {
     }
 }
 
-/// True for a member of an object.
+/// Returns true if the field is an object that has this member.
 fn is_member(field: &Field, name: &str) -> bool {
     match &field.shape {
         ParameterTypes::Object(object) => object.members.iter().any(|(known, _)| **known == *name),
@@ -401,7 +401,7 @@ fn is_member(field: &Field, name: &str) -> bool {
     }
 }
 
-/// Why a member of a form is refused.
+/// Returns the reason why a member of a form is refused.
 fn within(name: &str, wrong: &AmbiguousValue) -> String {
     let place = name;
     match wrong {
@@ -419,14 +419,14 @@ fn within(name: &str, wrong: &AmbiguousValue) -> String {
     }
 }
 
-/// A header's value; lines of one name are one list. `cut` are lines that policies took away.
+/// Reads a header. Several lines with its name form one list. `cut` holds header lines that policies removed.
 pub(super) fn header(parameter: &Field, headers: &Headers, cut: Option<&Headers>) -> ReadParameter {
-    // Lines that were not taken away count once.
+    // If the header still has lines, the removed copies are not used.
     let all = match cut {
         Some(cut) if !headers.contains(&parameter.name) => cut,
         Some(_) | None => headers,
     };
-    // Harmless: other bytes than UTF-8 are ISO-8859-1 in old clients; a schema sees a character in their place.
+    // Harmless: old clients send ISO 8859-1; the schema sees a replacement character for each such byte.
     let mut lines = all.get_all(&parameter.name).map(String::from_utf8_lossy);
     let Some(first) = lines.next() else { return Ok(None) };
     let joined = lines.fold(first, |joined, line| Cow::Owned(format!("{joined},{line}")));
@@ -443,12 +443,12 @@ pub(super) fn header(parameter: &Field, headers: &Headers, cut: Option<&Headers>
     }
 }
 
-/// Every cookie of that name: a browser may have several, for parts of a site.
+/// Checks every cookie with this name. A browser may send several, for different paths of a site.
 fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Vec<String>) {
     let lines = headers.get_all("cookie");
     let cookies = lines.flat_map(|line| line.split(|b| *b == b';')).map(<[u8]>::trim_ascii);
     let field = &parameter.field;
-    // Harmless: the others have other names.
+    // Harmless: cookies with other names are irrelevant.
     let mut values = cookies.filter_map(|cookie| {
         cookie.strip_prefix(field.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     });
@@ -466,7 +466,7 @@ fn cookies(parameter: &Parameter, headers: &Headers, max: usize, faults: &mut Ve
     }
 }
 
-/// A text that is JSON; another stays a text, for the schema to refuse.
+/// Parses a text as JSON. If it is not JSON, it stays a text, which the schema then refuses.
 fn json(text: &str) -> Result<ParameterValue, AmbiguousValue> {
     match Document::read(text.as_bytes()) {
         Ok(_) => Ok(ParameterValue::Written(text.to_owned())),

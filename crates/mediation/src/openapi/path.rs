@@ -1,4 +1,4 @@
-//! The search for the document's path of a request.
+//! Finds the path of the document that matches a request.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -6,18 +6,18 @@ use std::cmp::Reverse;
 use super::model::{PathItem, SegmentPiece};
 use super::text::{decoded, pairs};
 
-/// Paths by their keys in the search. A path without parameters wins over one with.
+/// The paths, indexed for the search. A path without parameters takes precedence over one with parameters.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    /// In order, each once.
+    /// Paths without parameters, sorted and unique.
     literal: Vec<(Box<[u8]>, usize)>,
-    /// At the number of their segments; the more literal first.
+    /// Paths with parameters, by number of segments. More literal paths come first.
     templates: Vec<Vec<usize>>,
-    /// With everything below them; the longer, and then the more literal, first.
+    /// Paths that include everything below them. Longer paths come first, then more literal ones.
     open: Vec<usize>,
 }
 
-/// Values of path parameters.
+/// The values of the path parameters, by name.
 pub type Values<'a> = Vec<(&'a str, Cow<'a, str>)>;
 
 impl Paths {
@@ -39,12 +39,12 @@ impl Paths {
                 }
             }
         }
-        // Of two that are the same, the one with more conditions on the query counts, and then the first.
+        // Of equal paths, the one with most conditions on the query wins, then the first.
         let conditions = |at: usize| Reverse(items.get(at).map(|item| item.query.len()));
         paths
             .literal
             .sort_by(|a, b| (&a.0, conditions(a.1), a.1).cmp(&(&b.0, conditions(b.1), b.1)));
-        // At the first difference of two, the more literal one goes first: `{id}.pdf` before `{id}`.
+        // At the first segment that differs, the more literal path comes first: `{id}.pdf` before `{id}`.
         let key = |at: &usize| {
             let item = items.get(*at);
             let segments =
@@ -56,7 +56,7 @@ impl Paths {
         paths
     }
 
-    /// The path's index and the values of its parameters.
+    /// Returns the index of the matching path and the values of its parameters.
     pub(super) fn find<'a>(
         &self,
         items: &'a [PathItem],
@@ -69,7 +69,7 @@ impl Paths {
             return Some((at, Values::new()));
         }
         let segments: Vec<&[u8]> = rest.split(|b| *b == b'/').collect();
-        // Harmless: no template has that many segments.
+        // Harmless: if the index is too large, no template has that many segments.
         let whole = self.templates.get(segments.len()).into_iter().flatten();
         let mut candidates = whole.chain(&self.open).filter(|at| holds(at));
         candidates.find_map(|at| Some((*at, matched(items.get(*at)?, &segments)?)))
@@ -82,7 +82,7 @@ impl Paths {
     }
 }
 
-/// The values of a path's parameters, if that path is this one.
+/// Returns the values of a path's parameters if the request matches the path at index `at`.
 pub(super) fn one<'a>(
     items: &'a [PathItem],
     at: usize,
@@ -97,7 +97,7 @@ pub(super) fn one<'a>(
     Some((at, matched(item, &segments)?))
 }
 
-/// True if the conditions on the query hold. Mostly there is none.
+/// Returns true if the conditions on the query hold. Most paths have none.
 fn asked_for(item: &PathItem, query: &[u8]) -> bool {
     item.query.iter().all(|(name, value)| {
         let mut values = pairs(query).filter(|(known, _)| *known == **name).map(|(_, value)| value);
@@ -108,7 +108,7 @@ fn asked_for(item: &PathItem, query: &[u8]) -> bool {
     })
 }
 
-/// More where a segment has a parameter, and then the less else it has.
+/// Returns a sort key: segments with parameters are looser, the more so the less literal text they contain.
 fn looseness(segment: &[SegmentPiece]) -> (bool, Reverse<usize>) {
     let is_open = segment.iter().any(|piece| matches!(piece, SegmentPiece::Parameter(_)));
     let literals = segment.iter().map(|piece| match piece {
@@ -118,7 +118,7 @@ fn looseness(segment: &[SegmentPiece]) -> (bool, Reverse<usize>) {
     (is_open, Reverse(literals.sum()))
 }
 
-/// The path as a document would write it, where it has no parameter.
+/// Returns the path as the document writes it, if it has no parameters.
 fn literal(item: &PathItem) -> Option<Box<[u8]>> {
     let mut path = Vec::new();
     for segment in &item.segments {
@@ -132,7 +132,7 @@ fn literal(item: &PathItem) -> Option<Box<[u8]>> {
     Some(path.into())
 }
 
-/// A path without its percent escapes; none if an escaped slash would become one that divides.
+/// Unescapes a path. Returns `None` if an escaped slash would become a separator.
 fn plain(path: &[u8]) -> Option<Cow<'_, [u8]>> {
     if !path.contains(&b'%') {
         return Some(Cow::Borrowed(path));
@@ -154,7 +154,7 @@ fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> 
     if segments.len() < item.segments.len() {
         return None;
     }
-    // Harmless: an open path takes any further segments.
+    // Harmless: an open path accepts any further segments.
     for (pieces, segment) in item.segments.iter().zip(segments) {
         match pieces.as_slice() {
             [SegmentPiece::Parameter(name)] if !segment.is_empty() => {
@@ -166,7 +166,7 @@ fn matched<'a>(item: &'a PathItem, segments: &[&'a [u8]]) -> Option<Values<'a>> 
     Some(values)
 }
 
-/// A parameter takes the text before the next literal piece.
+/// Matches one segment. A parameter matches the text up to the next literal piece.
 fn in_segment<'a>(
     pieces: &'a [SegmentPiece],
     text: Cow<'a, str>,

@@ -1,4 +1,4 @@
-//! Texts of requests: percent escapes, pairs, and typed values.
+//! Texts of requests: percent escapes, pairs of names and values, and typed values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,18 +9,17 @@ use serde_json::Value as Json;
 use super::model::Types;
 use crate::json_schema::Document;
 
-/// A text without its percent escapes. Bytes that are not UTF-8 become the replacement character, so that no name or path of a document
-/// is the same.
+/// Unescapes a text. Bytes that are not UTF-8 become the replacement character, so the result equals no name or path of a document.
 pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
     match percent::decoded(bytes, plus_is_blank) {
-        // Harmless: values that have it are refused.
+        // Harmless: values with a replacement character are refused.
         Cow::Borrowed(plain) => String::from_utf8_lossy(plain),
-        // Harmless: as above.
+        // Harmless: values with a replacement character are refused.
         Cow::Owned(made) => Cow::Owned(String::from_utf8_lossy(&made).into_owned()),
     }
 }
 
-/// The pairs of a query or a form, names decoded, values as they came.
+/// Returns the pairs of a query or a form, with decoded names and raw values.
 pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8])> {
     encoded.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let at = pair.iter().position(|b| *b == b'=');
@@ -32,11 +31,11 @@ pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8]
     })
 }
 
-/// The value of a text: JSON in which numbers are their texts, so that no digit is lost.
+/// The value of a text, like a JSON value, but numbers are kept as text so that no digit is lost.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ParameterValue {
     Text(String),
-    /// JSON as it is written.
+    /// JSON text, as written.
     Written(String),
     List(Vec<ParameterValue>),
     Object(BTreeMap<String, ParameterValue>),
@@ -47,9 +46,9 @@ impl ParameterValue {
         ParameterValue::Text(text.into())
     }
 
-    /// As schemas see it.
+    /// Converts the value to a document for a schema.
     pub(super) fn document(self) -> Document<'static> {
-        // Nobody reads the text of a string again, so it needs no quotes.
+        // Nothing reads the text of a string again, so it needs no quotes.
         if let ParameterValue::Text(text) = self {
             return Document::string(text.into());
         }
@@ -58,7 +57,7 @@ impl ParameterValue {
         Document::written(text)
     }
 
-    /// Appends it as JSON.
+    /// Appends the value as JSON.
     pub(super) fn write(&self, out: &mut String) {
         match self {
             ParameterValue::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
@@ -85,7 +84,7 @@ impl ParameterValue {
     }
 }
 
-/// Reads a text as a value of one of these types.
+/// Converts a text to a value of one of these types.
 pub(super) fn meant(text: &str, types: Types) -> ParameterValue {
     match text {
         "true" | "false" if types.boolean => ParameterValue::Written(text.to_owned()),
@@ -95,7 +94,7 @@ pub(super) fn meant(text: &str, types: Types) -> ParameterValue {
     }
 }
 
-/// A number as JSON writes it, so that `0x1`, `1_000`, ` 1` and `1 ` stay texts.
+/// Returns true if the text is a number in JSON's syntax. `0x1`, `1_000`, ` 1` and `1 ` are not.
 fn is_number(text: &str) -> bool {
     let ends = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
         && text.ends_with(|c: char| c.is_ascii_digit());

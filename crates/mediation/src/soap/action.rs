@@ -1,7 +1,7 @@
-//! Compares the action of a request with the one that the description gives its operation.
+//! Checks the SOAP action of a request against the action in the description of its operation.
 //!
-//! Owns the table of expected actions and the reading of `SOAPAction` and of the `action` parameter. The texts are the
-//! reference system's.
+//! Owns the table of expected actions and the parsing of `SOAPAction` and of the parameter `action`. The error texts are the reference
+//! system's.
 
 use std::collections::BTreeMap;
 
@@ -12,57 +12,58 @@ use wsdl::{BINDING_11, BINDING_12};
 
 use super::Version;
 
-/// The check of a request's action.
+/// How the action of a request is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionRules {
     pub strictness: Strictness,
-    /// An empty action is that of an operation for which the description has none (WS-I Basic Profile 1.1, R2745).
+    /// Whether an empty action is accepted for an operation that has none in the description (WS-I Basic Profile 1.1, R2745).
     pub empty: bool,
 }
 
-/// The strictness of that check.
+/// Whether a request must have an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// A request without one passes, whatever the description says.
+    /// A request without an action is accepted, whatever the description says.
     Optional,
-    /// The description decides if a request needs one.
+    /// The description decides whether a request needs an action.
     Required,
 }
 
 /// The action of one operation in the description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationAction {
-    /// The version of the binding; none where both are meant.
+    /// The SOAP version of the binding, or `None` if the action is for both versions.
     pub version: Option<Version>,
-    /// The action as written, if there is one.
+    /// The action as written, or `None` if the description has none.
     pub action: Option<Box<str>>,
     pub required: bool,
-    /// The pattern of an operation that is not answered, where that leaves it without an action.
+    /// The message exchange pattern of an operation without a reply, if that is why it has no action.
     pub unanswered: Option<Box<str>>,
 }
 
-/// Expected actions by the local name of the body's first element.
+/// Expected actions by the local name of the first element of the Body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actions {
     of: BTreeMap<Box<str>, Vec<OperationAction>>,
-    /// Of WSDL 1.1: the prefixes of its SOAP bindings, by version.
+    /// For WSDL 1.1: the prefixes of its SOAP binding namespaces, by version.
     prefixes: Option<[Option<Box<str>>; 2]>,
 }
 
-/// Patterns of WSDL 2.0 that have a reply.
+/// Message exchange patterns of WSDL 2.0 that have a reply.
 pub const IN_OUT: &str = "http://www.w3.org/ns/wsdl/in-out";
 pub const IN_OPT_OUT: &str = "http://www.w3.org/ns/wsdl/in-opt-out";
 
 const INTRO: &str = "Validation of 'SOAPAction' header: ";
 
 impl Actions {
-    /// Makes the actions of a WSDL 1.1 with these prefixes of its SOAP bindings, by version; still without any action.
+    /// Creates an empty table for a WSDL 1.1 description with these prefixes of its SOAP binding namespaces, by version.
     pub fn of_11(prefixes: [Option<Box<str>>; 2]) -> Actions {
         Actions { prefixes: Some(prefixes), ..Actions::default() }
     }
 
-    /// Notes an action for messages with this element. The expected one is the first that is not missing; the actions of further operations
-    /// that take the element are accepted too.
+    /// Adds an action for messages with this element. The expected action is the first that is not missing. If further operations take
+    /// the same
+    /// element, their actions are accepted too.
     pub fn expect(&mut self, element: &str, expected: OperationAction) {
         let all = self.of.entry(element.into()).or_default();
         let first = all.iter_mut().find(|known| known.version == expected.version);
@@ -72,7 +73,7 @@ impl Actions {
         }
     }
 
-    /// Notes one more action that messages with this element may have.
+    /// Adds one more accepted action for messages with this element.
     pub fn allow(&mut self, element: &str, expected: OperationAction) {
         let all = self.of.entry(element.into()).or_default();
         if !all.contains(&expected) {
@@ -80,7 +81,7 @@ impl Actions {
         }
     }
 
-    /// True if some operation that takes this element has this action.
+    /// Returns true if some operation that takes this element has this action.
     fn has(&self, operation: &str, version: Version, value: &[u8]) -> bool {
         let known = self.of.get(operation).map_or(&[][..], Vec::as_slice);
         let mut known = known.iter().filter(|one| one.version.is_none_or(|of| of == version));
@@ -90,7 +91,7 @@ impl Actions {
         })
     }
 
-    /// True if an action is expected of messages with this element.
+    /// Returns true if messages with this element are expected to have an action.
     pub fn expects(&self, element: &str, version: Option<Version>) -> bool {
         let all = self.of.get(element);
         all.is_some_and(|all| all.iter().any(|known| known.version == version))
@@ -102,7 +103,7 @@ impl Actions {
         expected.ok_or_else(|| self.without(operation, version))
     }
 
-    /// The text about an operation for which the description has no action.
+    /// Returns the error text for an operation that has no action in the description.
     fn without(&self, operation: &str, version: Version) -> String {
         let (text, namespace) = match version {
             Version::V11 => ("1.1", BINDING_11),
@@ -134,7 +135,7 @@ impl Actions {
         message: &[u8],
         quotes: Quotes,
     ) -> Result<(), String> {
-        // The reference system, which takes either kind of quotes, knows one action for an element.
+        // The reference system, which accepts either kind of quotes, knows only one action for each element.
         let is_any = quotes == Quotes::Double;
         if is_any && value.is_some_and(|value| self.has(operation, version, value)) {
             return Ok(());
@@ -160,7 +161,7 @@ impl Actions {
                 Err(format!(
                     "The Operation Name found in '{prefix}:Body' is '{operation}'. According to the WSDL \
                      the 'SOAPAction' should be '{wanted}' and not '{}'",
-                    // Harmless: this tells of the refusal.
+                    // Harmless: the value is only quoted in a refusal.
                     String::from_utf8_lossy(value)
                 ))
             }
@@ -168,7 +169,7 @@ impl Actions {
     }
 }
 
-/// Checks the action of a request. Without `actions` the schema of its operation is not a WSDL's.
+/// Checks the action of a request. `actions` is `None` if the schema of the operation does not come from a WSDL description.
 pub(super) fn check(
     actions: Option<&Actions>,
     asked: ActionRules,
@@ -189,18 +190,18 @@ pub(super) fn check(
     checked.map_err(|text| format!("{INTRO}{text}"))
 }
 
-/// The prefix of a message's envelope. The message is refused, so that nobody waits for the rest.
+/// Returns the prefix of a message's envelope. The message is being refused, so this delays no call of an upstream.
 fn prefix(message: &[u8]) -> Option<String> {
     let mut outermost = Outermost(None);
-    // Harmless: it ends with the first element, and the message is refused anyway.
+    // Harmless: the sink stops the parser at the first element, and the message is refused anyway.
     let _stopped = xml::parse(message, &xml::Options::default(), &mut outermost);
     outermost.0.filter(|prefix| !prefix.is_empty())
 }
 
-/// Takes the prefix of the first element, and no more.
+/// A sink that records the prefix of the first element and then stops.
 struct Outermost(Option<String>);
 
-/// Enough was read.
+/// Stops the parser early.
 struct Stopped;
 
 impl From<xml::Error> for Stopped {
@@ -226,7 +227,7 @@ impl Sink for Outermost {
     }
 }
 
-/// The action that a request names where its version has it.
+/// Returns the action that a request names in the place that its version specifies.
 fn named(
     version: Version,
     headers: &Headers,
@@ -257,27 +258,27 @@ const MISSING: &str =
 const BOTH: &str =
     "'SOAPAction' for SOAP 1.1 and 'action' for SOAP 1.2 have been defined simultaneously";
 
-/// A parameter that belongs to SOAP 1.2.
+/// SOAP 1.1 message with the parameter of SOAP 1.2.
 const OF_12: &str = "Found a SOAP 1.1 envelope and an 'action' field in the 'Content-Type' header \
                      linked with for SOAP 1.2";
 
-/// A header that belongs to SOAP 1.1.
+/// SOAP 1.2 message with the header of SOAP 1.1.
 const OF_11: &str = "Found a SOAP 1.2 envelope and a 'SOAPAction' header linked with for SOAP 1.1";
 
 const MALFORMED: &str =
     "'action' has been found in Content-Type header but it's not correctly defined";
 
-/// The quotes that may stand around an action.
+/// The quotes that may surround an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// The quotes of a quoted string (RFC 9110, 5.6.4).
+    /// Double quotes of a quoted string (RFC 9110, 5.6.4).
     Double,
-    /// Single ones too, as the reference system has it.
+    /// Double or single quotes, as the reference system accepts.
     Either,
 }
 
 impl Quotes {
-    /// Without the quotes around it.
+    /// Removes the surrounding quotes.
     fn taken_off(self, value: &[u8]) -> &[u8] {
         let value = value.trim_ascii();
         match (value, self) {
@@ -289,12 +290,12 @@ impl Quotes {
     }
 }
 
-/// The parameter `action` of a content type is not one.
+/// The parameter `action` of a content type is malformed.
 struct MalformedAction;
 
-/// The parameter `action` of a content type.
+/// Returns the parameter `action` of a content type.
 fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, MalformedAction> {
-    // Content types of SOAP 1.1 mostly have not even all letters of it, and nothing in quotes.
+    // Fast path: most content types of SOAP 1.1 contain neither an `n` nor a quote.
     if !content_type.iter().any(|byte| matches!(byte, b'n' | b'N' | b'"' | b'\'')) {
         return Ok(None);
     }
@@ -318,13 +319,13 @@ fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, Malfo
     Ok(found)
 }
 
-/// The part before the first semicolon outside quotes, and the part behind it; nothing if a quote is not closed.
+/// Splits a value at the first semicolon outside quotes. Returns `None` if a quote is not closed.
 fn piece(value: &[u8], quotes: Quotes) -> Option<(&[u8], Option<&[u8]>)> {
     let (mut quote, mut escaped) = (None, false);
     for (at, byte) in value.iter().enumerate() {
         match (quote, byte) {
             (Some(_), _) if std::mem::take(&mut escaped) => {}
-            // The reference system knows no escapes.
+            // The reference system supports no escapes.
             (Some(b'"'), b'\\') => escaped = quotes == Quotes::Double,
             (None, b'"') => quote = Some(*byte),
             (None, b'\'') if quotes == Quotes::Either => quote = Some(*byte),

@@ -1,7 +1,7 @@
-//! One message against its schemas, in one pass and without a tree, whole or as it arrives.
+//! Validation of one message against its schemas, in one pass and without a tree, either complete or while it arrives.
 //!
-//! Owns the sink that drives the envelope's validator and, below `Body`, the API's. Validators are the thread's: the memory that
-//! one message made them allocate serves the next.
+//! Owns the sink that feeds the envelope's validator and, below `Body`, the API's validator. Validators are kept per thread, so that memory
+//! allocated for one message is reused for the next.
 
 mod whole;
 
@@ -20,41 +20,41 @@ use crate::remote_definition::RemoteDefinition;
 use crate::{Rejection, libxml_messages};
 use whole::Check;
 
-/// The check of an envelope.
+/// How the envelope is validated.
 pub enum Envelope {
-    /// Not at all.
+    /// The envelope is not validated.
     Off,
-    /// There is no schema for this version, so messages of it are refused.
+    /// There is no schema for this version, so its messages are refused.
     Missing,
-    /// By the built-in schema, which knows of no elements but its own.
+    /// The built-in schema, which accepts only elements that it declares.
     BuiltIn(Arc<Schema>),
-    /// By the operator's.
+    /// The operator's schema.
     Own(Arc<Schema>),
-    /// By the operator's, which is fetched and compiled beside the requests.
+    /// The operator's schema, fetched and compiled in the background.
     Supplied(Arc<RemoteDefinition<CompiledDefinition>>),
-    /// By one that does not compile: why.
+    /// A schema that does not compile, with the reason.
     Broken(Rejection),
 }
 
-/// Validators of one thread for one policy side.
+/// Validators that one thread keeps for one side of one policy.
 #[derive(Default)]
 pub(super) struct Validators {
     pub(super) envelopes: [Option<Ready>; 2],
-    /// By the place of the schema.
+    /// By the index of the schema.
     api: Vec<Option<Ready>>,
     pub(super) operation: String,
-    /// For requests, and for replies.
+    /// Templates of earlier messages, for requests and for replies.
     precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
 }
 
-/// A validator with its schema, which a supply may have replaced.
+/// A validator together with its schema, which a refresh may have replaced.
 pub(super) struct Ready {
     of: Weak<Schema>,
     pub(super) validator: Validator,
 }
 
 impl Ready {
-    /// For the next message: the one that is there, if it is for this schema.
+    /// Prepares a validator for the next message. Reuses the one in `place` if it is for this schema.
     pub(super) fn again<'r>(
         place: &'r mut Option<Ready>,
         schema: &Arc<Schema>,
@@ -70,17 +70,17 @@ impl Ready {
     }
 }
 
-/// By the address of the definitions, which the weak reference keeps from being given to others.
+/// The spare validators of one `Definitions`, identified by its address. The weak reference keeps that address from being reused.
 struct Spare {
     of: Weak<Definitions>,
     validators: Box<Validators>,
 }
 
-/// Validators that a thread keeps; a plan has about as many policies of this kind on routes that are busy.
+/// Maximum number of entries per thread, about the number of policies of this kind on busy routes.
 const SPARE_MAX: usize = 256;
 
 thread_local! {
-    /// The last used ones are at the end.
+    /// The most recently used entries are at the end.
     static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -91,7 +91,7 @@ impl Validators {
             match spare.iter().rposition(ours) {
                 Some(at) => spare.swap_remove(at).validators,
                 None => {
-                    // A new one is made, so some plan is new: those of plans that ended go.
+                    // New definitions usually mean a new plan, so entries of dropped plans are removed now.
                     spare.retain(|spare| spare.of.strong_count() > 0);
                     Box::default()
                 }
@@ -109,7 +109,7 @@ impl Validators {
     }
 }
 
-/// Checks a message. `headers` are an input's; an output has none, and may be a fault instead of an element of the schema.
+/// Checks a message. `headers` are those of an input. An output has none here, and may be a fault instead of an element of the schema.
 pub(super) fn check(
     definitions: &Arc<Definitions>,
     message: &[u8],
@@ -178,7 +178,7 @@ impl ArrivingMessage {
         self.state.complaint(&self.validators, so_far).map_or(Ok(()), Err)
     }
 
-    /// The message is over.
+    /// Ends the message and returns its outcome.
     pub(super) fn finish(
         mut self,
         message: &[u8],
@@ -213,47 +213,48 @@ impl ArrivingMessage {
     }
 }
 
-/// The parser's ordinary budgets; the body's bound applies before.
+/// The default limits of the parser. The limit on the body's size applies before.
 static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml::Options::default);
 
-/// The state of a validator: whether it is given events.
+/// Whether a validator is fed the events of the parser.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fed {
     No,
     Yes,
-    /// It has complained; only the first complaint is told.
+    /// No longer, because the validator has reported a complaint and only the first is used, or because its element has ended.
     Enough,
 }
 
-/// The state of the reading of a message.
+/// The state of checking one message.
 #[derive(Clone)]
 pub(super) struct State {
-    /// Of a reply: the code of the fault that it may be.
+    /// For a reply: finds the code, if the reply is a fault.
     pub(super) code: Option<Code>,
-    /// Elements open.
+    /// Number of open elements.
     depth: usize,
     pub(super) version: Option<Version>,
     refused: Option<Rejection>,
     pub(super) fed_envelope: Fed,
     pub(super) fed_api: Fed,
-    /// The index of the schema that judges the operation, the turn in which it is tried, and whether another one follows.
+    /// The index of the schema for the operation, its position in the order of trying, and whether another schema follows.
     pub(super) schema: usize,
     turn: usize,
     more: bool,
-    /// The failure in place of that schema, if it does not compile.
+    /// The error to report because that schema does not compile, or `None`.
     broken: Option<Rejection>,
-    /// The envelope's schema does not know the content of the body and accepts any, so that none is shown to it.
+    /// Whether the envelope's schema accepts any content of the Body without declaring it, so that the envelope's validator is not fed
+    /// the content.
     pub(super) shallow: bool,
     in_body: bool,
-    /// There was a body.
+    /// Whether the message has a Body.
     pub(super) body: bool,
-    /// Within an element of the body that only the API's schema is asked about.
+    /// Whether the parser is inside an element of the Body that only the API's schema validates.
     pub(super) within: bool,
-    /// The complaint about an element that no schema is asked about.
+    /// The complaint about an element that no schema validates, or `None`.
     surplus: Option<&'static str>,
-    /// There was an operation.
+    /// Whether the Body has an operation element.
     pub(super) operation: bool,
-    /// Its index among those that are counted.
+    /// The index of the operation among those counted in metrics, or `None`.
     pub(super) called: Option<u32>,
 }
 
@@ -280,9 +281,8 @@ impl State {
         }
     }
 
-    /// The first fault of the message as far as it was read. A validator that saw no event still has its finding about the
-    /// message
-    /// before.
+    /// Returns the first fault found so far. Only validators that were fed are asked: the others still hold the result of the previous
+    /// message.
     pub(super) fn complaint(&self, validators: &Validators, so_far: &[u8]) -> Option<Rejection> {
         if let Some(failed) = &self.refused {
             return Some(failed.clone());
@@ -297,7 +297,7 @@ impl State {
             .or_else(|| self.surplus.map(Rejection::client))
     }
 
-    /// The schema lacks a declaration that one behind it may have, and nothing else is wrong so far.
+    /// Returns true if the only fault is a missing declaration and a later schema may have it.
     fn is_undecided(&self, validators: &Validators) -> bool {
         let lacks =
             |validator: &Validator| validator.invalid().iter().any(libxml_messages::is_undeclared);
@@ -307,26 +307,26 @@ impl State {
             && self.of_api(validators).is_some_and(lacks)
     }
 
-    /// For the same message once more, held to the next schema.
+    /// Returns the initial state for checking the same message against the next schema.
     fn next_turn(&self) -> State {
         State { turn: self.turn + 1, ..State::new(self.code.is_some()) }
     }
 
-    /// The validator of the envelope, if it was fed.
+    /// Returns the validator of the envelope, or `None` if it was not fed.
     pub(super) fn of_envelope<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
         let slot = self.version.unwrap_or(Version::V11).index();
         let ready = validators.envelopes.get(slot).and_then(Option::as_ref);
         ready.filter(|_| self.fed_envelope != Fed::No).map(|ready| &ready.validator)
     }
 
-    /// The same of the content of its body.
+    /// Returns the validator of the content of the Body, or `None` if it was not fed.
     pub(super) fn of_api<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
         let ready = validators.api.get(self.schema).and_then(Option::as_ref);
         let ready = ready.filter(|_| self.fed_api != Fed::No);
         ready.map(|ready| &ready.validator)
     }
 
-    /// The outcome for a message that was read to its end. `api`: there is a definition for its operation.
+    /// Returns the outcome of a message that was parsed to its end. `api`: there is a definition for its operation.
     fn outcome(
         &self,
         api: bool,
@@ -354,7 +354,7 @@ impl State {
         Err(Rejection::client(text))
     }
 
-    /// True if nothing is wrong and nothing is missing.
+    /// Returns true if there is no fault and no required part is missing.
     pub(super) fn is_right(&self, api: bool, validators: &Validators) -> bool {
         let valid = |asked: Option<&Validator>| asked.is_none_or(Validator::is_valid);
         self.refused.is_none()
@@ -365,7 +365,7 @@ impl State {
             && self.is_complete(api)
     }
 
-    /// True if the required parts are there. `api`: there is a definition for an operation.
+    /// Returns true if the required parts are present. `api`: there is a definition for an operation.
     pub(super) fn is_complete(&self, api: bool) -> bool {
         !api || self.body && self.operation
     }
@@ -435,7 +435,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The first element of the body.
+    /// Handles the first element of the Body.
     fn first(&mut self, name: QName<'_>) {
         let state = &mut *self.state;
         state.operation = true;
@@ -464,8 +464,9 @@ impl Pass<'_> {
         }
     }
 
-    /// The complaint about an element that neither schema is asked about, although a service may take it for the call:
-    /// a second one in the body (WS-I Basic Profile 1.1, R2201), and one of SOAP's behind the body (SOAP 1.1, section 4).
+    /// Returns the complaint about an element that neither schema validates, although a service may take it for the call: a second
+    /// element in the
+    /// Body (WS-I Basic Profile 1.1, R2201), or an element of SOAP's namespace after the Body (SOAP 1.1, section 4).
     fn surplus(&self, name: QName<'_>) -> Option<&'static str> {
         let state = &*self.state;
         if self.definitions.lenient {
@@ -478,7 +479,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Gives an event to the validators that need it.
+    /// Feeds an event to the validators that need it.
     fn feed(&mut self, event: impl Fn(&mut Validator) -> Result<(), ParseStop>) {
         let state = &mut *self.state;
         let slot = state.version.unwrap_or(Version::V11).index();
@@ -505,7 +506,7 @@ pub(super) fn is_soap(uri: &str) -> bool {
     matches!(uri, SOAP_11 | SOAP_12)
 }
 
-/// Stops at the first complaint, the only one that is told.
+/// Returns a validator that stops at the first complaint, because only the first is reported.
 fn validator(schema: &Arc<Schema>) -> Validator {
     let bounds = Bounds { invalid_max: 1, ..Bounds::default() };
     Validator::new(schema.clone(), Root::Declared, bounds)
@@ -527,7 +528,7 @@ impl Sink for Pass<'_> {
                 self.state.body = true;
             }
             2 if self.state.in_body && !self.state.operation => self.first(name),
-            // Harmless: only the first elements of the body say what it is.
+            // Harmless: only the first elements of the Body matter.
             _ => {}
         }
         if surplus.is_some() && self.state.surplus.is_none() {
@@ -567,7 +568,7 @@ impl Sink for Pass<'_> {
         if state.depth == 2 && state.in_body {
             state.within = false;
             if state.fed_api == Fed::Yes {
-                // The operation is over; the rest is the envelope's business.
+                // The operation element has ended. The rest belongs to the envelope.
                 state.fed_api = Fed::Enough;
             }
         }

@@ -1,20 +1,20 @@
-//! The code of a SOAP fault, found by a sink of the parser.
+//! A parser sink that finds the code of a SOAP fault.
 //!
-//! Owns where it stands in both versions. A message that is not a fault, or whose code is not among its first bytes, has none.
+//! Knows the position of the code in both versions. A message that is not a fault has no code.
 
 use telemetry::SoapFault;
 use xml::{Here, QName, Sink, Start};
 
 use super::check::is_soap;
 
-/// A code is a short name with a prefix.
+/// Maximum length of a code, which is a short name with a prefix.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Finds the code of a fault.
 #[derive(Debug, Default, Clone)]
 pub struct Code {
     depth: usize,
-    /// Within the body, its fault, and the element with the code.
+    /// Whether the parser is inside the Body, its Fault, and the elements around the code.
     body: bool,
     fault: bool,
     outer: bool,
@@ -34,7 +34,7 @@ impl Code {
                 self.outer = soap && name.local == "Code";
             }
             4 if self.fault && self.outer => self.value = soap && name.local == "Value",
-            // Harmless: the other elements are not the code.
+            // Harmless: no other element is the code.
             _ => {}
         }
         self.depth += 1;
@@ -59,7 +59,7 @@ impl Code {
         }
     }
 
-    /// The code, if the message is a fault.
+    /// Returns the code, or `None` if the message is not a fault.
     pub fn fault(&self) -> Option<SoapFault> {
         self.found
     }

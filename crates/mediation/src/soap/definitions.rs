@@ -1,6 +1,6 @@
-//! The definitions that messages are validated against: compiled with the configuration, or supplied beside the requests.
+//! The definitions that messages are validated against: compiled with the configuration, or fetched in the background.
 //!
-//! Owns the choice of the one that serves, and a message's wait for the first. The checks are in `check`.
+//! Owns the choice of the definition in use, and the wait of a message for the first one. The checks are in `check`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,38 +17,39 @@ use crate::remote_definition::RemoteDefinition;
 
 /// Compiled definitions for the messages of a route.
 pub struct Definitions {
-    /// For SOAP 1.1, which is for XML without an envelope too, and for SOAP 1.2.
+    /// The envelope checks for SOAP 1.1, which also apply to XML without an envelope, and for SOAP 1.2.
     pub envelopes: [Envelope; 2],
-    /// The definition of the content of the body.
+    /// The definition of the content of the Body.
     pub api: Api,
-    /// The check of the action that requests name; none if it is not checked.
+    /// How the action of requests is checked, or `None` if it is not.
     pub action: Option<ActionRules>,
-    /// Indices among the route's operations, by the name of the body's first element. Empty: nobody counts them.
+    /// Indices of the route's operations, by the name of the first element of the Body. Empty if operations are not counted.
     pub operations: HashMap<Box<str>, u32>,
-    /// Messages pass that the reference system lets through although others may read them in another way: what stands behind
-    /// the first element of the body or the body itself, and labels that contradict a request.
+    /// Whether to accept messages that the reference system accepts although other servers may read them differently: with content after
+    /// the
+    /// first element of the Body or after the Body, or with labels that contradict the message.
     pub lenient: bool,
 }
 
 /// The definition that the body is validated against.
 pub enum Api {
-    /// Nothing.
+    /// The Body is not validated.
     None,
-    /// Compiled with the configuration. If it does not compile, each message is refused.
+    /// Compiled with the configuration. If it does not compile, every message is refused.
     Fixed(Result<Arc<CompiledDefinition>, Rejection>),
-    /// Fetched and compiled beside the requests.
+    /// Fetched and compiled in the background.
     Supplied(Arc<RemoteDefinition<CompiledDefinition>>),
 }
 
-/// A schema or a description, ready to validate with.
+/// A compiled schema or description.
 pub struct CompiledDefinition {
-    /// The schemas of the content of the body.
+    /// The schemas for the content of the Body.
     pub schemas: Schemas,
-    /// Of a description: the actions that requests have to name.
+    /// For a description: the actions that requests have to name.
     pub actions: Option<Actions>,
 }
 
-/// The definition in use for one message, kept while the message is validated.
+/// The definition in use for one message. It is kept alive while the message is validated.
 pub(super) enum Current<'a> {
     Nothing,
     Fixed(&'a Arc<CompiledDefinition>),
@@ -66,7 +67,7 @@ impl Current<'_> {
 }
 
 impl Api {
-    /// The definition that serves now.
+    /// Returns the definition currently in use.
     pub(super) fn current(&self) -> Result<Current<'_>, Rejection> {
         match self {
             Api::None => Ok(Current::Nothing),
@@ -78,7 +79,7 @@ impl Api {
 }
 
 impl Definitions {
-    /// The definitions of which none serves yet.
+    /// Returns the definitions that have not been fetched yet.
     pub fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<CompiledDefinition>>> {
         let envelopes = self.envelopes.iter().filter_map(|envelope| match envelope {
             Envelope::Supplied(supply) => Some(supply),
@@ -95,7 +96,7 @@ impl Definitions {
         envelopes.chain(api).filter(|supply| !supply.is_ready())
     }
 
-    /// Waits until all of them are there, or have failed. The message is told the result.
+    /// Waits until each definition is there or has failed. The message is then checked or refused accordingly.
     pub async fn settle(&self) {
         let awaited: Vec<_> = self.awaited().collect();
         for supply in &awaited {
@@ -108,11 +109,11 @@ impl Definitions {
                 supply.settled().await;
             }
         };
-        // Harmless: the caller sees what is still missing.
+        // Harmless: the caller sees which definition is still missing.
         let _late = timeout(patience, all).await;
     }
 
-    /// The index among the route's operations of the one that an element calls.
+    /// Returns the index of the operation that an element calls.
     pub(super) fn operation(&self, element: &str) -> Option<u32> {
         self.operations.get(element).copied()
     }

@@ -1,13 +1,13 @@
-//! The labels in the head of a request that a service may go by: its coding, its charset, its version.
+//! Labels in the head of a request that a service may rely on: content coding, charset, and SOAP version.
 //!
-//! Owns the refusal of false labels. The facts about the message come from its readers.
+//! Owns the refusal of false labels. The facts about the message come from the code that parsed it.
 
 use message::Headers;
 
 use super::Version;
 use crate::{Rejection, charset, content_coding};
 
-/// A message is read as it came, so that it is in no coding, whatever its head says.
+/// Refuses a message with a content coding. The message was parsed without decoding, so the label is false.
 pub(super) fn coding(headers: &Headers) -> Result<(), Rejection> {
     match content_coding::named(headers) {
         None => Ok(()),
@@ -17,7 +17,7 @@ pub(super) fn coding(headers: &Headers) -> Result<(), Rejection> {
     }
 }
 
-/// Checks the content type against a valid message, and against the version of its envelope if there is one.
+/// Checks the content type against a valid message, and against the version of its envelope if it has one.
 pub(super) fn content_type(
     headers: &Headers,
     message: &[u8],
@@ -41,9 +41,9 @@ pub(super) fn content_type(
     Ok(())
 }
 
-/// RFC 3902 has this type for SOAP 1.2 alone.
+/// RFC 3902 defines this type for SOAP 1.2 only.
 const OF_12: &str =
     "Found a SOAP 1.1 envelope and the 'Content-Type' 'application/soap+xml' of SOAP 1.2";
 
-/// SOAP 1.1 (section 6) has this type, and SOAP 1.2 another.
+/// SOAP 1.1 (section 6) uses this type; SOAP 1.2 uses another.
 const OF_11: &str = "Found a SOAP 1.2 envelope and the 'Content-Type' 'text/xml' of SOAP 1.1";

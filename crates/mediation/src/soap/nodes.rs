@@ -14,13 +14,13 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The levels of elements that show what is an envelope: the root element, and its parts.
+    /// The levels that identify an envelope: the root element and its children.
     pub const LEVELS: usize = 2;
 
-    /// The same down to the content of the Body.
+    /// The same, plus the content of the Body.
     pub const CONTENT_LEVELS: usize = Envelope::LEVELS + 1;
 
-    /// None: it is not a SOAP message.
+    /// Returns the parts of a SOAP message, or `None` if the document is not one.
     pub fn of(document: &Document) -> Option<Envelope> {
         let root = document.root_element()?;
         let name = document.name(root);

@@ -1,4 +1,4 @@
-//! Parts of messages that are known from earlier ones: the envelope's beginning, and whole messages but for their values.
+//! What is cached from earlier messages: the beginning of an envelope, and whole messages except for their values.
 
 use std::sync::{Arc, Weak};
 
@@ -8,30 +8,30 @@ use xsd::{Schema, TextRule, Validator, ValidatorMark};
 use super::check::{Fed, Pass, Ready, State};
 use super::{CompiledDefinition, Definitions, Envelope, Version};
 
-/// The state behind an envelope's beginning.
+/// The state after the beginning of an envelope.
 pub(super) struct Memory {
     state: State,
-    /// The mark of the envelope's validator.
+    /// A snapshot of the envelope's validator, or `None` if the envelope is not validated.
     mark: Option<ValidatorMark>,
 }
 
-/// The facts of a message that was valid.
+/// The facts about a valid message.
 pub(super) struct Whole {
     version: Option<Version>,
     operation: Box<str>,
     called: Option<u32>,
-    /// The definition that its operation was validated against, and by which of its schemas.
+    /// The definition that the operation was validated against, and the index of the schema.
     api: Option<Weak<CompiledDefinition>>,
     schema: usize,
 }
 
-/// The rules for a value.
+/// The rules for the value at one place of a message.
 pub(super) struct Gap {
     of_envelope: TextRule,
     of_api: TextRule,
 }
 
-/// The schema of the envelope, where it is the same for all messages.
+/// Returns the schema of the envelope, or `None` if it may differ between messages.
 fn of_envelope(definitions: &Definitions, version: Option<Version>) -> Option<&Arc<Schema>> {
     let slot = version.unwrap_or(Version::V11).index();
     match definitions.envelopes.get(slot)? {
@@ -40,7 +40,7 @@ fn of_envelope(definitions: &Definitions, version: Option<Version>) -> Option<&A
     }
 }
 
-/// The rule of a validator for a text; any text will do without a validator.
+/// Returns a validator's rule for text. Without a validator any text is allowed.
 fn rule(asked: Option<&Validator>) -> Option<TextRule> {
     asked.map_or(Some(TextRule::ANY), Validator::text_rule)
 }
@@ -58,7 +58,7 @@ impl Recall for Pass<'_> {
             (Envelope::BuiltIn(_) | Envelope::Own(_), Fed::Yes) => {
                 Some(self.validators.envelopes.get(slot)?.as_ref()?.validator.mark()?)
             }
-            // One that is fetched may be another by the next message.
+            // A fetched schema may have changed by the next message.
             _ => return None,
         };
         Some(Memory { state: state.clone(), mark })
@@ -109,7 +109,7 @@ impl Recall for Pass<'_> {
             return false;
         }
         let of_envelope = of_envelope(self.definitions, whole.version);
-        // Harmless: a message of a faulty schema was not kept.
+        // Harmless: messages of a faulty schema are not cached.
         let of_api = self.api.and_then(|api| api.schemas.get(whole.schema)?.as_ref().ok());
         let fits = |rule: &TextRule, schema: Option<&Arc<Schema>>, text: &str| {
             schema.is_none_or(|schema| rule.accepts(schema, text))

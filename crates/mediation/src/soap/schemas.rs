@@ -1,7 +1,8 @@
 //! The schemas of a definition and the order in which they are tried.
 //!
-//! Owns which of them are asked about an element: the first that declares it, and others only where that one asks for a
-//! declaration it does not have. Messages are validated in `check`.
+//! Decides which schemas validate an element: the first that declares it; others only if that schema lacks some declaration that the
+//! element
+//! needs. `check` validates the messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use xsd::Schema;
 
 use crate::Rejection;
 
-/// A message is parsed once for each of them, so that there have to be few. With so many of one name, the first ones are meant.
+/// Maximum number of schemas that are tried for an element. A message is parsed once for each.
 const TRIED_MAX: usize = 8;
 
-/// A schema, or the text for messages that it would have judged.
+/// A compiled schema, or the refusal of messages that the schema would have validated.
 pub type SchemaResult = Result<Arc<Schema>, Rejection>;
 
 /// Schemas in the order of their documents.
@@ -26,22 +27,22 @@ pub struct Schemas {
     otherwise: Turns,
 }
 
-/// Indices of schemas, in turn.
+/// Indices of schemas, in the order in which they are tried.
 type Turns = Box<[usize]>;
 
 impl Schemas {
-    /// One schema.
+    /// Creates a list of one schema.
     pub fn one(schema: Arc<Schema>) -> Schemas {
         Schemas::new(vec![Ok(schema)])
     }
 
-    /// Schemas in order. One that does not compile decides about elements that none before it declares.
+    /// Creates the list. A schema that does not compile decides about elements that no earlier schema declares.
     pub fn new(all: Vec<SchemaResult>) -> Schemas {
         let broken = all.iter().position(Result::is_err);
         let last = all.len().checked_sub(1);
         let otherwise = broken.or(last).into_iter().collect();
         let mut schemas = Schemas { all: all.into(), of: HashMap::new(), otherwise };
-        // A single schema is asked about every element.
+        // With only one schema, no index by element is needed.
         if schemas.all.len() > 1 {
             schemas.declare();
         }
@@ -51,7 +52,7 @@ impl Schemas {
     fn declare(&mut self) {
         let mut of: HashMap<Box<str>, HashMap<Box<str>, Vec<usize>>> = HashMap::new();
         for (at, schema) in self.all.iter().enumerate() {
-            // Behind a broken one nothing is tried.
+            // Schemas after a faulty one are not tried.
             let Ok(schema) = schema else { break };
             for (uri, local) in schema.elements() {
                 let tried = of.entry(uri.into()).or_default().entry(local.into()).or_default();
@@ -60,7 +61,7 @@ impl Schemas {
                 }
             }
         }
-        // The last one tried words the fault, whether or not it declares the element.
+        // The last schema tried determines the error text, whether or not it declares the element.
         let whole = |mut tried: Vec<usize>| {
             for at in &self.otherwise {
                 if !self.is_among(*at, &tried) {
@@ -75,7 +76,7 @@ impl Schemas {
         self.of = of.collect();
     }
 
-    /// Descriptions whose schemas import one another have one for all of them.
+    /// Returns true if `tried` contains the schema. Descriptions whose schemas import one another share a single schema.
     fn is_among(&self, at: usize, tried: &[usize]) -> bool {
         let same = |one: usize| match (self.all.get(one), self.all.get(at)) {
             (Some(Ok(one)), Some(Ok(other))) => Arc::ptr_eq(one, other),
@@ -84,7 +85,7 @@ impl Schemas {
         tried.iter().any(|one| same(*one))
     }
 
-    /// The indices of those that are tried for an element, in turn.
+    /// Returns the indices of the schemas to try for an element, in order.
     pub(super) fn turns(&self, name: QName<'_>) -> &[usize] {
         if self.of.is_empty() {
             return &self.otherwise;
@@ -97,9 +98,9 @@ impl Schemas {
         self.all.get(at)
     }
 
-    /// The first one, which is the only one of an envelope.
+    /// Returns the first schema, which for an envelope is the only one.
     pub fn first(&self) -> Option<&Arc<Schema>> {
-        // Harmless: a message is refused where its envelope has no schema.
+        // Harmless: the message is refused if its envelope has no schema.
         self.all.first()?.as_ref().ok()
     }
 }

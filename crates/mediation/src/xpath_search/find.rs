@@ -1,14 +1,15 @@
-//! The first nodes that plain paths lead to, found while the message is read.
+//! Finds the first nodes that plain paths select, while the message is parsed.
 //!
-//! Owns the depth of the open elements on each path, and the comparison of found text with the wanted one. A plain path has
-//! steps down from the root that need only what a parser tells of a node; the answer is the one a tree gives.
+//! Tracks how many open elements match each path, and compares the text found with the wanted text. A plain path has only steps down from
+//! the
+//! root, which need nothing but what the parser reports of a node. The result is the same as with a tree.
 
 use xml::{Here, Pool, QName, Recall, Sink, Start, TemplateCache, Transcript};
 use xpath::{NodeKind, Selection, StreamNode, StreamStep};
 
 use super::Case;
 
-/// Paths, and the string-value that the first node of each is compared with.
+/// The paths, each with the string-value that its first node is compared with.
 pub(super) struct Search {
     sought: Vec<Sought>,
     known: Pool<TemplateCache<SearchState, SearchState, ()>>,
@@ -19,35 +20,35 @@ struct Sought {
     equals: String,
 }
 
-/// The state of the search in a message.
+/// The state of the search within one message.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchState {
-    /// Elements that are open.
+    /// Number of open elements.
     depth: usize,
-    /// For each path.
+    /// One position for each path.
     places: Vec<SearchPosition>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct SearchPosition {
-    /// Steps that the open elements take, from the root's first child on.
+    /// Number of steps of the path that the open elements match, counted from the root element.
     steps: usize,
     found: FirstNode,
 }
 
-/// The state of the first node.
+/// What is known about the first node that the path selects.
 #[derive(Debug, Clone, Copy, Default)]
 enum FirstNode {
     #[default]
     Nothing,
-    /// It is open, and its text so far is the beginning of the wanted one, up to there; or differs.
+    /// The node is open. `same` is the length of the matching prefix of the wanted text, or `None` if the text differs.
     Part { of: NodeKind, same: Option<usize> },
-    /// All of it.
+    /// The node is complete.
     Whole { same: bool },
 }
 
 impl Search {
-    /// None where some expression needs a tree.
+    /// Returns the search, or `None` if some expression needs a tree.
     pub(super) fn of(cases: &[Case]) -> Option<Search> {
         let sought = cases.iter().map(|case| {
             let path = case.expression.selection()?;
@@ -57,7 +58,7 @@ impl Search {
         Some(Search { sought: sought.collect::<Option<_>>()?, known: Pool::default() })
     }
 
-    /// The first case whose node has the wanted value.
+    /// Returns the first case whose node has the wanted value.
     pub(super) fn first(
         &self,
         message: &[u8],
@@ -70,7 +71,7 @@ impl Search {
         match replayed {
             Some(replayed) => replayed?,
             None => {
-                // Harmless: without a spare one it begins with an empty one.
+                // Harmless: without a cached template, an empty one is used.
                 let mut known = self.known.take().unwrap_or_default();
                 let parsed = known.parse(message, &options, &mut reading);
                 self.known.give(known);
@@ -84,7 +85,7 @@ impl Search {
 }
 
 impl SearchPosition {
-    /// A node begins below `depth` open elements. If its value is told, that is all of it.
+    /// Handles the start of a node below `depth` open elements. If the node has a value, it is complete.
     fn node(&mut self, sought: &Sought, depth: usize, told: &StreamNode<'_>) {
         let fits = |asked: &[StreamStep]| asked.iter().any(|asked| asked.accepts(told));
         if !matches!(self.found, FirstNode::Nothing)
@@ -104,7 +105,7 @@ impl SearchPosition {
         }
     }
 
-    /// More text of the open node.
+    /// Handles further text of the open node.
     fn text(&mut self, sought: &Sought, text: &str) {
         if let FirstNode::Part { same, .. } = &mut self.found {
             *same = same.and_then(|at| {
@@ -114,7 +115,7 @@ impl SearchPosition {
         }
     }
 
-    /// Ends the open node, if it is of that kind.
+    /// Ends the open node, if it is of this kind.
     fn end(&mut self, sought: &Sought, kind: NodeKind) {
         if let FirstNode::Part { of, same } = self.found
             && of == kind
@@ -132,12 +133,12 @@ struct SearchSink<'s> {
 impl SearchSink<'_> {
     fn each(&mut self, mut tell: impl FnMut(&mut SearchPosition, &Sought, usize)) {
         let SearchState { depth, places } = &mut self.seen;
-        // Harmless: there is a place for each expression.
+        // Harmless: there is a position for each path.
         let all = self.search.sought.iter().zip(places);
         all.for_each(|(sought, place)| tell(place, sought, *depth));
     }
 
-    /// A node other than text, before which a text ends.
+    /// Handles a node other than text, which ends any open text.
     fn node(&mut self, told: &StreamNode<'_>) {
         self.each(|place, sought, depth| {
             place.end(sought, NodeKind::Text);

@@ -1,19 +1,20 @@
-//! A message read by our own parser and told to Saxon: one reading of XML for all engines, with its budgets and without
+//! Parses a message with our own parser and passes the events to Saxon. All engines so have the same parser, with the same limits and
+//! without
 //! document types.
 
 use saxon::{Feed, Name, TextRange};
 use xml::{Error, Here, Pool, QName, Recall, Sink, Start, TemplateCache};
 
-/// The ratio of a feed's size to the document's, with each name given by its bytes.
+/// Size of a feed relative to the document, with each name given by its bytes.
 const GROWTH: usize = 2;
 
-/// The facts known from messages that were read before.
+/// Templates of messages that were parsed earlier.
 pub(super) type FeedCache = TemplateCache<Feed, Feed, TextRange>;
 
-/// Reads a document.
+/// Parses a document.
 pub(super) fn feed(message: &[u8], shelf: &Pool<FeedCache>) -> Result<Feed, Error> {
     let mut teller = Teller { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
-    // Harmless: without a spare one it begins with an empty one.
+    // Harmless: without a cached template, an empty one is used.
     let mut known = shelf.take().unwrap_or_default();
     let parsed = known.parse(message, &xml::Options::default(), &mut teller);
     shelf.give(known);
@@ -36,7 +37,7 @@ impl Sink for Teller {
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), Error> {
         let meant = |prefix| start.scope.lookup(prefix).unwrap_or(start.name.namespace);
-        // Namespaces are told before the element that first needs them.
+        // Namespaces are passed before the element that declares them.
         let mut declared = 0;
         for (prefix, uri) in start.scope.declared() {
             declared += 1;

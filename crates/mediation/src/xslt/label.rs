@@ -2,7 +2,7 @@
 
 use crate::charset;
 
-/// True if a message is JSON: by its first character, and if that does not decide, by its content type.
+/// Returns true if a message is JSON, by its first character or, if that is not conclusive, by its content type.
 pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
     match message.trim_ascii_start().first() {
         Some(b'{' | b'[') => true,
@@ -13,7 +13,7 @@ pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
 
 fn says_json(content_type: Option<&[u8]>) -> bool {
     let content_type = content_type.unwrap_or(b"");
-    // Nearly all content types.
+    // Fast path for most content types.
     if content_type.starts_with(b"text/xml") {
         return false;
     }
@@ -22,8 +22,8 @@ fn says_json(content_type: Option<&[u8]>) -> bool {
         || media.eq_ignore_ascii_case(b"application/vnd.api+json")
 }
 
-/// A result of another kind than the message was has another content type, and one in another encoding another charset. None
-/// where the message's is as good.
+/// Returns the content type of a result whose kind (XML or JSON) or encoding differs from that of the message. Returns `None` if the
+/// content type of the message is still correct.
 pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], name: &str) -> Option<String> {
     let first = result.trim_ascii_start().first().copied();
     match (first, says_json(content_type)) {

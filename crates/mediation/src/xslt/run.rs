@@ -1,4 +1,4 @@
-//! One transformation, by either engine.
+//! Runs one transformation, by either engine.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,24 +16,24 @@ use xslt::{Budgets, Encoding, Parameter, Run, Stylesheet};
 use super::{NativeSource, Transformation, feed, label};
 use crate::{Rejection, libxml_messages};
 
-/// The step budget of a transformation by our own engine: it runs on a worker that others wait for.
-// A tenth of a second at worst; messages of services take thousands.
+/// The step budget of a transformation by our own engine, which blocks its worker.
+// At most a tenth of a second; typical messages take some thousand steps.
 const STEPS_MAX: u64 = 5_000_000;
 
-/// Text in result trees and in the result together, for each byte of the largest body.
+/// Maximum size of the result, including text in result trees, as a multiple of the largest body.
 const GROWTH_MAX: usize = 4;
 
 /// The result of a transformation.
 pub struct TransformResult {
     pub bytes: Bytes,
-    /// The encoding it is in.
+    /// The encoding of the result.
     pub charset: &'static str,
-    /// The transcript of the bytes, if one is wanted and they have one.
+    /// The transcript of the bytes, if it was requested and could be made.
     pub transcript: Option<Transcript>,
 }
 
 impl TransformResult {
-    /// Its content type, where that of the message it was made of is not true of it.
+    /// Returns the content type of the result, or `None` if that of the source message is still correct.
     pub fn label(&self, content_type: Option<&[u8]>) -> Option<String> {
         label::label(content_type, &self.bytes, self.charset)
     }
@@ -41,13 +41,13 @@ impl TransformResult {
 
 /// The reason why there is no result.
 pub enum TransformRejection {
-    /// The step failed at this message.
+    /// The stylesheet failed on this message.
     Failed(Rejection),
-    /// It took too long.
+    /// The deadline passed.
     Late(Rejection),
-    /// Its engine failed; the cause is for the log alone.
+    /// The engine failed; the cause goes only to the log.
     Broken(String),
-    /// It was not begun.
+    /// The engine had no capacity, and the transformation was not started.
     Busy,
 }
 
@@ -58,7 +58,7 @@ impl From<Rejection> for TransformRejection {
 }
 
 impl Transformation {
-    /// By our own engine.
+    /// Runs our own engine.
     pub(super) fn natively(
         &self,
         stylesheet: &Stylesheet,
@@ -108,12 +108,12 @@ impl Transformation {
             Encoding::Other(known) => known.name(),
         };
         let made = self.made(output.bytes, charset);
-        // A text with what looks like an empty namespace is another one now.
+        // Removing the namespaces may have changed text that looked like one; then the transcript no longer matches.
         let transcript = transcript.filter(|notes| notes.is_of(&made.bytes));
         Ok(TransformResult { transcript, ..made })
     }
 
-    /// By Saxon, within its deadline.
+    /// Runs Saxon, within the deadline.
     pub(super) async fn by_saxon(
         &self,
         alarm: SharedAlarm,
@@ -123,7 +123,7 @@ impl Transformation {
     ) -> Result<TransformResult, TransformRejection> {
         let told =
             match json {
-                // Input that is not UTF-8 would come out as something else.
+                // Saxon would replace bytes that are not UTF-8.
                 true if std::str::from_utf8(message).is_err() => {
                     return Err(Rejection::client("Invalid JSON input: it is not in UTF-8").into());
                 }
@@ -181,7 +181,7 @@ impl Transformation {
     }
 }
 
-/// The text without any ` xmlns=""`, so that elements that a stylesheet wrote without a namespace take their parent's.
+/// Removes every ` xmlns=""`, so that elements that a stylesheet wrote without a namespace inherit the default namespace of their parent.
 fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
     static EMPTY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" xmlns=\"\""));
     let mut found = EMPTY.find_iter(&bytes).peekable();
@@ -198,10 +198,10 @@ fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
     clean
 }
 
-/// The text for a client about a fault: without the URL that a stylesheet asked for, which the log has.
+/// Returns a client's text for an error. It omits the URL that a stylesheet requested, which goes to the log.
 fn told(kind: &xslt::ErrorKind) -> String {
     let xslt::ErrorKind::Resolve { href, cause } = kind else { return kind.to_string() };
-    // What a message made it ask for may hold a credential.
+    // The URL may contain credentials, because the message may determine it.
     let (address, query) =
         href.split_once('?').map_or((&**href, ""), |(address, _)| (address, "?*"));
     tracing::info!(

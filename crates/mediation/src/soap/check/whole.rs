@@ -1,4 +1,4 @@
-//! The check of a message that is there: by its transcript, by what is known of earlier messages, or by parsing it.
+//! Checks a complete message: by its transcript, by templates of earlier messages, or by parsing it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xml::Transcript;
 use super::super::{CompiledDefinition, Definitions};
 use super::{OPTIONS, Pass, State, Validators};
 
-/// The check of a message that is there.
+/// Checks a complete message.
 pub(super) struct Check<'a> {
     pub(super) definitions: &'a Definitions,
     pub(super) api: Option<&'a Arc<CompiledDefinition>>,
@@ -21,7 +21,9 @@ impl Check<'_> {
         Pass { definitions, api: *api, validators, state }
     }
 
-    /// The state behind a good message by its transcript. None: whatever is wrong is told of the message itself, parsed.
+    /// Checks a message by its transcript and returns the state at its end. Returns `None` if there is any fault; the message is then
+    /// parsed,
+    /// so that the fault has its position.
     pub(super) fn replay(
         &mut self,
         transcript: &mut Transcript,
@@ -33,10 +35,10 @@ impl Check<'_> {
         state.is_right(self.api.is_some(), self.validators).then_some(state)
     }
 
-    /// The state behind a message, and whether it is well-formed.
+    /// Parses a message. Returns the state at its end, and whether it is well-formed.
     pub(super) fn parse(&mut self, message: &[u8], reply: bool) -> (State, Result<(), xml::Error>) {
         let mut state = State::new(reply);
-        // Harmless: without a spare one it begins with an empty one.
+        // Harmless: without cached templates, an empty cache is used.
         let mut precedents = self.validators.precedents.take().unwrap_or_default();
         let [of_requests, of_replies] = &mut *precedents;
         let known = if reply { of_replies } else { of_requests };
