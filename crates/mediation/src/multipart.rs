@@ -1,9 +1,8 @@
 //! Multipart messages (RFC 2046, 5.1): the positions of the parts, and which part is the root (RFC 2387).
 //!
 //! Parses boundary delimiters, the header lines of parts, and transfer encodings. Parts refer to ranges of the message, so that an
-//! unchanged
-//! part is forwarded byte for byte. Delimiter lines must begin and end with CRLF. A message that two readers could split differently is
-//! refused as malformed.
+//! unchanged part is forwarded byte for byte. Delimiter lines must begin and end with CRLF. A message that two readers could split
+//! differently is refused as malformed.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -33,8 +33,7 @@ impl Rejection {
     }
 
     /// Creates a refusal for which the receiver is responsible, whose `text` is the reference system's and contains names that the sender
-    /// did
-    /// not supply. `client` is shown to clients of all other routes; `log` goes to the log.
+    /// did not supply. `client` is shown to clients of all other routes; `log` goes to the log.
     pub fn hiding(
         text: impl Into<Box<str>>,
         client: impl Into<Box<str>>,

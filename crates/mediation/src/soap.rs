@@ -89,8 +89,7 @@ impl Definitions {
     }
 
     /// Returns the message in UTF-8 if it cannot be parsed unchanged. The reference system ignores the content type, so a lenient check
-    /// parses
-    /// a mislabelled message unchanged.
+    /// parses a mislabelled message unchanged.
     fn settled(
         &self,
         content_type: Option<&[u8]>,

@@ -1,10 +1,10 @@
-//! Search of sixteen bytes at once for the first one that is wanted.
+//! Searches sixteen bytes at once for the first byte of interest.
 
-/// Number of bytes.
+/// Number of bytes examined at once.
 pub(crate) const LANES: usize = 16;
 
-/// Returns how many of the sixteen bytes at `at` stand before the first one wanted, and None if none is; the outer None means that
-/// there are fewer bytes. Written so that the compiler emits vector instructions: the question has to be simple.
+/// Returns the index of the first wanted byte among the sixteen bytes at `at`. The inner `None` means that none is wanted, the outer `None`
+/// that fewer than sixteen bytes remain. Written so that the compiler emits vector instructions, which requires a simple predicate.
 #[inline(always)]
 pub(crate) fn first(
     bytes: &[u8],
@@ -13,7 +13,7 @@ pub(crate) fn first(
 ) -> Option<Option<usize>> {
     let chunk: &[u8; LANES] = bytes.get(at..)?.first_chunk()?;
     let mut marks = [0u8; LANES];
-    // Harmless: both have as many lanes.
+    // Harmless: both arrays have `LANES` items.
     for (mark, byte) in marks.iter_mut().zip(chunk) {
         *mark = if is_wanted(*byte) { 0xFF } else { 0 };
     }

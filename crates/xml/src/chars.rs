@@ -1,6 +1,6 @@
-//! Character classes, and scanning for the few bytes that end a run: many bytes at a time where runs are long.
+//! Character classes, and searches for the few bytes that end a run. Long runs are searched many bytes at a time.
 //!
-//! Knows single characters and byte runs, never tokens.
+//! Knows only characters and runs of bytes, not tokens.
 
 use crate::byte_search::{self, LANES};
 
@@ -68,7 +68,7 @@ pub fn is_name_char(c: char) -> bool {
         || matches!(c, '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }
 
-/// Returns the offset behind the white space at `at`.
+/// Returns the offset after the white space at `at`.
 #[inline]
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|byte| is_space(*byte)) {
@@ -77,7 +77,7 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Returns the offset behind the ASCII part of a name at `at`, without colons. None if no ASCII name begins there.
+/// Returns the offset after the ASCII part of a name at `at`, without colons, or `None` if no ASCII name begins there.
 #[inline]
 pub(crate) fn skip_ascii_name(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at) {
@@ -88,10 +88,10 @@ pub(crate) fn skip_ascii_name(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the offset behind the ASCII name characters at `at`, without colons.
+/// Returns the offset after the ASCII name characters at `at`, without colons.
 #[inline]
 fn skip_ascii_name_chars(bytes: &[u8], mut at: usize) -> usize {
-    // Eight bytes at a time, so that the length is checked once for eight.
+    // Eight bytes at a time, so that the bounds are checked only once for each eight.
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         for (passed, byte) in chunk.iter().enumerate() {
             if class(*byte) & NAME == 0 {
@@ -106,7 +106,7 @@ fn skip_ascii_name_chars(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Returns the offset behind the name at `at`, without colons; `at` itself if there is no name.
+/// Returns the offset after the name at `at`, without colons, or `at` itself if there is no name.
 #[inline]
 pub(crate) fn skip_ncname(text: &str, at: usize) -> usize {
     match text.as_bytes().get(at) {
@@ -119,7 +119,7 @@ pub(crate) fn skip_ncname(text: &str, at: usize) -> usize {
     }
 }
 
-/// Returns the offset behind the name characters at `at`, without colons.
+/// Returns the offset after the name characters at `at`, without colons.
 #[inline]
 pub(crate) fn skip_name_chars(text: &str, at: usize) -> usize {
     let end = skip_ascii_name_chars(text.as_bytes(), at);
@@ -129,18 +129,18 @@ pub(crate) fn skip_name_chars(text: &str, at: usize) -> usize {
     }
 }
 
-/// The same as `skip_name_chars` for text beyond ASCII.
+/// Like `skip_name_chars`, for text beyond ASCII.
 fn skip_wide_name_chars(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.find(|c| !is_name_char(c)).unwrap_or(rest.len())
 }
 
-/// The character at `at`.
+/// Returns the character at `at`.
 pub(crate) fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
 
-/// Runs up to this length are scanned by words or lanes. Longer ones go to the vectorised search, whose call costs more than a short run.
+/// Runs up to this length are searched by words or lanes. Longer runs use the vectorised search, whose call costs more than a short run.
 const SHORT: usize = 48;
 
 /// Returns the offset of the first `<`, `&`, `]` or carriage return of character data.
@@ -160,7 +160,8 @@ pub(crate) fn text_end(bytes: &[u8], at: usize) -> usize {
     passed + rest.iter().position(|byte| ends_text(*byte)).unwrap_or(rest.len())
 }
 
-/// Returns where short character data ends with a `<`; `at` if it is longer, has anything to look at, or ends the text.
+/// Returns the end of a short run of character data that ends with `<`. Returns `at` if the run is longer, contains anything that needs
+/// processing, or is cut off by the end of the text.
 #[inline(always)]
 pub(crate) fn short_text_end(bytes: &[u8], at: usize) -> usize {
     match byte_search::first(bytes, at, ends_text) {
@@ -186,7 +187,7 @@ pub(crate) fn plain_text_end(bytes: &[u8], at: usize) -> usize {
     passed + memchr::memchr(b'<', rest).unwrap_or(rest.len())
 }
 
-/// Sets the bytes behind the first one that is this one to zero. None if none is.
+/// Returns the word with all bytes after the first occurrence of `byte` set to zero, or `None` if the byte does not occur.
 #[inline(always)]
 pub(crate) fn cut_behind(word: u64, byte: u8) -> Option<(u64, usize)> {
     match has(word, byte) & (EACH << 7) {
@@ -212,7 +213,7 @@ fn far_text_end(bytes: &[u8], at: usize) -> usize {
 /// Returns the offset of the first quote, `<`, `&`, or white space other than a blank in an attribute's value.
 #[inline]
 pub(crate) fn value_end(bytes: &[u8], at: usize, quote: u8) -> usize {
-    // Each of the quotes differs from `&` in one bit, so that one comparison finds both: without that bit, or with it.
+    // Both quotes differ from `&` in one bit. With that bit cleared (or set), one comparison finds both characters.
     let (kept, added) = match quote {
         b'"' => (!(EACH * u64::from(b'"' ^ b'&')), 0),
         _ => (!0, EACH * u64::from(b'\'' ^ b'&')),
@@ -239,8 +240,8 @@ fn ends_value(byte: u8, quote: u8) -> bool {
     (byte < b' ') | (byte == quote) | (byte == b'<') | (byte == b'&')
 }
 
-/// Returns the offset of the first block of a long value that has an end. Only whether a block has one is asked of all of it at once:
-/// the compiler emits vector instructions for that.
+/// Returns the offset of the first 16-byte block of a long value that contains an end. Only the existence of an end is tested per block, so
+/// that the compiler emits vector instructions.
 fn pass_plain_blocks(bytes: &[u8], at: usize, quote: u8) -> usize {
     let (blocks, _) = bytes.get(at..).unwrap_or_default().as_chunks::<16>();
     let ends =
@@ -250,14 +251,14 @@ fn pass_plain_blocks(bytes: &[u8], at: usize, quote: u8) -> usize {
 
 const EACH: u64 = 0x0101_0101_0101_0101;
 
-/// Marks the bytes of a word that are this one, by their top bits: the first mark is right, those behind it need not be.
+/// Marks the bytes of a word that equal `byte` in their top bits. Only the lowest mark is reliable.
 #[inline]
 fn has(word: u64, byte: u8) -> u64 {
     let differs = word ^ (EACH * u64::from(byte));
     differs.wrapping_sub(EACH) & !differs
 }
 
-/// Returns how many bytes stand before the first one that is marked by its top bit.
+/// Returns the number of bytes before the first one that is marked in its top bit.
 #[inline]
 fn first_of(marks: u64) -> Option<usize> {
     match marks & (EACH << 7) {
@@ -266,14 +267,14 @@ fn first_of(marks: u64) -> Option<usize> {
     }
 }
 
-/// Returns whether two byte strings are equal. Names are short: a call of `memcmp` costs more than the comparison.
+/// Returns whether two byte strings are equal. Names are short, so a call of `memcmp` would cost more than the comparison.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
     match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
-        // The last word may overlap the one before it.
+        // The last word may overlap the previous one.
         (Some(a_last), Some(b_last)) => a_last == b_last && same_words(a, b),
         _ => same_short(a, b),
     }
@@ -300,7 +301,7 @@ fn same_short(a: &[u8], b: &[u8]) -> bool {
         (Some(a_first), Some(b_first)) => {
             a_first == b_first && a.last_chunk::<4>() == b.last_chunk::<4>()
         }
-        // Harmless: both have one length.
+        // Harmless: both have the same length.
         _ => a.iter().zip(b).all(|(a, b)| a == b),
     }
 }
@@ -308,10 +309,10 @@ fn same_short(a: &[u8], b: &[u8]) -> bool {
 /// Number of bytes checked together.
 const BLOCK: usize = 32;
 
-/// Number of bytes that are looked at before the first unusual one among them is searched for.
+/// Number of bytes that are tested together before the first unusual one is located.
 const SPAN: usize = 4096;
 
-/// Returns the offset of the first character that XML does not allow; the text is UTF-8.
+/// Returns the offset of the first character that XML forbids.
 pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut spans = (0..bytes.len()).step_by(SPAN).map(|from| (from, bytes.len().min(from + SPAN)));
@@ -324,10 +325,10 @@ pub(crate) fn first_forbidden(text: &str) -> Option<usize> {
     })
 }
 
-/// Returns whether all bytes are printable ASCII or line feeds. Word by word, and without an exit: a loop over lanes of bytes took three
-/// instructions a byte in the program that is shipped.
+/// Returns whether all bytes are printable ASCII or line feeds. Works by words and without an early exit: a loop over single bytes took
+/// three instructions per byte in the release build.
 fn is_usual(bytes: &[u8]) -> bool {
-    // The last word may overlap the one before it; that is quicker than byte by byte.
+    // The last word may overlap the previous one, which is faster than handling single bytes.
     let Some(last) = bytes.last_chunk() else {
         return !bytes.iter().any(|byte| (byte.cast_signed() < 0x20) & (*byte != b'\n'));
     };
@@ -336,22 +337,22 @@ fn is_usual(bytes: &[u8]) -> bool {
     odd & (EACH << 7) == 0
 }
 
-/// Marks the bytes of a word that are not ASCII, or control characters other than a line feed, by their top bits.
+/// Marks, in their top bits, the bytes of a word that are not ASCII or are control characters other than a line feed.
 #[inline(always)]
 fn odd_bytes(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
-    // No byte lends to its neighbour or adds to it.
+    // No subtraction borrows from, and no addition carries into, the neighbouring byte.
     let printable = (word | EACH << 7) - EACH * u64::from(b' ');
     let differs = word ^ (EACH * u64::from(b'\n'));
     let no_feed = (differs & !(EACH << 7)) + !(EACH << 7);
     word | !printable & no_feed
 }
 
-/// Returns the length of the name at the beginning of eight bytes, if it is of ASCII letters alone and a `>` follows.
+/// Returns the length of the name at the beginning of eight bytes, if it consists of ASCII letters and `>` follows.
 #[inline(always)]
 pub(crate) fn short_name(word: u64) -> Option<usize> {
     const TOP: u64 = EACH << 7;
-    // As small letters. A byte beyond ASCII has its top bit, and takes no part in the sums.
+    // Converts letters to lower case. The top bit, which marks bytes beyond ASCII, is masked out of the sums.
     let small = (word | (EACH * 0x20)) & !TOP;
     let from_a = small + EACH * u64::from(0x80 - b'a');
     let behind_z = small + EACH * u64::from(0x80 - b'z' - 1);
@@ -361,16 +362,16 @@ pub(crate) fn short_name(word: u64) -> Option<usize> {
     (len > 0 && next == u64::from(b'>')).then_some(len)
 }
 
-/// Returns the offset of the first character that XML does not allow in a part of the text.
+/// Returns the offset of the first character in a range that XML forbids.
 fn first_forbidden_between(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
     let (blocks, rest) = bytes.get(from..to).unwrap_or_default().as_chunks::<BLOCK>();
-    // Harmless: the blocks follow one another.
+    // Harmless: each offset belongs to the block at the same index.
     let mut suspects = (from..).step_by(BLOCK).zip(blocks).filter(|(_, block)| is_suspect(block));
     let found = suspects.find_map(|(at, _)| forbidden_between(bytes, at, at + BLOCK));
     found.or_else(|| forbidden_between(bytes, to - rest.len(), to))
 }
 
-/// Returns whether a block may hold a character that is not allowed.
+/// Returns whether a block may contain a forbidden character.
 fn is_suspect(block: &[u8; BLOCK]) -> bool {
     let mut found = 0u8;
     for byte in block {
@@ -396,7 +397,7 @@ fn forbidden_between(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// At the ends of lanes, blocks and spans, and across them.
+    /// Tests positions at the ends of lanes, blocks and spans, and across them.
     #[test]
     fn forbidden_characters_are_found_where_they_stand() {
         let near = |length: usize| length.saturating_sub(3)..length + 3;
@@ -431,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Each byte at each place, before and behind others that look alike to sums of words.
+    /// Tests each byte at each position, next to bytes that word-wise arithmetic could confuse with it.
     #[test]
     fn runs_end_where_a_look_at_each_byte_ends_them() {
         let texts = (0..=u8::MAX).flat_map(|byte| {

@@ -1,13 +1,13 @@
-//! Decoding of bytes to text: detects a document's encoding and decodes piece by piece.
+//! Decodes bytes to text: detects the encoding of a document and decodes it piece by piece.
 //!
-//! Owns the few bytes of an incomplete character. The decoded text holds only characters that XML allows.
+//! Keeps the bytes of an incomplete character. The decoded text contains only characters that XML allows.
 
 use crate::ErrorKind;
 use crate::chars::{first_forbidden, is_space};
 use crate::misc::is_usual;
 use crate::position_tracker::Width;
 
-/// An XML declaration longer than this is not searched for an encoding.
+/// Only this many bytes are searched for the encoding in an XML declaration.
 const DECLARATION_BYTES_MAX: usize = 1024;
 
 /// The supported encodings.
@@ -20,14 +20,14 @@ pub(crate) enum Encoding {
     Utf16Be,
 }
 
-/// Result of looking at the first bytes.
+/// Result of examining the first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EncodingGuess {
     /// More bytes are needed.
     More,
     /// The encoding, and the length of the byte order mark.
     Found(Encoding, usize),
-    /// An encoding that is not supported or not possible, and the offset where it is named.
+    /// An unsupported or contradictory encoding, and the offset where it is named.
     Unknown(ErrorKind, usize),
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn sniff(bytes: &[u8], last: bool) -> EncodingGuess {
             [0x4C, 0x6F, 0xA7, 0x94, ..] => unknown("EBCDIC is not read: use UTF-8"),
             _ => declared(bytes, 0, last),
         },
-        // Documents of fewer than four bytes are not well-formed, whatever they are in.
+        // A document of fewer than four bytes is not well-formed in any encoding.
         _ if last => match bytes {
             [0xFF, 0xFE, ..] => EncodingGuess::Found(Encoding::Utf16Le, 2),
             [0xFE, 0xFF, ..] => EncodingGuess::Found(Encoding::Utf16Be, 2),
@@ -97,7 +97,7 @@ fn declared(bytes: &[u8], mark: usize, last: bool) -> EncodingGuess {
         b"US-ASCII" | b"ASCII" | b"ISO646-US" | b"ANSI_X3.4-1968" => Encoding::Ascii,
         b"ISO-8859-1" | b"ISO_8859-1" | b"LATIN1" | b"ISO-LATIN-1" | b"L1" => Encoding::Latin1,
         _ => {
-            // Harmless: this tells of the refusal.
+            // Harmless: the name is only quoted in an error.
             let name = String::from_utf8_lossy(name);
             let what = if upper.starts_with(b"UTF-16") || upper.starts_with(b"UTF-32") {
                 format!("the document says it is in `{name}`, which it is not")
@@ -134,10 +134,10 @@ fn label(declaration: &[u8]) -> Option<(&[u8], usize)> {
     Some((rest.get(..memchr::memchr(quote, rest)?)?, at + 1))
 }
 
-/// The valid part of some bytes, the error behind it if there is one, and the length of a partial character at the end.
+/// The valid prefix of some bytes, the error after it if there is one, and the length of a partial character at the end.
 type Decoded<'b> = (&'b str, Option<ErrorKind>, usize);
 
-/// Returns the part of a decoded text in front of what XML or the encoding does not allow.
+/// Returns the part of a decoded text before the first character that XML or the encoding forbids.
 pub(crate) fn allowed((text, fault, half): Decoded<'_>, ascii: bool) -> Decoded<'_> {
     if let Some((front, kind)) = forbidden(text) {
         return (front, Some(kind), 0);
@@ -163,7 +163,7 @@ pub(crate) fn valid_utf8(bytes: &[u8]) -> Decoded<'_> {
         Err(error) => error,
     };
     let (front, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or((bytes, b""));
-    // Harmless: it was found to be valid so far.
+    // Harmless: this part has been validated.
     let front = std::str::from_utf8(front).unwrap_or_default();
     match error.error_len() {
         None => (front, None, rest.len()),
@@ -171,7 +171,7 @@ pub(crate) fn valid_utf8(bytes: &[u8]) -> Decoded<'_> {
     }
 }
 
-/// Returns the text before the first character that XML does not allow, and the error.
+/// Returns the text before the first forbidden character, and the error.
 pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
     let (front, rest) = text.split_at_checked(first_forbidden(text)?)?;
     let c = u32::from(rest.chars().next().unwrap_or('\0'));
@@ -185,7 +185,7 @@ pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     pub(crate) encoding: Option<Encoding>,
-    /// Bytes of a character whose rest has not come yet.
+    /// The first bytes of a character whose rest has not arrived yet.
     held: Vec<u8>,
 }
 
@@ -199,7 +199,7 @@ impl Decoder {
         self.held.clear();
     }
 
-    /// Detects the encoding, holding the bytes back until that is possible.
+    /// Detects the encoding. Holds the bytes back until that is possible.
     pub(crate) fn begin(&mut self, bytes: &[u8], last: bool) -> EncodingGuess {
         self.held.extend_from_slice(bytes);
         let sniffed = sniff(&self.held, last);
@@ -210,7 +210,7 @@ impl Decoder {
         sniffed
     }
 
-    /// Decodes the held bytes and `bytes` and appends the text to `out`. A returned error lies at the end of `out`.
+    /// Decodes the held bytes and `bytes`, and appends the text to `out`. A returned error is located at the end of `out`.
     pub(crate) fn decode(&mut self, bytes: &[u8], out: &mut String) -> Option<ErrorKind> {
         let held = std::mem::take(&mut self.held);
         match (held.is_empty(), self.encoding) {
@@ -227,7 +227,7 @@ impl Decoder {
         }
     }
 
-    /// Completes a character whose first bytes are held, without copying all that follows.
+    /// Completes a character whose first bytes are held, without copying the bytes after it.
     fn complete(
         &mut self,
         mut held: Vec<u8>,
@@ -239,7 +239,7 @@ impl Decoder {
         let (front, rest) = bytes.split_at_checked(taken).unwrap_or((bytes, b""));
         let before = held.len();
         held.extend_from_slice(front);
-        // Decodes the held bytes with as many more as one character may need.
+        // Decodes the held bytes together with as many more as one character may need.
         let fault = self.decode_all(&held, encoding, out);
         if fault.is_some() {
             return fault;
@@ -247,7 +247,7 @@ impl Decoder {
         if self.held.is_empty() || taken < 4 {
             return self.decode_rest(rest, encoding, out);
         }
-        // The partial character at the end lies in `front` alone, so decoding can start again from there.
+        // The partial character at the end lies entirely in `front`, so decoding can restart from there.
         let half = self.held.len();
         debug_assert!(half <= held.len() - before, "a character has four bytes at most");
         self.held.clear();
@@ -328,11 +328,11 @@ impl Decoder {
     }
 }
 
-/// Cuts `out` before the first character from `from` on that XML does not allow.
+/// Truncates `out` before the first forbidden character at or after `from`.
 fn cut_forbidden(out: &mut String, from: usize) -> Option<ErrorKind> {
     let (front, kind) = forbidden(out.get(from..).unwrap_or_default())?;
     let len = from + front.len();
-    // Harmless: the error tells of what is cut.
+    // Harmless: the error reports the character that is cut off.
     out.truncate(len);
     Some(kind)
 }

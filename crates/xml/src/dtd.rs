@@ -1,7 +1,7 @@
-//! The internal subset of a document type declaration: its declarations, and the order in which they are read.
+//! The internal subset of a document type declaration, and the order in which its declarations are processed.
 //!
-//! Owns entities and attribute lists. Nothing is loaded: after a reference to a parameter entity that is not read, later
-//! declarations are checked but not used, as XML 1.0 (5.1) demands of a processor that does not read it.
+//! Owns entities and attribute lists. Nothing is loaded from outside. After a reference to a parameter entity that is not read, later
+//! declarations are checked but not used, as XML 1.0 (5.1) requires.
 
 mod attlist;
 mod declare;
@@ -24,7 +24,7 @@ pub(crate) struct Dtd {
     general: HashMap<Box<str>, Entity>,
     parameters: HashMap<Box<str>, Entity>,
     attributes: HashMap<Box<str>, Vec<Definition>>,
-    /// There is an external subset or an unread parameter entity: an entity may be declared where the parser does not look.
+    /// There is an external subset or an unread parameter entity, so entities may be declared where the parser does not look.
     incomplete: bool,
     /// Later declarations are checked but not used.
     skipping: bool,
@@ -37,9 +37,9 @@ pub(crate) struct Dtd {
 #[derive(Debug, Clone)]
 pub(crate) struct Entity {
     pub(crate) meaning: Meaning,
-    /// The declaration is inside a parameter entity.
+    /// Whether the declaration is inside a parameter entity.
     within: bool,
-    /// The entity is being read: a reference to itself is an error.
+    /// Whether the entity is being read. A reference to it is then a recursion, which is an error.
     open: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Definition {
 pub(crate) enum AttributeKind {
     Cdata,
     Id,
-    /// White space is collapsed.
+    /// White space is collapsed, as for all types but CDATA.
     Tokens,
 }
 
@@ -86,7 +86,7 @@ impl Dtd {
 }
 
 impl Machine {
-    /// Returns the meaning of a general entity. None if it may be declared in a part that was not read; the reference is then
+    /// Returns the meaning of a general entity. Returns `None` if it may be declared in a part that was not read; the reference is then
     /// skipped.
     pub(crate) fn entity(&self, at: usize, name: &str) -> Scan<Option<Meaning>> {
         let dtd = self.dtd.as_deref();
@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// `<!DOCTYPE name ... [` or `<!DOCTYPE name ... >`.
+    /// Reads `<!DOCTYPE name ... [` or `<!DOCTYPE name ... >`.
     pub(crate) fn doctype(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         if self.options.doctype == crate::Doctype::Refuse {
             return Err(Stop::Bad(Box::new((at, ErrorKind::DoctypeRefused))));
@@ -139,7 +139,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Reads one item between the brackets and returns where it ends. The closing bracket ends the declaration.
+    /// Reads one item between the brackets and returns its end. The closing bracket ends the declaration.
     pub(crate) fn subset(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         match window.byte(at) {
             None => Err(Stop::More("the internal subset")),
@@ -206,7 +206,7 @@ impl Machine {
         if dtd.declarations > max { Err(over(at, "declarations_max", max)) } else { Ok(()) }
     }
 
-    /// `%name;` between declarations: its text is read as declarations.
+    /// Reads `%name;` between declarations: the text of the entity is read as declarations.
     fn parameter_reference(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         const WHAT: &str = "a reference to a parameter entity";
         let name_to = self.name_end(window, at + 1, WHAT)?;
@@ -260,7 +260,7 @@ impl Machine {
         Ok(())
     }
 
-    /// `<![INCLUDE[ ... ]]>` or `<![IGNORE[ ... ]]>`, allowed only in parameter entities.
+    /// Reads `<![INCLUDE[ ... ]]>` or `<![IGNORE[ ... ]]>`, which are allowed only in parameter entities.
     fn conditional(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         let mut reader = Reader::new(self, window, at + 3, "a conditional section");
         reader.space()?;
@@ -290,7 +290,7 @@ impl Machine {
         Ok(end + 3)
     }
 
-    /// Tells the sink of the unparsed entities, once the declaration is read.
+    /// Passes the unparsed entities to the sink, after the declaration has been read.
     pub(crate) fn tell_unparsed<S: Sink>(&self, sink: &mut S) -> Result<(), S::Error> {
         let Some(dtd) = &self.dtd else { return Ok(()) };
         let mut all: Vec<_> = dtd.general.iter().collect();
@@ -303,7 +303,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Counts the bytes that an entity adds.
+    /// Adds the bytes of an expanded entity to the budget.
     pub(crate) fn expand(&mut self, at: usize, bytes: usize) -> Scan<()> {
         self.expanded += bytes as u64;
         let max = self.options.limits.expansion_bytes_max;
@@ -311,7 +311,7 @@ impl Machine {
     }
 }
 
-/// An error inside an entity is reported at the reference to it.
+/// Converts an error inside an entity to one at the reference to it.
 #[cold]
 pub(crate) fn within(stop: Stop, at: usize, name: &str) -> Stop {
     match stop {
@@ -325,7 +325,7 @@ pub(crate) fn within(stop: Stop, at: usize, name: &str) -> Stop {
     }
 }
 
-/// Returns where the `]]>` of a conditional section is; sections may be nested.
+/// Returns the position of the `]]>` that ends a conditional section. Sections may be nested.
 fn section_end(window: &Window<'_>, from: usize) -> Scan<usize> {
     let bytes = window.text.as_bytes();
     let (mut at, mut depth) = (from, 0u32);

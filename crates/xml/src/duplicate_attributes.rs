@@ -1,10 +1,10 @@
-//! Attributes that come twice in one tag.
+//! Detection of duplicate attributes in a tag.
 
 use crate::intern::hash;
 use crate::machine::{Machine, Scan, Window, bad};
 use crate::sink::{Piece, RawAttribute};
 
-/// From this number on, attributes are compared by hash.
+/// From this number of attributes on, they are compared by hash.
 const MANY: usize = 12;
 
 impl Machine {

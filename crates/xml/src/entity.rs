@@ -1,7 +1,7 @@
-//! References to entities: their text is read as content, or goes into an attribute's value. Defaults and types of declared
+//! References to entities. The text of an entity is read as content, or becomes part of an attribute value. Defaults and types of declared
 //! attributes are applied here too.
 //!
-//! Recursion is as deep as entities are nested, which is bounded by a budget and by [`DEPTH_MAX`].
+//! Recursion follows the nesting of entities, which is bounded by a limit and by [`DEPTH_MAX`].
 
 use crate::Sink;
 use crate::chars::is_space;
@@ -12,11 +12,11 @@ use crate::sink::{Piece, RawAttribute};
 use crate::tag::NameSpan;
 use crate::text::{Reference, predefined};
 
-/// Upper bound whatever the budget says, to protect the thread's stack.
+/// Upper bound on the configured depth limit, to protect the thread's stack.
 const DEPTH_MAX: u32 = 64;
 
 impl Machine {
-    /// Enters one more entity.
+    /// Enters an entity, one level deeper.
     fn deeper(&mut self, at: usize, name: &str) -> Scan<()> {
         let max = self.options.limits.entity_depth_max.min(DEPTH_MAX);
         self.entity_depth += 1;
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// Handles a reference in content to an entity that the document declares.
+    /// Handles a reference, in content, to an entity that the document declares.
     pub(crate) fn include<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -45,7 +45,7 @@ impl Machine {
         sink: &mut S,
     ) -> Run<(), S::Error> {
         let text = match self.entity(at, name)? {
-            // External: a processor that does not validate may skip it.
+            // An external entity. A non-validating processor may skip it.
             None | Some(Meaning::External) => return Ok(()),
             Some(Meaning::Unparsed(..)) => {
                 return Err(
@@ -131,7 +131,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies types and defaults of an element's attribute list, after its tag was read.
+    /// Applies the types and defaults of an element's attribute list, after its tag was read.
     #[cold]
     pub(crate) fn apply_definitions(
         &mut self,

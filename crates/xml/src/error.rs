@@ -2,35 +2,35 @@
 
 use std::fmt;
 
-/// A position in a document as people count it.
+/// A position in a document, with line and column counted from 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// From 1.
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
-    /// Bytes of the original document before this position.
+    /// Offset in bytes of the original document, from 0.
     pub offset: u64,
 }
 
-/// A document that is refused.
+/// The reason and the position for which a document is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
     pub at: Position,
 }
 
-/// Reason why a document is refused: one variant for each sort of fault a person can act on.
+/// The reason why a document is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The bytes are invalid in the encoding, or the encoding is not supported.
     Encoding(Box<str>),
-    /// A rule of XML 1.0 or of Namespaces in XML is broken; the text says which and what was found.
+    /// A rule of XML 1.0 or of Namespaces in XML is violated; the text says which one and what was found.
     Syntax(Box<str>),
-    /// A document type declaration where none is allowed.
+    /// A document type declaration is present but not allowed.
     DoctypeRefused,
-    /// A budget of [`crate::Limits`] is used up: the name and value of the limit.
+    /// A limit of [`crate::Limits`] is exceeded: its name and value.
     Limit { name: &'static str, max: u64 },
 }
 

@@ -1,6 +1,6 @@
-//! Fast path of content: text as it stands, start tags that are in the cache, and their end tags, in the fewest steps.
+//! Fast path for content: plain text, start tags that are in the tag cache, and their end tags.
 //!
-//! Whatever is not that is left to the rest of the tokenizer, which reads all of it and makes the same events.
+//! Everything else is left to the rest of the tokenizer. The tokenizer could read all of it alone and would produce the same events.
 
 use crate::Sink;
 use crate::chars::{plain_text_end, short_name, short_text_end};
@@ -10,12 +10,12 @@ use crate::sink::{Passed, ShortEvent, qname};
 use crate::tag::StartTag;
 use crate::tag_cache::{CachedTag, TagBytes, TagSlot};
 
-/// Stands for the namespace of a name without a prefix while nobody asks for it.
+/// Placeholder for the namespace of an unprefixed name that nothing has needed yet.
 const UNRESOLVED: u32 = u32::MAX;
 
 impl Machine {
-    /// Reads what most content consists of: text without references, start tags that were met, and end tags as short. Returns
-    /// where something else stands, or the root element has ended. The window is of the document itself, and an element is open.
+    /// Reads the most common content: text without references, start tags in the tag cache, and short end tags. Returns the offset of
+    /// anything else, or the offset after the root element. The window must be of the document itself, and an element must be open.
     #[inline(always)]
     pub(crate) fn usual<S: Sink>(
         &mut self,
@@ -56,13 +56,13 @@ impl Machine {
         }
     }
 
-    /// Returns where text as it is meant ends with a `<`; `at` if there may be anything else to look at.
+    /// Returns the offset of the `<` after plain text, or `at` if the text may need processing.
     #[inline(always)]
     fn text_run_end(&self, bytes: &[u8], at: usize) -> usize {
         if self.has_plain_text { plain_text_end(bytes, at) } else { short_text_end(bytes, at) }
     }
 
-    /// Sends text that stands in the document as it is meant.
+    /// Sends text that needs no processing.
     #[inline(always)]
     fn plain_text<S: Sink>(
         &self,
@@ -78,7 +78,7 @@ impl Machine {
         taken.map_err(Halt::Sink)
     }
 
-    /// Reads a tag that was met in this scope.
+    /// Reads a start tag that is in the tag cache for this scope.
     #[inline(always)]
     fn start_again<S: Sink>(
         &mut self,
@@ -116,7 +116,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Ends the innermost open element, whose end tag was read.
+    /// Ends the innermost open element, after its end tag was read.
     #[inline(always)]
     pub(crate) fn end_element<S: Sink>(
         &mut self,
@@ -140,21 +140,21 @@ impl Machine {
         };
         ended.map_err(Halt::Sink)?;
         if self.scope != open.scope {
-            // Harmless: what the element declared ends with it.
+            // Harmless: the declarations of the element end with it.
             self.spaces.truncate(open.spaces_len);
             self.scope = open.scope;
         }
         self.open.pop();
         if self.kept_len > self.open.len() {
             self.kept_len = self.open.len();
-            // Harmless: the name of an element that has ended is not needed.
+            // Harmless: the name of a closed element is not needed any more.
             self.kept.truncate(open.name_from);
         }
         Ok(())
     }
 
-    /// Reads the same inside the innermost open element, for a sink that needs no events of that: what is left to do is to check that
-    /// each end tag has the name of its start tag. Returns where something else stands, or the end tag of that element.
+    /// Reads the content of the innermost open element for a sink that needs no events of it. Only checks that each end tag matches its
+    /// start tag. Returns the offset of anything else, or of the end tag of that element.
     fn pass(&mut self, window: &Window<'_>, from: usize, passed: &mut Passed) -> Scan<usize> {
         let bytes = window.text.as_bytes();
         let (mut at, mut is_bare) = (from, false);
@@ -190,7 +190,7 @@ impl Machine {
         Ok(at)
     }
 
-    /// Reads a start tag of a name alone: of a few letters, or one that was met in this scope.
+    /// Reads a start tag without attributes whose name has only a few letters or is in the tag cache for this scope.
     #[inline(always)]
     fn passing_start(&self, bytes: &[u8], from: usize) -> Option<PassingElement> {
         let word = bytes.get(from..)?.first_chunk()?;
@@ -214,7 +214,7 @@ impl Machine {
         })
     }
 
-    /// Adds the elements that are still open to the others.
+    /// Moves the elements that are still open to `open`.
     fn keep_passing(&mut self, bytes: &[u8]) {
         let bare =
             if self.options.namespaces { self.spaces.default_namespace() } else { NO_NAMESPACE };

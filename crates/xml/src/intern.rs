@@ -1,33 +1,33 @@
 //! String interning: equal strings get the same number.
 //!
-//! Owns the text of its strings, and keeps their memory when they are forgotten: the next document mostly has the same ones
-//! in the same order. A few strings are compared one by one. More are found by a hash with a secret of this process, so that
-//! nobody can choose names that collide.
+//! Owns the text of its strings, and keeps their memory after they are removed, because the next document usually has the same strings in
+//! the same order. A few strings are compared one by one. More are found by a hash with a per-process secret, so that an attacker cannot
+//! choose names that collide.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::chars::same;
 
-/// Up to this number a linear search is quicker than a hash.
+/// Up to this number of strings, a linear search is faster than a hash.
 const FEW: usize = 8;
 
-/// The memory of longer strings is not kept.
+/// The memory of strings longer than this is not kept.
 const KEPT_BYTES_MAX: usize = 1024;
 
-/// The number that stands for none.
+/// The number that means "none".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Strings in the order in which they were first met.
+/// Strings in the order of their first occurrence.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interner {
-    /// The first `len` have numbers; the memory of the others is kept.
+    /// The first `len` texts have numbers. The others are kept only for their memory.
     texts: Vec<String>,
     len: usize,
     /// The first `distinct` texts all differ, whether they have numbers or not.
     distinct: usize,
-    /// Some strings are so long that their memory is not kept.
+    /// Whether some strings are so long that their memory must not be kept.
     long: bool,
-    /// Hash table of numbers, at most half full; empty while there are few.
+    /// Hash table of numbers, at most half full. Empty while there are few strings.
     table: Vec<u32>,
     seed: u64,
 }
@@ -55,9 +55,9 @@ impl Interner {
     #[inline]
     fn find_among_few(&self, wanted: &str) -> Option<u32> {
         let texts = self.texts.get(..self.len).unwrap_or_default();
-        // The string met last is the one asked for most.
+        // Searches backwards, because the most recent string is the most likely one.
         let found = texts.iter().rposition(|known| same(known.as_bytes(), wanted.as_bytes()));
-        // Harmless: there are fewer than that many.
+        // Harmless: there are fewer strings than a `u32` can count.
         found.and_then(|at| u32::try_from(at).ok())
     }
 
@@ -74,7 +74,8 @@ impl Interner {
         }
     }
 
-    /// Returns the number of a string, a new one if it was not met before. None if there are too many strings or too long ones.
+    /// Returns the number of a string, and adds the string if it is new. Returns `None` if there are too many strings or their text is
+    /// too long.
     #[inline]
     pub(crate) fn number(&mut self, wanted: &str) -> Option<u32> {
         let next = self.texts.get(self.len).filter(|_| self.len < self.distinct);
@@ -100,10 +101,10 @@ impl Interner {
         self.take_next()
     }
 
-    /// Gives the next kept string its number.
+    /// Gives a number to the next kept string.
     #[inline]
     fn take_next(&mut self) -> Option<u32> {
-        // Harmless: the caller refuses what has no number.
+        // Harmless: the caller refuses a string without a number.
         let number = u32::try_from(self.len).ok().filter(|number| *number != NONE)?;
         self.len += 1;
         match self.len {
@@ -138,7 +139,7 @@ impl Interner {
         usize::try_from(hash(bytes, self.seed) & mask as u64).unwrap_or(0)
     }
 
-    /// Restores the strings of another interner. Mostly their texts are still here, without numbers.
+    /// Restores the strings of another interner. Usually their texts are still kept here, without numbers.
     pub(crate) fn restore(&mut self, other: &Interner) {
         let wanted = other.texts.get(..other.len).unwrap_or_default();
         let here = self.texts.get(..other.len).filter(|_| other.len <= self.distinct.min(FEW));
@@ -147,19 +148,18 @@ impl Interner {
             self.table.clear();
             return;
         }
-        // Harmless: what is kept is forgotten here.
+        // Harmless: the strings are replaced by those of the other interner.
         self.truncate(0);
         for text in wanted {
-            // The other interner has as many, so there are not too many.
-            // Harmless: there are as many as in the other, so each gets a number.
+            // Harmless: the other interner has the same strings, so there are not too many, and each gets a number.
             let _number = self.number(text);
         }
     }
 
-    /// Forgets all but the first `len` strings.
+    /// Removes all but the first `len` strings.
     pub(crate) fn truncate(&mut self, len: usize) {
         if self.long {
-            // Harmless: data kept for one document is dropped after it.
+            // Harmless: the memory of long strings is freed between documents.
             self.texts.truncate(len);
             self.distinct = self.distinct.min(len);
             self.long = false;
@@ -169,7 +169,7 @@ impl Interner {
     }
 }
 
-/// A hash with a secret: each word is folded into the state by a wide multiplication.
+/// A keyed hash: each word is folded into the state by a wide multiplication.
 pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
     let mut state = seed ^ (bytes.len() as u64);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -179,7 +179,7 @@ pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
     fold(fold(state ^ short(rest)) ^ seed.rotate_left(32))
 }
 
-/// Returns fewer than eight bytes as a number; different strings of equal length give different numbers.
+/// Converts fewer than eight bytes to a number. Different strings of equal length give different numbers.
 #[inline]
 fn short(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
@@ -193,7 +193,7 @@ fn short(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Multiplies and combines the two halves of the product: every bit of the value reaches the low ones.
+/// Multiplies, and combines the halves of the product so that every bit of the value affects the low bits.
 #[inline]
 pub(crate) fn fold(value: u64) -> u64 {
     let wide = u128::from(value) * 0x9E37_79B9_7F4A_7C15_u128;

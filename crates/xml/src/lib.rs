@@ -1,10 +1,10 @@
 //! XML 1.0 (fifth edition) with Namespaces: bytes to events, events to a tree, a tree to bytes.
 //!
-//! Owns well-formedness, encodings, entities of an internal subset (if asked for), and the budgets that bound the cost of a
-//! hostile document. It never loads anything from outside and knows nothing of gateways.
+//! Owns well-formedness, encodings, entities of an internal subset (if enabled), and limits that bound the cost of a hostile document. It
+//! never loads anything from outside and knows nothing of gateways.
 //!
-//! One mechanism: a [`Parser`] pushes events into a [`Sink`], from a complete document ([`parse`]) or from chunks as they
-//! arrive ([`Parser::feed`]). The [`Document`] is built by a sink, and so is everything that validates without a tree.
+//! There is one mechanism: a [`Parser`] pushes events into a [`Sink`], from a complete document ([`parse`]) or from chunks as they arrive
+//! ([`Parser::feed`]). The [`Document`] is built by a sink, and everything that validates without a tree is a sink too.
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -1,9 +1,9 @@
-//! Budgets and options of a parser.
+//! Limits and options of a parser.
 
 /// Options for parsing a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Names follow Namespaces in XML 1.0. If false, a name is its text and `xmlns` is an ordinary attribute.
+    /// Whether names follow Namespaces in XML 1.0. If not, a name is its text and `xmlns` is an ordinary attribute.
     pub namespaces: bool,
     pub doctype: Doctype,
     pub limits: Limits,
@@ -12,33 +12,33 @@ pub struct Options {
 /// Treatment of a document type declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doctype {
-    /// A document that has one is refused.
+    /// Refuse a document that has one.
     Refuse,
-    /// The internal subset is read: entities, attribute defaults and types. External entities are never loaded.
+    /// Read the internal subset: entities, attribute defaults and types. External entities are never loaded.
     Internal,
 }
 
-/// Budgets of one document. Each has its own error.
+/// Limits on one document. Exceeding one is an error that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     pub bytes_max: u64,
     pub depth_max: u32,
-    /// Attributes of one element, namespace declarations included.
+    /// Number of attributes of one element, including namespace declarations.
     pub attributes_max: u32,
     pub name_bytes_max: u32,
-    /// One attribute's value, after references are replaced.
+    /// Size of one attribute value, after references are replaced.
     pub attribute_bytes_max: u32,
-    /// One tag, comment, processing instruction or declaration as written; it is buffered until its end has come.
+    /// Size of one tag, comment, processing instruction or declaration as written. It is buffered until its end has arrived.
     pub token_bytes_max: u32,
-    /// Start tags, end tags, comments, processing instructions, CDATA sections and references together.
+    /// Number of start tags, end tags, comments, processing instructions, CDATA sections and references.
     pub tokens_max: u64,
-    /// Distinct namespace names and prefixes, and declarations in scope at once.
+    /// Number of distinct namespace names, of distinct prefixes, and of declarations in scope at once; the limit applies to each.
     pub namespaces_max: u32,
-    /// Bytes that all entities of the internal subset may add together.
+    /// Number of bytes that all entities of the internal subset may add.
     pub expansion_bytes_max: u64,
     /// Nesting depth of entities.
     pub entity_depth_max: u32,
-    /// Declarations of the internal subset.
+    /// Number of declarations in the internal subset.
     pub declarations_max: u32,
 }
 
@@ -51,14 +51,14 @@ impl Default for Options {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // Far above what services exchange; a gateway's own body limit is usually lower.
+            // Far above what services exchange. The gateway's own limit on bodies is usually lower.
             bytes_max: 64 << 20,
-            // The default of libxml2; documents that people write stay below 30.
+            // The default of libxml2. Documents written by people stay below 30.
             depth_max: 256,
             attributes_max: 512,
             name_bytes_max: 4 << 10,
             attribute_bytes_max: 10 << 20,
-            // An attribute at its limit and as much again.
+            // Room for one attribute at its limit and as much again.
             token_bytes_max: 20 << 20,
             tokens_max: 16 << 20,
             namespaces_max: 10_000,

@@ -1,7 +1,7 @@
-//! The tokenizer's state and its main loop: the phase of the document, and the choice of the next token.
+//! The state and the main loop of the tokenizer: the phase of the document, and the choice of the next token.
 //!
-//! Owns state that outlives a token: open elements, namespaces, counted budgets. Its input is windows of text that hold only
-//! allowed characters; it returns how much of a window it has used. It never reads bytes and never keeps a window.
+//! Owns state that outlives a token: open elements, namespaces, and the counters for limits. The input is windows of text that contain only
+//! allowed characters. The tokenizer returns how much of a window it has used. It never reads bytes and never keeps a window.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -19,7 +19,7 @@ use crate::{ErrorKind, Here, Options, Sink};
 pub(crate) enum Stop {
     /// The window ends inside this construct.
     More(&'static str),
-    /// The document is wrong at this offset of the window.
+    /// The document is wrong at this offset in the window.
     Bad(Box<(usize, ErrorKind)>),
 }
 
@@ -39,13 +39,13 @@ impl<E> From<Stop> for Halt<E> {
     }
 }
 
-/// A rule is broken at `at`.
+/// Returns the error of a rule violated at `at`.
 #[cold]
 pub(crate) fn bad(at: usize, what: impl Into<Box<str>>) -> Stop {
     Stop::Bad(Box::new((at, ErrorKind::Syntax(what.into()))))
 }
 
-/// A budget is used up at `at`.
+/// Returns the error of a limit exceeded at `at`.
 #[cold]
 pub(crate) fn over(at: usize, name: &'static str, max: impl Into<u64>) -> Stop {
     Stop::Bad(Box::new((at, ErrorKind::Limit { name, max: max.into() })))
@@ -54,20 +54,20 @@ pub(crate) fn over(at: usize, name: &'static str, max: impl Into<u64>) -> Stop {
 /// The part of a document the tokenizer is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Before the first character: an XML declaration may come.
+    /// Before the first character. An XML declaration may follow.
     Start,
     /// Before the root element.
     Prolog,
     /// Between the brackets of a document type declaration.
     Subset,
     Content,
-    /// Within a CDATA section of the content.
+    /// Within a CDATA section.
     Cdata,
-    /// Behind the root element.
+    /// After the root element.
     Epilog,
 }
 
-/// An element whose end tag has not come.
+/// An element whose end tag has not been read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenElement {
     /// Start of its name as written: an offset in the window, or in the kept names.
@@ -75,15 +75,15 @@ pub(crate) struct OpenElement {
     pub(crate) name_len: usize,
     pub(crate) prefix_len: usize,
     pub(crate) namespace: u32,
-    /// Number of declarations in scope before its own.
+    /// Number of declarations in scope before those of the element.
     pub(crate) spaces_len: usize,
-    /// The scope around it.
+    /// The number of the enclosing scope.
     pub(crate) scope: u64,
-    /// Its end tag behind `</`, if it is short and has no white space.
+    /// The end tag after `</`, if it is short and contains no white space.
     pub(crate) tag: TagBytes,
 }
 
-/// An open element that is read without events. It declares nothing.
+/// An open element that is read without events. It has no namespace declarations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PassingElement {
     /// Start of its name in the window.
@@ -93,13 +93,13 @@ pub(crate) struct PassingElement {
     pub(crate) namespace: u32,
 }
 
-/// The text that the tokenizer reads at the moment.
+/// The text that the tokenizer is reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window<'w> {
     pub(crate) text: &'w str,
-    /// Nothing follows the text.
+    /// Whether this is the end of the text.
     pub(crate) last: bool,
-    /// For an entity's text: the window with the reference, and where it stands there.
+    /// For the text of an entity: the window with the reference, and the offset of the reference there.
     pub(crate) origin: Option<(&'w str, usize)>,
 }
 
@@ -114,12 +114,12 @@ impl<'w> Window<'w> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Returns where `at` is in the document's own window; within an entity, where the reference to it is.
+    /// Returns the offset of `at` in the document's own window. Within an entity, this is the offset of the reference to it.
     pub(crate) fn place(&self, at: usize) -> (&'w str, usize) {
         self.origin.unwrap_or((self.text, at))
     }
 
-    /// Returns whether `expected` stands at `at`; More if the window ends inside it.
+    /// Returns whether `expected` is at `at`. Returns [`Stop::More`] if the window ends inside it.
     pub(crate) fn starts(&self, at: usize, expected: &str, what: &'static str) -> Scan<bool> {
         let rest = self.text.as_bytes().get(at..).unwrap_or_default();
         let expected = expected.as_bytes();
@@ -129,14 +129,14 @@ impl<'w> Window<'w> {
         }
     }
 
-    /// Returns the window cut at `to`; it is marked as not the last.
+    /// Returns the window cut at `to` and marked as not the last.
     #[cold]
     fn cut(&self, to: usize) -> Window<'w> {
         let to = self.text.floor_char_boundary(to);
         Window { text: self.get(0, to), last: false, origin: self.origin }
     }
 
-    /// The character at `at`, for a message.
+    /// Returns the character at `at`, for an error message.
     #[cold]
     pub(crate) fn found(&self, at: usize) -> String {
         match crate::chars::char_at(self.text, at) {
@@ -149,11 +149,11 @@ impl<'w> Window<'w> {
 
 /// Result of reading the content of a window or of an entity.
 pub(crate) enum ContentEnd {
-    /// All of the window is used.
+    /// The whole window is used.
     Used(usize),
     /// Another phase begins here.
     Next(usize),
-    /// A token is not complete.
+    /// A token is incomplete.
     Within(usize, &'static str),
 }
 
@@ -163,36 +163,36 @@ pub(crate) struct Machine {
     pub(crate) options: Options,
     pub(crate) phase: Phase,
     pub(crate) open: Vec<OpenElement>,
-    /// Elements inside those that are read without events; empty between two stretches of them.
+    /// Open elements that are read without events. Empty while events are sent.
     pub(crate) passing: Vec<PassingElement>,
     /// Names of the first `kept_len` open elements, whose windows are dropped.
     pub(crate) kept: String,
     pub(crate) kept_len: usize,
     pub(crate) spaces: Spaces,
-    /// Number of the scope: as long as it is the same, so are all namespaces in scope. None is given twice, not even to another
+    /// Number of the current scope. While it is the same, so are all namespaces in scope. Numbers are never reused, not even for another
     /// document.
     pub(crate) scope: u64,
     /// The last number given to a scope.
     pub(crate) scopes: u64,
     pub(crate) met: TagCache,
-    /// Text of the document's own window ends with the next `<`, and is meant as it stands.
+    /// Whether text in the document's own window needs no processing and ends at the next `<`.
     pub(crate) has_plain_text: bool,
     /// Attributes of the current tag.
     pub(crate) attributes: Vec<RawAttribute>,
-    /// Values of the current tag that could not be borrowed.
+    /// Values in the current tag that cannot be borrowed from the window.
     pub(crate) written: String,
     /// Hash table for tags with many attributes.
     pub(crate) places: Vec<u32>,
     pub(crate) tokens: u64,
-    /// The number of tokens at which [`Machine::look_at_tokens`] is due.
+    /// Number of tokens at which [`Machine::look_at_tokens`] is called next.
     pub(crate) look_at: u64,
     pub(crate) tracker: Tracker,
-    /// Hash seed, so that nobody can choose names that collide.
+    /// Secret seed of hashes, so that an attacker cannot choose names that collide.
     pub(crate) seed: u64,
-    /// Number of elements open outside the current entity.
+    /// Number of elements that were open before the current entity.
     pub(crate) floor: usize,
     pub(crate) dtd: Option<Box<Dtd>>,
-    /// The XML declaration says `standalone="yes"`.
+    /// Whether the XML declaration says `standalone="yes"`.
     pub(crate) standalone: bool,
     /// Bytes added by entities and defaults.
     pub(crate) expanded: u64,
@@ -229,7 +229,7 @@ impl Machine {
         }
     }
 
-    /// Resets for another document and keeps the memory.
+    /// Resets the state for another document and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.phase = Phase::Start;
         self.open.clear();
@@ -248,8 +248,8 @@ impl Machine {
         self.entity_depth = 0;
     }
 
-    /// Returns the state needed to go on behind the first `len` bytes of the window in another document with the same prefix.
-    /// None if that state is not small.
+    /// Returns the state after the first `len` bytes of the window, to resume from in another document with the same prefix. Returns `None`
+    /// unless that state is small.
     pub(crate) fn state(&self, window: &str, len: usize) -> Option<PrefixState> {
         let plain = self.phase == Phase::Content && self.open.len() == 2 && self.dtd.is_none();
         if !plain || self.kept_len > 0 {
@@ -263,14 +263,14 @@ impl Machine {
         Some(PrefixState { open, names, spaces, tracker, tokens, standalone })
     }
 
-    /// Sets a fresh tokenizer to the state behind a known prefix.
+    /// Sets a fresh tokenizer to the state after a known prefix.
     pub(crate) fn restore(&mut self, state: &PrefixState) {
         self.phase = Phase::Content;
         self.open.clone_from(&state.open);
         self.kept.clone_from(&state.names);
         self.kept_len = self.open.len();
         self.spaces.restore(&state.spaces);
-        // The numbers that the scopes had in another document would bring its tags back.
+        // With the scope numbers of the other document, tags cached for that document would match.
         for at in 0..self.open.len() {
             self.begin_scope();
             if let Some(open) = self.open.get_mut(at) {
@@ -283,7 +283,7 @@ impl Machine {
         self.standalone = state.standalone;
     }
 
-    /// Gives the scope a number of its own.
+    /// Starts a new scope with a new number.
     #[inline]
     pub(crate) fn begin_scope(&mut self) {
         self.scopes += 1;
@@ -295,7 +295,7 @@ impl Machine {
         Here { tracker: &self.tracker, window, at }
     }
 
-    /// Reads as much of a window as it can. Returns how much is used, and the construct that the window ends within.
+    /// Reads as much of a window as possible. Returns how much is used, and the construct in which the window ends.
     pub(crate) fn run<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -327,15 +327,15 @@ impl Machine {
         }
     }
 
-    /// Cuts the window where the token at `at` has to end, if the window is longer. The tokenizer never sees more, however much
-    /// of the document there is: so a token's budget does not depend on chunks.
+    /// Cuts the window at the maximum end of the token at `at`. The tokenizer never sees more, so that the limit on a token does not depend
+    /// on how the document is split into chunks.
     #[inline]
     fn cut<'w>(&self, window: &Window<'w>, at: usize) -> Option<Window<'w>> {
         let max = self.options.limits.token_bytes_max as usize;
         if window.text.len().saturating_sub(at) > max { Some(window.cut(at + max)) } else { None }
     }
 
-    /// A token goes on behind its window: either more input is needed, or the budget is used up.
+    /// Handles a token that continues after its window: either more input is needed, or the limit is exceeded.
     #[cold]
     fn incomplete(&self, window: &Window<'_>, at: usize, what: &'static str) -> Scan<ContentEnd> {
         let max = self.options.limits.token_bytes_max;
@@ -346,7 +346,7 @@ impl Machine {
         }
     }
 
-    /// Names the construct in which the document may not end, if any. Called between tokens.
+    /// Returns the construct in which the document ends too early, if any. Called between tokens.
     fn unfinished(&self) -> Option<&'static str> {
         match self.phase {
             Phase::Start | Phase::Prolog => Some("the prolog: there is no root element"),
@@ -357,7 +357,7 @@ impl Machine {
         }
     }
 
-    /// Reads what stands before and behind the root element.
+    /// Reads the parts before and after the root element.
     fn outside<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -415,7 +415,7 @@ impl Machine {
         let declarations = self.dtd.as_ref().map_or(0, |dtd| dtd.declarations);
         let read = self.subset(window, at);
         if let Err(Stop::More(_)) = read {
-            // The declaration is read again once more of it has come.
+            // The declaration is read again once more of it has arrived.
             self.tokens = tokens;
             self.expanded = expanded;
             if let Some(dtd) = &mut self.dtd {
@@ -439,8 +439,8 @@ impl Machine {
         bad(at, format!("{} is not allowed {place}", window.found(at)))
     }
 
-    /// Reads the content of the root element, or of an entity. The window is cut to a token's budget, however much of the
-    /// document there is.
+    /// Reads the content of the root element or of an entity. The window is cut to the limit on a token, however much of the document is
+    /// available.
     pub(crate) fn content<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -466,7 +466,7 @@ impl Machine {
         }
     }
 
-    /// Reads character data that is longer than a token may be: it has no budget of its own.
+    /// Reads character data longer than the limit on a token, which does not apply to character data.
     #[inline(never)]
     fn characters<S: Sink>(
         &mut self,
@@ -481,7 +481,7 @@ impl Machine {
         }
     }
 
-    /// Reads the content of a window that was not cut.
+    /// Reads content from a window that was not cut.
     fn stretch<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -510,7 +510,7 @@ impl Machine {
                     at = self.text(window, at, sink)?;
                     match window.byte(at) {
                         Some(first @ (b'<' | b'&')) => first,
-                        // Whatever can be decided only with more input.
+                        // More input is needed to decide.
                         _ => return Ok(ContentEnd::Used(at)),
                     }
                 }
@@ -570,7 +570,7 @@ fn keep_names(open: &mut [OpenElement], window: &str, kept: &mut String) {
 }
 
 impl Machine {
-    /// Frees memory beyond `bytes_max` in each part.
+    /// Frees memory beyond `bytes_max` in each buffer.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
         for text in [&mut self.kept, &mut self.written] {
             if text.capacity() > bytes_max {

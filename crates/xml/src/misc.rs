@@ -7,13 +7,13 @@ use crate::chars::{is_space, same, skip_space};
 use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad};
 use crate::position_tracker::Width;
 
-/// The declaration of most documents, recognised by one comparison.
+/// The most common declaration, recognised by one comparison.
 pub(crate) const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
 
 const USUAL_SMALL: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
 impl Machine {
-    /// `<?xml version=...?>` at the very start, if there is one.
+    /// Reads `<?xml version=...?>` at the very start, if there is one.
     pub(crate) fn declaration(&mut self, window: &Window<'_>) -> Scan<usize> {
         const WHAT: &str = "the XML declaration";
         let begins = match window.starts(0, "<?xml", WHAT) {
@@ -34,7 +34,7 @@ impl Machine {
         const WHAT: &str = "the XML declaration";
         let bytes = window.text.as_bytes();
         let mut at = "<?xml".len();
-        // Each may come once, in this order; the first is required.
+        // Each may occur once, in this order. The first is required.
         let mut expected: &[&str] = &["version", "encoding", "standalone"];
         loop {
             let from = skip_space(bytes, at);
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// `<!-- ... -->`.
+    /// Reads `<!-- ... -->`.
     pub(crate) fn comment<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -112,7 +112,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Returns a comment's text and where the comment ends.
+    /// Returns the text of a comment, and the offset after it.
     pub(crate) fn scan_comment<'w>(
         &self,
         window: &Window<'w>,
@@ -129,7 +129,7 @@ impl Machine {
         }
     }
 
-    /// `<?target data?>`.
+    /// Reads `<?target data?>`.
     pub(crate) fn instruction<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -143,7 +143,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Returns target and data of a processing instruction and where it ends.
+    /// Returns target and data of a processing instruction, and the offset after it.
     pub(crate) fn scan_instruction<'w>(
         &self,
         window: &Window<'w>,
@@ -176,7 +176,7 @@ impl Machine {
 }
 
 impl Window<'_> {
-    /// Normalises line ends of the document itself; those of an entity were normalised when it was declared.
+    /// Normalises line ends in the document itself. Those of an entity were normalised when it was declared.
     fn line_ends<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.origin {
             None => line_ends(text),
@@ -185,7 +185,7 @@ impl Window<'_> {
     }
 }
 
-/// Returns whether the document begins with the usual declaration; the encoding may be in small letters.
+/// Returns whether the document begins with the most common declaration; the encoding may be in lower case.
 #[inline]
 pub(crate) fn is_usual(bytes: &[u8]) -> bool {
     bytes

@@ -1,7 +1,7 @@
-//! The parser: takes bytes, whole or in chunks, and runs the tokenizer over the decoded text.
+//! The parser: takes bytes, complete or in chunks, and runs the tokenizer over the decoded text.
 //!
-//! Owns the unused text and the budget of bytes. A partial token stays here until the rest has come. Each byte is searched only
-//! once for the token's end, so that a token in many chunks does not take quadratic time.
+//! Owns the unused text and the limit on the size of a document. A partial token stays here until the rest arrives. Each byte is searched
+//! only once for the end of the token, so that a token in many chunks does not take quadratic time.
 
 use std::cell::Cell;
 
@@ -10,38 +10,38 @@ use crate::machine::{Halt, Machine, Stop, Window};
 use crate::prefix_cache::PrefixState;
 use crate::{Error, ErrorKind, Options, Position, Sink};
 
-/// Bytes decoded at a time if a complete document is not UTF-8.
+/// Number of bytes decoded at a time if a complete document is not UTF-8.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Memory beyond this is freed between documents.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
-/// Parses one document after another and reuses its memory.
+/// Parses one document after another, and reuses its memory.
 #[derive(Debug)]
 pub struct Parser {
     machine: Machine,
     decoder: Decoder,
-    /// Decoded text that is not used yet.
+    /// Decoded text that has not been used.
     text: String,
-    /// Bytes taken of this document.
+    /// Number of bytes of this document accepted so far.
     taken: u64,
-    /// The error behind `text`.
+    /// The error located after `text`, or `None`.
     broken: Option<ErrorKind>,
     waiting: TokenSearch,
-    /// The error with which the document was refused.
+    /// The error with which the document was refused, or `None`.
     ended: Option<Error>,
-    /// The document was read to its end.
+    /// Whether the document was read to its end.
     complete: bool,
 }
 
 /// State of the search for the end of the first token of the text.
 #[derive(Debug, Clone, Copy, Default)]
 struct TokenSearch {
-    /// Bytes of the text already searched.
+    /// Number of bytes of the text that have been searched.
     seen: usize,
-    /// The quote that the search is inside of.
+    /// The quote that the search is inside, or `None`.
     quote: Option<u8>,
-    /// The length at which the token is tried again, even without an end.
+    /// The length at which reading the token is tried again, even if no end was found.
     tried_again_at: usize,
 }
 
@@ -50,7 +50,7 @@ pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(
     parse_known(bytes, None, options, sink)
 }
 
-/// The same of a document whose bytes the caller may have found to be UTF-8.
+/// Like [`parse`], for bytes that the caller may have validated as UTF-8.
 pub(crate) fn parse_known<S: Sink>(
     bytes: &[u8],
     known: Option<&str>,
@@ -93,7 +93,7 @@ impl Parser {
         self.machine.options == *options
     }
 
-    /// Forgets the current document and gets ready for another one.
+    /// Discards the current document and prepares for another one.
     pub fn reset(&mut self) {
         self.machine.clear();
         self.decoder.clear();
@@ -105,7 +105,7 @@ impl Parser {
         self.complete = false;
     }
 
-    /// Parses a whole document, whatever was fed before.
+    /// Parses a whole document, and discards whatever was fed before.
     pub fn parse<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
         self.parse_known(bytes, None, sink)
     }
@@ -128,7 +128,7 @@ impl Parser {
         }
     }
 
-    /// Parses what is behind the first `from` bytes of a document whose prefix is known.
+    /// Parses a document from the offset `from` on, after a known prefix.
     pub(crate) fn parse_rest<S: Sink>(
         &mut self,
         bytes: &[u8],
@@ -138,12 +138,12 @@ impl Parser {
     ) -> Result<(), S::Error> {
         self.reset();
         self.machine.restore(state);
-        // Only documents in UTF-8 have known prefixes, and the prefix declares it.
+        // Only UTF-8 documents have known prefixes, and the prefix contains the declaration.
         let text = self.text_of(bytes, None, from, false);
         self.end(text, sink)
     }
 
-    /// Parses a whole document and shows the state at `to`, if that is between two tokens directly inside the root's child.
+    /// Parses a whole document. Returns the state at `to` if that is between two tokens directly inside the root element's child.
     pub(crate) fn parse_by_way_of<S: Sink>(
         &mut self,
         bytes: &[u8],
@@ -169,7 +169,7 @@ impl Parser {
         self.end_from(text, used, sink)
     }
 
-    /// Returns a document's text if it can be borrowed. An error behind the text is noted.
+    /// Returns the text of a document if it can be borrowed. An error after the text is recorded.
     fn at_hand<'b>(&mut self, bytes: &'b [u8], known: Option<&'b str>) -> Option<&'b str> {
         match sniff(self.within(bytes), true) {
             EncodingGuess::Found(encoding @ (Encoding::Utf8 | Encoding::Ascii), mark) => {
@@ -180,13 +180,13 @@ impl Parser {
         }
     }
 
-    /// Cuts a document at the budget of bytes.
+    /// Cuts a document at the limit on its size.
     fn within<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let max = self.machine.options.limits.bytes_max;
         bytes.get(..usize::try_from(max).unwrap_or(usize::MAX)).unwrap_or(bytes)
     }
 
-    /// Returns the text of a document from an offset up to the first error, which is noted.
+    /// Returns the text of a document from an offset to the first error, which is recorded.
     fn text_of<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -216,7 +216,7 @@ impl Parser {
         }
     }
 
-    /// Takes the next bytes of a document and sends the events they complete. After an error it returns that error only.
+    /// Feeds the next bytes of a document and sends the events that they complete. After an error, returns only that error.
     pub fn feed<S: Sink>(&mut self, chunk: &[u8], sink: &mut S) -> Result<(), S::Error> {
         self.check_open()?;
         if self.broken.is_none() {
@@ -229,7 +229,7 @@ impl Parser {
         if self.is_worth_a_try() { self.run(sink) } else { Ok(()) }
     }
 
-    /// Ends the document: it has to be complete.
+    /// Ends the document, which must be complete.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         self.check_open()?;
         self.take(&[], true);
@@ -292,12 +292,12 @@ impl Parser {
         Ok(())
     }
 
-    /// Runs the tokenizer over the last text.
+    /// Runs the tokenizer over the last part of the text.
     fn end<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
         self.end_from(text, 0, sink)
     }
 
-    /// Runs the tokenizer over the last text, from a place between two tokens on.
+    /// Runs the tokenizer over the last part of the text, from an offset between two tokens.
     fn end_from<S: Sink>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), S::Error> {
         let window = Window { text, last: true, origin: None };
         let unfinished = match self.machine.run(&window, from, sink) {
@@ -347,7 +347,7 @@ impl Parser {
         error.into()
     }
 
-    /// Returns whether the text may hold a whole token now: its end was seen, or the text has doubled since the last try.
+    /// Returns whether the text may now contain a whole token: its end was found, or the text has doubled since the last attempt.
     fn is_worth_a_try(&mut self) -> bool {
         let bytes = self.text.as_bytes();
         let max = self.machine.options.limits.token_bytes_max as usize;
@@ -375,13 +375,13 @@ impl Parser {
 
 impl TokenSearch {
     fn find(&mut self, bytes: &[u8], end: &[u8]) -> bool {
-        // The token's first four bytes are not its end; one byte more is needed behind `--`.
+        // The first four bytes of the token are not its end. After `--`, one more byte is needed.
         let from = self.seen.saturating_sub(end.len()).max(4);
         self.seen = bytes.len();
         memchr::memmem::find(bytes.get(from..).unwrap_or_default(), end).is_some()
     }
 
-    /// Looks for `>` and `[` outside quotes.
+    /// Searches for `>` and `[` outside quotes.
     fn find_unquoted(&mut self, bytes: &[u8]) -> bool {
         let mut at = self.seen;
         self.seen = bytes.len();

@@ -1,4 +1,4 @@
-//! Pool of state that outlives one parse and serves the next, such as known prefixes of documents.
+//! Pool of state that outlives one parse and is reused by the next, such as known prefixes of documents.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 #[allow(clippy::vec_box, reason = "what is taken and given is a pointer, not all that is known")]
 pub struct Pool<T>(Mutex<Vec<Box<T>>>);
 
-/// The number of caches in a pool at most: mostly one for each thread. More than that are dropped.
+/// Maximum number of caches in a pool, about one for each thread. Further ones are dropped.
 const SHELF_MAX: usize = 64;
 
 impl<T> Default for Pool<T> {

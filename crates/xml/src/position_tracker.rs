@@ -1,12 +1,12 @@
-//! Converts offsets to line and column.
+//! Converts offsets to lines and columns.
 //!
-//! Owns the count of lines up to the last position asked for. Positions nobody asks for cost nothing.
+//! Keeps the line count at the last position that was requested. Lines are counted only on request.
 
 use std::cell::Cell;
 
 use crate::Position;
 
-/// Width of a character in the source.
+/// Number of source bytes per character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Utf8,
@@ -14,22 +14,22 @@ pub(crate) enum Width {
     One,
 }
 
-/// A position in the current window whose line is counted.
+/// A position in the current window whose line has been counted.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// Offset in the window.
+    /// Offset in the window, in bytes.
     at: usize,
     position: Position,
-    /// A carriage return came just before: a line feed here belongs to the same line end.
+    /// Whether the previous character is a carriage return, so that a line feed here is part of the same line end.
     after_return: bool,
 }
 
-/// Counts lines and columns when asked.
+/// Counts lines and columns on request.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracker {
-    /// Position of the window's start.
+    /// The position at the start of the window.
     base: Mark,
-    /// The last position asked for: the next one is mostly behind it.
+    /// The last position requested. The next one is usually after it.
     last: Cell<Mark>,
     pub(crate) width: Width,
 }
@@ -41,7 +41,7 @@ impl Tracker {
         Tracker { base, last: Cell::new(base), width: Width::Utf8 }
     }
 
-    /// Skips the byte order mark, which the source has before its first character.
+    /// Skips the byte order mark, which precedes the first character of the source.
     pub(crate) fn skip_mark(&mut self, bytes: u64) {
         self.base.position.offset += bytes;
         self.last.set(self.base);
@@ -59,7 +59,7 @@ impl Tracker {
         self.mark(window, at).position
     }
 
-    /// Bytes of the source before `at`.
+    /// Returns the number of source bytes before `at`.
     pub(crate) fn offset(&self, window: &str, at: usize) -> u64 {
         match self.width {
             Width::Utf8 => self.base.position.offset + at as u64,
@@ -67,7 +67,7 @@ impl Tracker {
         }
     }
 
-    /// The same as `offset` where the source is UTF-8.
+    /// Like `offset`, if the source is UTF-8.
     #[inline(always)]
     pub(crate) fn utf8_offset(&self, at: usize) -> u64 {
         self.base.position.offset + at as u64

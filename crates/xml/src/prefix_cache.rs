@@ -1,7 +1,7 @@
-//! Shared prefixes of documents: a client of a SOAP service puts the same envelope around each message.
+//! Cache of prefixes that documents share: a client of a SOAP service puts the same envelope around each message.
 //!
-//! This module keeps a prefix that two documents in a row had, up to the first element inside the root's first child. With
-//! each prefix it keeps the state of the tokenizer and of the sink at its end, so that the next document is parsed from there.
+//! Stores a prefix that two consecutive documents had in common, up to the first element inside the root element's child. With each prefix
+//! it stores the state of the tokenizer and of the sink at its end, so that the next document is parsed from there.
 
 use crate::Parser;
 use crate::machine::OpenElement;
@@ -9,21 +9,21 @@ use crate::position_tracker::Tracker;
 use crate::scope::Spaces;
 use crate::template_cache::Recall;
 
-/// The number of prefixes kept, and the length of one at most.
+/// Maximum number of prefixes kept, and maximum length of one.
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 2048;
 
-/// After so many documents in a row of which none began as the one before, only one in this many is looked at.
+/// After this many documents in a row that did not begin like the previous one, only one document in this many is examined.
 const STRANGERS_MAX: u32 = 16;
 
 #[derive(Debug)]
 pub(crate) struct PrefixCache<M> {
     known: Vec<Prefix<M>>,
-    /// Index of the prefix that is replaced next.
+    /// Index of the prefix to be replaced next.
     oldest: usize,
-    /// Prefix of the last document that was looked at, which began with no known one.
+    /// Prefix of the last document that was examined and did not begin with a known one.
     met: Vec<u8>,
-    /// Documents met since one began as the one before.
+    /// Number of documents since one last began like the previous one.
     strangers: u32,
 }
 
@@ -34,11 +34,11 @@ struct Prefix<M> {
     memory: M,
 }
 
-/// State of the tokenizer between two tokens of the content, without the text before it.
+/// State of the tokenizer between two tokens of content, without the text before it.
 #[derive(Debug)]
 pub(crate) struct PrefixState {
     pub(crate) open: Vec<OpenElement>,
-    /// Names of the open elements.
+    /// Names of the open elements, concatenated.
     pub(crate) names: String,
     pub(crate) spaces: Spaces,
     pub(crate) tracker: Tracker,
@@ -53,7 +53,7 @@ impl<M> Default for PrefixCache<M> {
 }
 
 impl<M> PrefixCache<M> {
-    /// Parses a document; if its prefix is known, only the rest behind the prefix.
+    /// Parses a document. If its prefix is known, only parses the rest.
     pub(crate) fn read<S: Recall<Memory = M>>(
         &mut self,
         parser: &mut Parser,
@@ -72,11 +72,11 @@ impl<M> PrefixCache<M> {
         }
     }
 
-    /// Returns the length of a document's prefix if it is the same as that of the last document that was looked at.
+    /// Returns the length of the prefix if it equals that of the last document examined.
     fn meet(&mut self, bytes: &[u8]) -> Option<usize> {
         if !self.met.is_empty() && bytes.starts_with(&self.met) {
             self.strangers = 0;
-            // The tag behind it is the third one here too, if it is a start tag.
+            // If a start tag follows, it is the third one in this document too.
             let begins =
                 matches!(bytes.get(self.met.len()..), Some([b'<', next, ..]) if is_third(*next));
             return begins.then_some(self.met.len());
@@ -112,7 +112,7 @@ impl<M> PrefixCache<M> {
     }
 }
 
-/// Returns the offset of what looks like the third start tag of a document. The tokenizer checks that it is one.
+/// Returns the offset of what looks like the third start tag. The tokenizer verifies that it is one.
 fn end(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..BYTES_MAX).unwrap_or(bytes);
     let mut tags = memchr::memchr_iter(b'<', head).filter(|at| head.get(at + 1) != Some(&b'?'));
@@ -120,7 +120,7 @@ fn end(bytes: &[u8]) -> Option<usize> {
     head.get(third + 1).is_some_and(|next| is_third(*next)).then_some(third)
 }
 
-/// Returns whether the byte behind `<` makes it look like a start tag.
+/// Returns whether the byte after `<` suggests a start tag.
 fn is_third(next: u8) -> bool {
     !matches!(next, b'/' | b'!' | b'?')
 }

@@ -1,11 +1,11 @@
-//! Namespaces in scope: prefixes, their bindings, and the bindings they hide.
+//! Namespaces in scope: the bindings of prefixes, and the outer bindings that they hide.
 //!
 //! Owns the numbers of namespace names and prefixes within one parse.
 
 use crate::intern::{Interner, NONE};
 use crate::{Namespace, XML_NAMESPACE};
 
-/// The number that stands for no namespace.
+/// The number that means "no namespace".
 pub(crate) const NO_NAMESPACE: u32 = 0;
 
 /// All declarations in scope.
@@ -14,16 +14,16 @@ pub(crate) struct Spaces {
     uris: Interner,
     prefixes: Interner,
     bindings: Vec<Binding>,
-    /// For each prefix, the binding in effect.
+    /// For each prefix, the index of its binding in effect.
     top: Vec<u32>,
 }
 
-/// One declaration.
+/// One namespace declaration.
 #[derive(Debug, Clone, Copy)]
 struct Binding {
     prefix: u32,
     uri: u32,
-    /// The binding of the same prefix that it hides.
+    /// The index of the outer binding of the same prefix.
     hidden: u32,
 }
 
@@ -31,7 +31,7 @@ struct Binding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeclareOutcome {
     New,
-    /// The same element declares the prefix already.
+    /// The same element has already declared the prefix.
     Twice,
     /// There are more namespaces or prefixes than numbers.
     TooMany,
@@ -58,13 +58,13 @@ impl Spaces {
     }
 
     pub(crate) fn clear(&mut self) {
-        // Harmless: the first ones are those that every document has.
+        // Harmless: the first ones exist in every document.
         self.uris.truncate(2);
-        // Harmless: as above.
+        // Harmless: the first ones exist in every document.
         self.prefixes.truncate(2);
-        // Harmless: as above.
+        // Harmless: the first ones exist in every document.
         self.bindings.truncate(1);
-        // Harmless: as above.
+        // Harmless: the first ones exist in every document.
         self.top.truncate(2);
         if let Some(default) = self.top.first_mut() {
             *default = NONE;
@@ -79,12 +79,12 @@ impl Spaces {
         self.top.clone_from(&other.top);
     }
 
-    /// Returns whether more was declared than in ordinary documents.
+    /// Returns whether there are more declarations than ordinary documents have.
     pub(crate) fn is_large(&self) -> bool {
         self.names_len() > 256 || self.bindings.capacity() > 4096
     }
 
-    /// Number of distinct namespace names or prefixes so far, whichever is larger.
+    /// Returns the number of distinct namespace names or of distinct prefixes so far, whichever is larger.
     pub(crate) fn names_len(&self) -> usize {
         self.uris.len().max(self.prefixes.len())
     }
@@ -93,7 +93,7 @@ impl Spaces {
         self.bindings.len()
     }
 
-    /// Adds a declaration; those from `from` on belong to the same element.
+    /// Adds a declaration. Those from index `from` on belong to the same element.
     #[must_use]
     pub(crate) fn declare(&mut self, from: usize, prefix: &str, uri: &str) -> DeclareOutcome {
         let (Some(prefix), Some(uri)) = (self.prefixes.number(prefix), self.uris.number(uri))
@@ -113,7 +113,7 @@ impl Spaces {
         DeclareOutcome::New
     }
 
-    /// Adds a declaration by its numbers, which were given to its prefix and namespace here.
+    /// Adds a declaration by the numbers of its prefix and namespace.
     #[inline]
     pub(crate) fn declare_known(&mut self, prefix: u32, uri: u32) {
         let number = u32::try_from(self.bindings.len()).unwrap_or(NONE);
@@ -127,7 +127,7 @@ impl Spaces {
         self.bindings.last().map(|binding| (binding.prefix, binding.uri))
     }
 
-    /// Returns whether the declarations from `from` on have the prefix.
+    /// Returns whether a declaration from index `from` on has the prefix.
     pub(crate) fn declares(&self, from: usize, prefix: &str) -> bool {
         let wanted = self.prefixes.find(prefix);
         self.bindings.get(from..).unwrap_or_default().iter().any(|b| Some(b.prefix) == wanted)
@@ -144,7 +144,8 @@ impl Spaces {
         }
     }
 
-    /// Returns the number of a prefix's namespace; for the empty prefix, no namespace if there is no declaration.
+    /// Returns the number of a prefix's namespace, or `None` if the prefix is not declared. The empty prefix without a declaration has no
+    /// namespace.
     #[inline]
     pub(crate) fn resolve(&self, prefix: &str) -> Option<u32> {
         if prefix.is_empty() {
@@ -170,26 +171,26 @@ impl Spaces {
         }
     }
 
-    /// Declarations from `from` on, in the order written.
+    /// Returns the declarations from index `from` on, in the order written.
     pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = (&str, &str)> {
         let bindings = self.bindings.get(from..).unwrap_or_default();
         bindings.iter().map(|b| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
     }
 
-    /// Declarations between `from` and `to` that are in effect, in the order written.
+    /// Returns the declarations between `from` and `to` that are in effect, in the order written.
     pub(crate) fn counting(&self, from: usize, to: usize) -> impl Iterator<Item = (&str, &str)> {
         let bindings = self.bindings.get(from..to).unwrap_or_default();
         let counting = bindings.iter().zip(from..).filter(|(b, at)| self.counts(b, *at));
         counting.map(|(b, _)| (self.prefixes.get(b.prefix), self.uris.get(b.uri)))
     }
 
-    /// All declarations in effect, in the order declared.
+    /// Returns all declarations in effect, in the order declared.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Namespace<'_>)> {
         let counting = self.bindings.iter().zip(0..).filter(|(b, at)| self.counts(b, *at));
         counting.map(|(b, _)| (self.prefixes.get(b.prefix), self.namespace(b.uri)))
     }
 
-    /// Returns whether nothing hides a declaration and it does not undeclare.
+    /// Returns whether a declaration is in effect: no inner one hides it, and it is not an undeclaration.
     #[inline]
     fn counts(&self, binding: &Binding, at: usize) -> bool {
         let top = self.top.get(binding.prefix as usize);

@@ -1,7 +1,7 @@
-//! Serialises a tree: as it is, indented, or canonical (Canonical XML 1.0, Exclusive XML Canonicalization 1.0).
+//! Serialises a tree: unchanged, indented, or canonical (Canonical XML 1.0, Exclusive XML Canonicalization 1.0).
 //!
-//! Owns escaping and the choice of namespace declarations. Walks the arena from front to back with an explicit stack, without
-//! recursion. Writes no XML declaration and supports no encoding but UTF-8.
+//! Owns escaping and the choice of namespace declarations. Walks the arena in order with an explicit stack instead of recursion. Writes no
+//! XML declaration and no encoding other than UTF-8.
 
 mod escape;
 mod spaces;
@@ -15,21 +15,22 @@ use kit::turns;
 use crate::{Document, Kind, NodeId, QName, XML_NAMESPACE};
 use spaces::WrittenNamespaces;
 
-/// Form of the output.
+/// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form<'a> {
-    /// As it is; parsed again, it gives the same tree.
+    /// Unchanged: parsing the output gives the same tree.
     Plain,
-    /// Each element on a line of its own if there is no text beside it, indented by this many blanks a level. Text of white space
-    /// only is left out there, unless `xml:space` keeps it.
+    /// Each element on a line of its own, indented by this many blanks per level, unless there is text beside it. White-space-only text is
+    /// dropped there, unless `xml:space` preserves it.
     Pretty { indent: u8 },
-    /// As it is, but of the namespaces around it only those of these prefixes are taken along, the empty one being the
-    /// default namespace; a name that needs another brings it.
+    /// Like `Plain`, but of the namespaces declared around the node, only those of the `kept` prefixes and those that names use are
+    /// declared.
+    /// The empty prefix stands for the default namespace.
     Moved { kept: &'a [&'a str] },
     /// Canonical XML 1.0.
     Canonical { comments: bool },
-    /// Exclusive XML Canonicalization 1.0; prefixes of `inclusive` are treated as in Canonical XML, the empty one is the
-    /// default namespace (`#default`).
+    /// Exclusive XML Canonicalization 1.0. Prefixes in `inclusive` are treated as in Canonical XML. The empty prefix stands for the default
+    /// namespace (`#default`).
     Exclusive { comments: bool, inclusive: &'a [&'a str] },
 }
 
@@ -50,7 +51,7 @@ impl Form<'_> {
 }
 
 impl Document {
-    /// Appends a node with its subtree.
+    /// Appends a node and its subtree.
     pub fn write(&self, node: NodeId, form: &Form<'_>, out: &mut String) {
         let mut writer = Writer {
             document: self,
@@ -63,7 +64,7 @@ impl Document {
         writer.write(node);
     }
 
-    /// Serialises a node with its subtree.
+    /// Serialises a node and its subtree.
     pub fn to_text(&self, node: NodeId, form: &Form<'_>) -> String {
         let mut out = String::new();
         self.write(node, form, &mut out);
@@ -71,7 +72,7 @@ impl Document {
     }
 }
 
-/// The prefix that is written, the name, and the value.
+/// The prefix to write, the name, and the value.
 type Attribute<'d> = (Cow<'d, str>, QName<'d>, &'d str);
 
 struct Writer<'d, 'o> {
@@ -83,13 +84,13 @@ struct Writer<'d, 'o> {
     apex: NodeId,
 }
 
-/// An element whose end tag is due.
+/// An element whose end tag has not been written.
 struct OpenElement<'d> {
     end: NodeId,
     name: QName<'d>,
-    /// Number of namespaces rendered before it.
+    /// Number of namespace declarations written before those of the element.
     rendered_len: usize,
-    /// Its children stand on lines of their own.
+    /// Whether its children are on lines of their own.
     lines: bool,
 }
 
@@ -120,7 +121,7 @@ impl<'d> Writer<'d, '_> {
             self.out.push_str("</");
             self.name(open.name);
             self.out.push('>');
-            // Harmless: what the element declared ends with it.
+            // Harmless: the declarations of the element end with it.
             self.rendered.truncate(open.rendered_len);
             self.top_level_break();
         }
@@ -136,7 +137,7 @@ impl<'d> Writer<'d, '_> {
         let first = self.document.first_child(element);
         if first.is_none() && !self.form.is_canonical() {
             self.out.push_str("/>");
-            // Harmless: what the element declared ends with it.
+            // Harmless: the declarations of the element end with it.
             self.rendered.truncate(rendered_len);
             self.top_level_break();
             return;
@@ -146,12 +147,12 @@ impl<'d> Writer<'d, '_> {
         self.open.push(OpenElement { end: self.document.end(element), name, rendered_len, lines });
     }
 
-    /// Namespace declarations, then attributes, in the order the form wants.
+    /// Writes namespace declarations and then attributes, in the order that the form requires.
     fn attributes(&mut self, element: NodeId, rendered_len: usize) {
         let document = self.document;
         let prefixes = self.rendered.declare(document, element, self.apex, &self.form);
         let mut declarations: Vec<(&str, &str)> = self.rendered.since(rendered_len).collect();
-        // Harmless: there is a prefix for each attribute.
+        // Harmless: there is one prefix for each attribute.
         let attributes = document.attributes(element).zip(prefixes);
         let mut attributes: Vec<Attribute<'d>> = attributes
             .map(|(node, prefix)| (prefix, document.name(node), document.value(node)))
@@ -213,19 +214,19 @@ impl<'d> Writer<'d, '_> {
         self.top_level_break();
     }
 
-    /// Starts a new line before a child, if the form wants one.
+    /// Starts a new line before a child, if the form requires one.
     fn break_before(&mut self) {
         if self.open.last().is_some_and(|open| open.lines) {
             self.line(self.open.len());
         }
-        // Canonical XML puts what follows the root element on lines of its own.
+        // Canonical XML puts each node after the root element on its own line.
         let at_top = self.open.is_empty() && self.document.kind(self.apex) == Kind::Document;
         if at_top && self.form.is_canonical() && !self.out.is_empty() && !self.out.ends_with('\n') {
             self.out.push('\n');
         }
     }
 
-    /// Ends the line behind a node at the top of a document.
+    /// Ends the line after a top-level node of a document.
     fn top_level_break(&mut self) {
         if matches!(self.form, Form::Pretty { .. }) && self.open.is_empty() {
             self.out.push('\n');
@@ -239,7 +240,7 @@ impl<'d> Writer<'d, '_> {
         }
     }
 
-    /// Returns whether an element's children go on lines of their own: all its text is white space that may be dropped.
+    /// Returns whether the children of an element are on lines of their own: all of its text is white space that may be dropped.
     fn has_lines(&self, element: NodeId) -> bool {
         let inherited = self.open.last().is_none_or(|open| open.lines);
         if !matches!(self.form, Form::Pretty { .. }) || !inherited {
@@ -271,7 +272,7 @@ fn write_attribute(out: &mut String, name: &[&str], value: &str) {
     out.push('"');
 }
 
-/// The first element of a subtree takes the `xml:` attributes of the elements around it (Canonical XML 1.0, 2.4).
+/// Gives the top element of a subtree the `xml:` attributes of the elements around it (Canonical XML 1.0, 2.4).
 fn inherit_xml<'d>(document: &'d Document, element: NodeId, attributes: &mut Vec<Attribute<'d>>) {
     let mut above = document.parent(element);
     while let Some(node) = above {

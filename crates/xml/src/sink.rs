@@ -1,4 +1,4 @@
-//! Events of a parser in document order, borrowed from the input where no reference had to be replaced.
+//! The events of a parser in document order. Their text is borrowed from the input wherever possible.
 
 use std::fmt;
 
@@ -8,30 +8,30 @@ use crate::scope::{NO_NAMESPACE, Spaces};
 use crate::tag_cache::TagSlot;
 use crate::{Error, Namespace, Position, QName};
 
-/// Receives the events of one document. Its error ends the parse.
+/// Receives the events of one document. Returning an error ends the parse.
 pub trait Sink {
     type Error: From<Error>;
 
     /// A start tag, or an empty-element tag, which is followed by its [`Sink::end`].
     fn start(&mut self, start: &Start<'_>, here: Here<'_>) -> Result<(), Self::Error>;
 
-    /// An event told by its place in a source that is UTF-8. A sink that does not want it returns None and gets the event
-    /// itself.
+    /// An event given only by its position in a UTF-8 source. A sink that does not support this returns `None` and then receives the full
+    /// event.
     #[doc(hidden)]
     #[inline(always)]
     fn quick(&mut self, _event: ShortEvent, _offset: u64) -> Option<Result<(), Self::Error>> {
         None
     }
 
-    /// Where to note what is inside the innermost open element, if the sink needs no events of that.
+    /// Returns where to record facts about the content of the innermost open element, if the sink needs no events of it.
     #[doc(hidden)]
     #[inline(always)]
     fn passed(&mut self) -> Option<&mut Passed> {
         None
     }
 
-    /// Character data, references replaced, line ends normalised. One run of text may come in several pieces; no piece is
-    /// empty. `cdata` says that the piece came from a CDATA section.
+    /// Character data, with references replaced and line ends normalised. One run of text may arrive in several pieces, none of them empty.
+    /// `cdata`: the piece is from a CDATA section.
     fn text(&mut self, text: &str, cdata: bool, here: Here<'_>) -> Result<(), Self::Error>;
 
     /// An end tag.
@@ -61,27 +61,27 @@ pub trait Sink {
     }
 }
 
-/// An event for a sink that knows the source.
+/// A short form of an event, for a sink that has the source.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub enum ShortEvent {
-    /// A start tag of a name alone that is the same as the last one with this place among those met.
+    /// A start tag without attributes, equal to the last one in this slot of the tag cache.
     Start(usize),
-    /// Text of so many bytes of the source, as it is meant.
+    /// Plain text of this many source bytes.
     Text(usize),
     /// An end tag.
     End,
 }
 
-/// The part of a document that a sink leaves out: what is inside an element.
+/// What is known about the part of a document that a sink skips: the content of an element.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Passed {
-    /// Elements that are open there, that one included.
+    /// Number of open elements in it, including the element itself.
     pub(crate) open: usize,
-    /// There is something.
+    /// Whether it contains anything.
     pub(crate) is_any: bool,
-    /// A name there has no prefix.
+    /// Whether it contains a name without a prefix.
     pub(crate) is_bare: bool,
 }
 
@@ -89,13 +89,13 @@ pub struct Passed {
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     pub name: QName<'a>,
-    /// Attributes in the order written, without namespace declarations; defaults of an internal subset follow.
+    /// Attributes in the order written, without namespace declarations. Defaults from the internal subset follow.
     pub attributes: Attributes<'a>,
     /// The namespaces in scope, including those declared here.
     pub scope: Scope<'a>,
-    /// The tag was `<a/>`.
+    /// Whether the tag is an empty-element tag such as `<a/>`.
     pub empty: bool,
-    /// The place of the tag among those met.
+    /// The slot of the tag in the tag cache.
     pub(crate) place: TagSlot,
 }
 
@@ -107,14 +107,14 @@ impl Start<'_> {
     }
 }
 
-/// One attribute, its value normalised (XML 1.0, 3.3.3).
+/// An attribute with its normalised value (XML 1.0, 3.3.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Attribute<'a> {
     pub name: QName<'a>,
     pub value: &'a str,
-    /// The attribute was not in the tag: it is a default of the internal subset.
+    /// Whether the attribute is a default from the internal subset and not in the tag.
     pub defaulted: bool,
-    /// The internal subset declares the attribute as an ID.
+    /// Whether the internal subset declares the attribute as an ID.
     pub id: bool,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct RawAttribute {
 }
 
 impl RawAttribute {
-    /// Length of the name behind the colon.
+    /// Returns the length of the name after the colon.
     #[inline]
     pub(crate) fn local_len(&self) -> usize {
         let before = if self.prefix_len == 0 { 0 } else { self.prefix_len + 1 };
@@ -150,7 +150,7 @@ impl RawAttribute {
     }
 }
 
-/// A piece of text, in the window or among the rewritten values.
+/// A piece of text, either in the window or in the rewritten values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) from: usize,
@@ -183,13 +183,13 @@ impl<'a> Attributes<'a> {
         self.raw.is_empty()
     }
 
-    /// The attributes in the order written.
+    /// Returns the attributes in the order written.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         Iter { rest: *self }
     }
 
-    /// Returns the attribute of that name, if there is one.
+    /// Returns the attribute with this name, or `None`.
     pub fn get(&self, uri: &str, local: &str) -> Option<Attribute<'a>> {
         self.iter().find(|a| a.name.local == local && a.name.namespace.uri == uri)
     }
@@ -206,7 +206,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The attributes that are still to come.
+/// Iterates over the remaining attributes.
 struct Iter<'a> {
     rest: Attributes<'a>,
 }
@@ -214,7 +214,7 @@ struct Iter<'a> {
 impl<'a> Iterator for Iter<'a> {
     type Item = Attribute<'a>;
 
-    // Inlined into the caller's loop: an attribute passed in memory costs as much as reading it did.
+    // Inlined into the caller's loop: passing an attribute through memory costs as much as reading it did.
     #[inline(always)]
     fn next(&mut self) -> Option<Attribute<'a>> {
         let (first, rest) = self.rest.raw.split_first()?;
@@ -251,13 +251,14 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// Returns the namespace of a prefix; for the empty one the default namespace, or id 0. None if the prefix is not declared.
+    /// Returns the namespace of a prefix. The empty prefix has the default namespace, or id 0 without one. Returns `None` if the prefix is
+    /// not declared.
     #[inline]
     pub fn lookup(&self, prefix: &str) -> Option<Namespace<'a>> {
         self.spaces.resolve(prefix).map(|id| self.spaces.namespace(id))
     }
 
-    /// The declarations of this element: prefix and namespace, both empty where the default is undeclared.
+    /// Returns the declarations of this element: prefix and namespace. Both are empty where the default namespace is undeclared.
     pub fn declared(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.spaces.since(self.from)
     }
@@ -268,13 +269,13 @@ impl<'a> Scope<'a> {
         self.spaces.len() > self.from
     }
 
-    /// Returns the number of declarations in scope from enclosing elements: the index where those of this element begin.
+    /// Returns the number of declarations in scope from enclosing elements, which is the index of this element's first declaration.
     #[inline]
     pub fn outer_len(&self) -> usize {
         self.from
     }
 
-    /// Declarations between two such indices, except those that are hidden or undeclare the default.
+    /// Returns the declarations between two such indices, except those that are hidden or undeclare the default namespace.
     pub fn counting(
         &self,
         from: usize,
@@ -283,7 +284,7 @@ impl<'a> Scope<'a> {
         self.spaces.counting(from, to)
     }
 
-    /// Every prefix in scope with its namespace, including `xml`.
+    /// Returns every prefix in scope with its namespace, including `xml`.
     pub fn all(&self) -> impl Iterator<Item = (&'a str, Namespace<'a>)> + use<'a> {
         self.spaces.all()
     }
@@ -297,7 +298,7 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// Position of an event. Lines are counted only when asked for.
+/// Position of an event. Lines are counted only on request.
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     pub(crate) tracker: &'a Tracker,
@@ -306,13 +307,13 @@ pub struct Here<'a> {
 }
 
 impl Here<'_> {
-    /// Line and column of the event's first character; within an entity, of the reference to it.
+    /// Returns line and column of the event's first character. Within an entity, they are those of the reference to it.
     pub fn position(&self) -> Position {
         let (window, at) = self.window.place(self.at);
         self.tracker.position(window, at)
     }
 
-    /// Bytes of the document before the event.
+    /// Returns the number of document bytes before the event.
     pub fn offset(&self) -> u64 {
         let (window, at) = self.window.place(self.at);
         self.tracker.offset(window, at)

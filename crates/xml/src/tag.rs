@@ -21,20 +21,20 @@ pub(crate) struct NameSpan {
     pub(crate) prefix_len: usize,
 }
 
-/// A start tag that was read.
+/// A start tag after reading it.
 pub(crate) struct StartTag {
     pub(crate) name_len: usize,
-    /// Length of its prefix; 0 if there is none.
+    /// Length of the prefix of the name; 0 if there is none.
     pub(crate) prefix_len: usize,
     pub(crate) namespace: u32,
     pub(crate) tag: TagBytes,
     pub(crate) place: TagSlot,
     pub(crate) empty: bool,
-    /// Where it ends.
+    /// The offset after the tag.
     pub(crate) to: usize,
 }
 
-/// Reads an ASCII name with at most one colon, if the byte behind it ends the name.
+/// Reads an ASCII name with at most one colon, if the byte after it ends the name.
 #[inline]
 fn usual_name(bytes: &[u8], from: usize) -> Option<NameSpan> {
     let to = skip_ascii_name(bytes, from)?;
@@ -48,14 +48,14 @@ fn usual_name(bytes: &[u8], from: usize) -> Option<NameSpan> {
     }
 }
 
-/// Returns the constraint of Namespaces in XML that a declaration breaks, if any.
+/// Returns the constraint of Namespaces in XML that a declaration violates, if any.
 #[inline]
 pub(crate) fn wrong_declaration(prefix: &str, uri: &str) -> Option<&'static str> {
     let reserved = [XML_NAMESPACE.len(), XMLNS_NAMESPACE.len(), 0].contains(&uri.len());
     if reserved || prefix.starts_with("xml") { wrong_reserved(prefix, uri) } else { None }
 }
 
-/// The same for a prefix or namespace that may be reserved.
+/// Like `wrong_declaration`, for a prefix or namespace that may be reserved.
 fn wrong_reserved(prefix: &str, uri: &str) -> Option<&'static str> {
     match (prefix, uri) {
         ("xmlns", _) => Some("the prefix `xmlns` cannot be declared"),
@@ -83,7 +83,7 @@ impl Machine {
         sink.start(&start, self.here(window, at)).map_err(Halt::Sink)?;
         if read.empty {
             sink.end(start.name, self.here(window, at)).map_err(Halt::Sink)?;
-            // Harmless: what the element declared ends with it, or is read again.
+            // Harmless: the declarations of the element end with it, or the tag is read again.
             self.spaces.truncate(spaces_len);
             self.scope = scope;
         } else {
@@ -100,7 +100,7 @@ impl Machine {
         Ok(read.to)
     }
 
-    /// The event of a tag that was read.
+    /// Returns the event for a tag that was read.
     #[inline(always)]
     pub(crate) fn start<'a>(
         &'a self,
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Reads a whole start tag. Its namespace declarations are in scope then.
+    /// Reads a whole start tag. Afterwards its namespace declarations are in scope.
     fn read_start(&mut self, window: &Window<'_>, at: usize, spaces_len: usize) -> Scan<StartTag> {
         let name = self.scan_name(window, at + 1, START)?;
         self.attributes.clear();
@@ -154,8 +154,8 @@ impl Machine {
         Ok(StartTag { name_len, prefix_len: name.prefix_len, namespace, tag, place, empty, to })
     }
 
-    /// Reads the tag from behind its name to its end. Returns whether it is an empty-element tag, and where it ends. Its
-    /// namespace declarations are in scope then.
+    /// Reads the rest of a tag after its name. Returns whether it is an empty-element tag, and the offset after it. Afterwards its
+    /// namespace declarations are in scope.
     fn scan_start(
         &mut self,
         window: &Window<'_>,
@@ -166,8 +166,8 @@ impl Machine {
         let (tokens, expanded, scope) = (self.tokens, self.expanded, self.scope);
         let scanned = self.scan_rest(window, at, name, spaces_len);
         if scanned.is_err() {
-            // The tag is read again once more of it has come.
-            // Harmless: what the element declared ends with it, or is read again.
+            // The tag is read again once more of it has arrived.
+            // Harmless: the declarations of the element end with it, or the tag is read again.
             self.spaces.truncate(spaces_len);
             self.scope = scope;
             self.tokens = tokens;
@@ -226,7 +226,7 @@ impl Machine {
         }
     }
 
-    /// Reads a qualified name, by the rules of Namespaces in XML if asked for. The byte behind it is in the window.
+    /// Reads a qualified name, by the rules of Namespaces in XML if enabled. The byte after it must be in the window.
     #[inline(always)]
     pub(crate) fn scan_name(
         &self,
@@ -243,7 +243,7 @@ impl Machine {
         self.scan_odd_name(window, from, what)
     }
 
-    /// Reads an unusual name, or reports that there is none.
+    /// Reads an unusual name, or reports that there is no name.
     #[inline(never)]
     fn scan_odd_name(
         &self,
@@ -277,7 +277,7 @@ impl Machine {
         }
     }
 
-    /// `name="value"`, kept as an attribute or as a namespace declaration. Returns where it ends.
+    /// Reads `name="value"` and stores it as an attribute or a namespace declaration. Returns the offset after it.
     fn scan_attribute(
         &mut self,
         window: &Window<'_>,
@@ -327,7 +327,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Reads the name of the declaration of a short ASCII prefix.
+    /// Reads the name of a declaration `xmlns:prefix` with a short ASCII prefix.
     #[inline]
     fn declared_name(&self, bytes: &[u8], from: usize) -> Option<NameSpan> {
         let rest = bytes.get(from..)?.strip_prefix(b"xmlns:")?;
@@ -373,7 +373,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Adds a namespace declaration, checked by the constraints of Namespaces in XML.
+    /// Adds a namespace declaration, after checking the constraints of Namespaces in XML.
     pub(crate) fn declare(
         &mut self,
         window: &Window<'_>,
@@ -401,7 +401,7 @@ impl Machine {
         }
     }
 
-    /// Rewrites a value that cannot be borrowed: from `at` on, references are replaced and white space becomes blanks.
+    /// Rewrites a value that cannot be borrowed: from `at` on, replaces references and turns white space into blanks.
     pub(crate) fn write_value(
         &mut self,
         window: &Window<'_>,
@@ -458,7 +458,7 @@ impl Machine {
         }
     }
 
-    /// Resolves the attributes' namespaces and checks that none comes twice.
+    /// Resolves the namespaces of the attributes and checks for duplicates.
     fn resolve_attributes(&mut self, window: &Window<'_>, at: usize) -> Scan<()> {
         if self.options.namespaces && self.attributes.iter().any(|raw| raw.prefix_len > 0) {
             self.resolve_prefixed(window, at)?;
@@ -504,7 +504,7 @@ impl Machine {
         Ok(to + 1)
     }
 
-    /// Reads an end tag to its `>`, and returns where that is.
+    /// Reads an end tag, and returns the offset of its `>`.
     fn scan_end(&self, window: &Window<'_>, at: usize, open: &OpenElement) -> Scan<usize> {
         let bytes = window.text.as_bytes();
         let end = at + 2 + open.name_len;
@@ -520,7 +520,7 @@ impl Machine {
         }
     }
 
-    /// The name of the innermost open element.
+    /// Returns the name of the innermost open element.
     #[inline]
     fn open_name<'a>(&'a self, window: &Window<'a>, open: &OpenElement) -> &'a [u8] {
         let names = if self.open.len() > self.kept_len {
@@ -531,7 +531,7 @@ impl Machine {
         names.get(open.name_from..open.name_from + open.name_len).unwrap_or_default()
     }
 
-    /// Returns the error of an end tag that is not the expected one, or not complete.
+    /// Returns the error for an end tag that is unexpected or incomplete.
     #[cold]
     fn wrong_end(&self, window: &Window<'_>, at: usize, open: &OpenElement) -> Stop {
         let name = match self.scan_name(window, at + 2, END) {
@@ -541,7 +541,7 @@ impl Machine {
         let found = window.get(name.from, name.to);
         let expected = self.open_name(window, open);
         if found.as_bytes() != expected {
-            // Harmless: this tells of the error.
+            // Harmless: the name is only quoted in an error.
             let expected = String::from_utf8_lossy(expected);
             return bad(at, format!("`</{found}>` stands where `</{expected}>` is due"));
         }

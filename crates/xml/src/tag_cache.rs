@@ -1,20 +1,20 @@
-//! Cache of start tags: a message of many elements has few names, and most of its start tags are a name alone.
+//! Cache of start tags: a message with many elements uses few names, and most of its start tags have no attributes.
 //!
-//! A start tag without attributes whose bytes were met before in the same scope needs no second look: its name is well-formed
-//! and its namespace is known. Only short tags are kept; all others are read as if they were new.
+//! A start tag without attributes whose bytes occurred before in the same scope is not parsed again: its name is known to be well-formed
+//! and its namespace is known. Only short tags are cached.
 
 use std::fmt;
 
 use crate::chars::cut_behind;
 use crate::intern::fold;
 
-/// Number of tags that are kept, in pairs.
+/// Number of slots in the cache, which form pairs.
 const PLACES: usize = 64;
 
-/// Length of the longest tag that is kept, from the first character of its name to its `>`.
+/// Maximum length of a cached tag, from the first character of its name to its `>`.
 const TAG_BYTES_MAX: usize = 16;
 
-/// Sets the bytes behind a tag of each length to zero. The first stands for tags that are too long: nothing is behind them.
+/// Masks that clear the bytes after a tag of each length. Index 0 is for tags that are too long; its mask clears nothing.
 const MASKS: [u128; TAG_BYTES_MAX + 1] = masks();
 
 const fn masks() -> [u128; TAG_BYTES_MAX + 1] {
@@ -30,10 +30,10 @@ const fn masks() -> [u128; TAG_BYTES_MAX + 1] {
     masks
 }
 
-/// The bytes of a tag behind `<` or `</` up to its `>`, as one number.
+/// The bytes of a tag after `<` or `</` up to its `>`, as one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TagBytes {
-    /// Zero for one that is too long to be kept. A document has no zero bytes, so that no text is equal to it.
+    /// Zero for a tag that is too long for the cache. Documents contain no zero bytes, so it equals no text.
     bytes: u128,
     len: usize,
 }
@@ -41,7 +41,7 @@ pub(crate) struct TagBytes {
 impl TagBytes {
     pub(crate) const LONG: TagBytes = TagBytes { bytes: 0, len: 0 };
 
-    /// The tag of a name that stands in front of anything.
+    /// Returns the tag that consists of a name and `>`, whatever follows the name in the text.
     #[inline]
     pub(crate) fn of_name(bytes: &[u8], from: usize, name_len: usize) -> TagBytes {
         let mask = MASKS.get(name_len).filter(|_| name_len > 0 && name_len < TAG_BYTES_MAX);
@@ -54,7 +54,7 @@ impl TagBytes {
         }
     }
 
-    /// The tag at `from`, if it is short; what is in front of its `>` is not looked at.
+    /// Returns the tag at `from` if it is short. The characters before its `>` are not checked.
     #[inline(always)]
     fn at(bytes: &[u8], from: usize) -> Option<TagBytes> {
         let chunk: &[u8; TAG_BYTES_MAX] = bytes.get(from..)?.first_chunk()?;
@@ -68,14 +68,14 @@ impl TagBytes {
         Some(TagBytes { bytes: u128::from(low) | u128::from(high) << 64, len: name_len + 9 })
     }
 
-    /// Returns whether this tag stands at `from`.
+    /// Returns whether this tag is at `from`.
     #[inline(always)]
     pub(crate) fn stands_at(&self, bytes: &[u8], from: usize) -> bool {
         let mask = MASKS.get(self.len).copied().unwrap_or(0);
         word(bytes, from).is_some_and(|word| word & mask == self.bytes)
     }
 
-    /// Returns whether the same so many bytes of a tag stand at both places. False also for what is long.
+    /// Returns whether the same `len` bytes are at both offsets. Returns false if `len` is too large for the cache.
     #[inline(always)]
     pub(crate) fn same(bytes: &[u8], a: usize, b: usize, len: usize) -> bool {
         match (word(bytes, a), word(bytes, b), MASKS.get(len)) {
@@ -84,7 +84,7 @@ impl TagBytes {
         }
     }
 
-    /// Length of the name.
+    /// Returns the length of the name.
     #[inline(always)]
     pub(crate) fn name_len(&self) -> usize {
         self.len.saturating_sub(1)
@@ -97,7 +97,7 @@ fn word(bytes: &[u8], from: usize) -> Option<u128> {
     Some(u128::from_le_bytes(*chunk))
 }
 
-/// A tag that was met.
+/// A tag in the cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CachedTag {
     pub(crate) tag: TagBytes,
@@ -107,30 +107,30 @@ pub(crate) struct CachedTag {
     scope: u64,
 }
 
-/// The place of a tag among those met, for a sink that keeps something for each.
+/// The slot of a tag in the cache, for a sink that stores something for each slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TagSlot {
-    /// It has none.
+    /// The tag is not in the cache.
     Nowhere,
-    /// It is new there: whatever a sink has for the place is about another tag.
+    /// The tag is new in this slot. Whatever the sink has stored for the slot is about another tag.
     New(usize),
-    /// It is the same as in the last event that had this place.
+    /// The tag is the same as in the last event with this slot.
     Known(usize),
 }
 
 impl TagSlot {
-    /// Number of places.
+    /// Number of slots.
     pub const COUNT: usize = PLACES;
 }
 
 impl fmt::Debug for TagSlot {
-    /// It depends on what was met before, and says nothing of the document.
+    /// The slot depends on earlier documents and says nothing about this one, so it is not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("_")
     }
 }
 
-/// The tags that were met.
+/// The cached tags.
 #[derive(Debug)]
 pub(crate) struct TagCache {
     places: [CachedTag; PLACES],
@@ -142,7 +142,7 @@ impl TagCache {
         TagCache { places: [none; PLACES] }
     }
 
-    /// Returns the tag at `from` and its place, if it was met in this scope.
+    /// Returns the tag at `from` and its slot, if it is cached for this scope.
     #[inline(always)]
     pub(crate) fn find(&self, bytes: &[u8], from: usize, scope: u64) -> Option<(CachedTag, usize)> {
         let tag = TagBytes::at(bytes, from)?;
@@ -154,7 +154,7 @@ impl TagCache {
         found(first).or_else(|| found(first ^ 1))
     }
 
-    /// Keeps a tag that was read, and returns its place.
+    /// Stores a tag and returns its slot.
     pub(crate) fn keep(
         &mut self,
         tag: TagBytes,
@@ -166,7 +166,7 @@ impl TagCache {
             return TagSlot::Nowhere;
         }
         let first = first_place(tag);
-        // The tag that was there moves over, unless it is the same one in another scope.
+        // The previous tag moves to the other slot of the pair, unless it is the same tag in another scope.
         let place = match self.places.get(first) {
             Some(met) if met.scope == scope => first ^ 1,
             Some(_) | None => first,
@@ -178,7 +178,7 @@ impl TagCache {
     }
 }
 
-/// Returns the place of a tag; the one beside it is the second choice.
+/// Returns the first slot for a tag. The other slot of the pair is the second choice.
 #[inline(always)]
 fn first_place(tag: TagBytes) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "the two halves of a number are wanted")]

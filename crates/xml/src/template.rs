@@ -1,24 +1,24 @@
-//! Cache of whole documents that differ only in some texts: a client of a SOAP service sends the same markup again and again,
-//! with other values in it.
+//! Cache of whole documents that differ only in some texts: a client of a SOAP service sends the same markup again and again, with
+//! different values.
 //!
-//! Owns the markup of documents, with gaps where texts stood, and decides which documents are worth caching. A text in a gap
-//! has to be plain: no references, and nothing that the parser would change.
+//! Stores the markup of documents, with gaps where texts were, and decides which documents are worth caching. The text in a gap must be
+//! plain: without references or anything else that the parser would change.
 
 use crate::chars::{first_forbidden, is_space};
 use crate::decode::{Encoding, EncodingGuess, sniff};
 use crate::template_cache::Recall;
 use crate::{Here, Options, QName, Sink, Start};
 
-/// The number of documents kept, and the length and the number of gaps of one at most.
+/// Maximum number of documents kept, and maximum length and number of gaps of one.
 const KNOWN_MAX: usize = 4;
 const BYTES_MAX: usize = 4096;
 const GAPS_MAX: usize = 64;
 
-/// The number of documents that may be learnt without a hit.
+/// Number of documents that may be learnt without a hit.
 const CREDIT_MAX: u32 = 16;
 
-/// When the credit is used up, one document out of this many is learnt. A prime, so that a fixed cycle of documents does not
-/// always offer the same one.
+/// When the credit is used up, one document out of this many is learnt. It is a prime, so that a fixed cycle of documents does not always
+/// present the same one.
 const PAUSE: u32 = 61;
 
 #[derive(Debug)]
@@ -26,15 +26,15 @@ pub(crate) struct Templates<W, G> {
     /// Documents, the most recently used first.
     known: Vec<Template<W, G>>,
     credit: u32,
-    /// Documents skipped since one was learnt.
+    /// Number of documents skipped since one was learnt.
     passed: u32,
-    /// Texts of the current document: start and end.
+    /// Ranges of the texts in the current document.
     texts: Vec<(usize, usize)>,
 }
 
 #[derive(Debug)]
 struct Template<W, G> {
-    /// All pieces of markup, one behind the other.
+    /// All pieces of markup, concatenated.
     markup: Box<[u8]>,
     gaps: Box<[Gap<G>]>,
     whole: W,
@@ -54,7 +54,7 @@ impl<W, G> Default for Templates<W, G> {
 }
 
 impl<W, G> Templates<W, G> {
-    /// Restores the sink's outcome for a document whose markup is known. Returns false if it is not.
+    /// Restores the sink's result for a document whose markup is known. Returns false if the markup is not known.
     pub(crate) fn fill<S: Recall<Whole = W, Gap = G>>(
         &mut self,
         bytes: &[u8],
@@ -70,12 +70,11 @@ impl<W, G> Templates<W, G> {
         };
         let Some(known) = self.known.get(at) else { return false };
         let text = |&(from, to): &(usize, usize)| {
-            // `fits` has checked that these ranges are UTF-8.
             // Harmless: `fits` has checked that these ranges are UTF-8.
             bytes.get(from..to).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
         };
         let gaps = known.gaps.iter().map(|gap| &gap.of);
-        // Harmless: there is a text for each gap.
+        // Harmless: there is one text for each gap.
         if !sink.fill(&known.whole, gaps.zip(texts.iter().map(text))) {
             return false;
         }
@@ -103,7 +102,7 @@ impl<W, G> Templates<W, G> {
         true
     }
 
-    /// Keeps a learnt document, replacing the least recently used one.
+    /// Stores a learnt document, and drops the least recently used one if there are too many.
     pub(crate) fn learn<S: Recall<Whole = W, Gap = G>>(&mut self, learning: Learning<'_, S>) {
         let Learning { sink, bytes, gaps: Some(found), .. } = learning else { return };
         if found.len() > GAPS_MAX {
@@ -119,14 +118,14 @@ impl<W, G> Templates<W, G> {
             from = to;
         }
         markup.extend_from_slice(bytes.get(from..).unwrap_or_default());
-        // Harmless: what is not known is parsed.
+        // Harmless: a document that is not known is parsed.
         self.known.truncate(KNOWN_MAX - 1);
         self.known.insert(0, Template { markup: markup.into(), gaps: gaps.into(), whole });
     }
 }
 
 impl<W, G> Template<W, G> {
-    /// Returns whether a document has this markup; `texts` gets the ranges of its texts.
+    /// Returns whether a document has this markup, and stores the ranges of its texts in `texts`.
     fn fits(&self, bytes: &[u8], texts: &mut Vec<(usize, usize)>) -> bool {
         texts.clear();
         let (mut at, mut from) = (0, 0);
@@ -145,7 +144,7 @@ impl<W, G> Template<W, G> {
     }
 }
 
-/// Returns the length of the text before a tag, if the text is plain and has more than white space.
+/// Returns the length of the text before a tag, if the text is plain and not only white space.
 fn text_len(bytes: &[u8]) -> Option<usize> {
     // Printable ASCII except `&`, `<` and `>`, and tabs and line feeds.
     let plain =
@@ -160,7 +159,7 @@ fn text_len(bytes: &[u8]) -> Option<usize> {
     (!blank).then_some(len)
 }
 
-/// The same as `text_len` for text beyond ASCII.
+/// Like `text_len`, for text beyond ASCII.
 fn other_len(bytes: &[u8]) -> Option<usize> {
     let len = memchr::memchr(b'<', bytes)?;
     let text = str::from_utf8(bytes.get(..len)?).ok()?;
@@ -168,11 +167,11 @@ fn other_len(bytes: &[u8]) -> Option<usize> {
     plain.then_some(len)
 }
 
-/// Passes all events on to a sink, and records the texts if the document is to be learnt.
+/// Forwards all events to a sink, and records the texts if the document is to be learnt.
 pub(crate) struct Learning<'s, S: Recall> {
     sink: &'s mut S,
     bytes: &'s [u8],
-    /// Ranges of texts that may vary; None if nothing is recorded.
+    /// Ranges of texts that may vary, or `None` if nothing is recorded.
     gaps: Option<Vec<(usize, usize, S::Gap)>>,
     last: LastEvent<S::Gap>,
 }

@@ -1,36 +1,36 @@
-//! Reuse of earlier documents of one kind, so that the next is not parsed from scratch.
+//! Reuse of earlier, similar documents, so that the next one is not parsed from scratch.
 //!
-//! Owns the trait by which a sink saves and restores its state for this. A document whose markup is known is not parsed at all;
-//! one with a known prefix is parsed from the end of the prefix. The outcome is the same.
+//! Owns the trait by which a sink saves and restores its state. A document whose markup is known is not parsed at all; one with a known
+//! prefix is parsed from the end of the prefix. The result is the same as that of a full parse.
 
 use crate::prefix_cache::PrefixCache;
 use crate::template::{Learning, Templates};
 use crate::{Options, Parser, Sink};
 
-/// A sink that can resume from a state that another document left.
+/// A sink that can resume from a state saved in another document.
 pub trait Recall: Sink {
-    /// State of the sink behind a prefix.
+    /// State of the sink after a prefix.
     type Memory;
-    /// State of the sink behind a whole document.
+    /// State of the sink after a whole document.
     type Whole;
-    /// State that the sink derives from one text.
+    /// What the sink derives from one text.
     type Gap;
 
-    /// Returns the sink's state; None if it depends on more than the document.
+    /// Returns the sink's state, or `None` if the state depends on more than the document.
     fn remember(&self) -> Option<Self::Memory>;
 
-    /// Restores the state. The sink has received no event before.
+    /// Restores the state. The sink must be fresh.
     fn resume(&mut self, memory: &Self::Memory);
 
-    /// Returns the state derived from the last text event, the whole content of its element. None if another text might have
-    /// led to a different state of the sink. Such texts have no references and are not only white space.
+    /// Returns what the sink derived from the last text event, which is the whole content of its element. Returns `None` if another text
+    /// could have led to a different state. Such texts contain no references and are not only white space.
     fn gap(&self, text: &str) -> Option<Self::Gap>;
 
-    /// Returns the state behind the document's end; None if it depends on more than the document, or must not be repeated.
+    /// Returns the state after the end of the document, or `None` if it depends on more than the document or must not be reused.
     fn whole(&mut self) -> Option<Self::Whole>;
 
-    /// Restores the state of a whole document with other texts in its gaps, given in order. Returns false and changes nothing if
-    /// one of the texts does not fit. The sink has received no event before.
+    /// Restores the state of a whole document with other texts in its gaps, given in order. Returns false and changes nothing if one of the
+    /// texts does not fit. The sink must be fresh.
     fn fill<'t, T>(&mut self, whole: &Self::Whole, texts: T) -> bool
     where
         T: Iterator<Item = (&'t Self::Gap, &'t str)> + Clone,
@@ -56,7 +56,7 @@ impl<M, W, G> Default for TemplateCache<M, W, G> {
 }
 
 impl<M, W, G> TemplateCache<M, W, G> {
-    /// Reads a whole document, as [`crate::parse`] does.
+    /// Parses a whole document, as [`crate::parse`] does.
     pub fn parse<S: Recall<Memory = M, Whole = W, Gap = G>>(
         &mut self,
         bytes: &[u8],
@@ -65,7 +65,7 @@ impl<M, W, G> TemplateCache<M, W, G> {
     ) -> Result<(), S::Error> {
         let mut parser = match self.parser.take() {
             Some(parser) if parser.has(options) => parser,
-            // Documents parsed with other options are of no use here.
+            // What was cached with other options is useless here.
             _ => {
                 *self = TemplateCache::default();
                 Box::new(Parser::new(options.clone()))

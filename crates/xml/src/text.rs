@@ -4,7 +4,7 @@ use crate::Sink;
 use crate::chars::{char_at, is_char, skip_name_chars, skip_ncname, text_end};
 use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad, over};
 
-/// The longest character reference that is read: leading zeros are allowed, but not without end.
+/// Maximum length of a character reference. Leading zeros are allowed, so the syntax sets no limit.
 const DIGITS_MAX: usize = 64;
 
 /// Target of a reference.
@@ -14,7 +14,7 @@ pub(crate) enum Reference<'w> {
 }
 
 impl Machine {
-    /// Reads character data up to `<` or `&`, or as far as the window decides it.
+    /// Reads character data up to `<` or `&`, or as far as the window allows a decision.
     #[inline(never)]
     pub(crate) fn text<S: Sink>(
         &mut self,
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// Reads character data with line ends to normalise or brackets to check; `at` is the first of them.
+    /// Reads character data with line ends to normalise or brackets to check. `at` is the first of them.
     fn odd_text<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -47,7 +47,7 @@ impl Machine {
         let bytes = window.text.as_bytes();
         loop {
             match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
-                // An entity's line ends were normalised when it was declared: this carriage return was written as a reference.
+                // Line ends of an entity were normalised when it was declared, so this carriage return was written as a reference.
                 (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
                 (Some(b'\r'), None, _) if !window.last => break,
                 (Some(b'\r'), next, _) => {
@@ -84,7 +84,7 @@ impl Machine {
         }
     }
 
-    /// Sends the text before a carriage return, and the line end. A line feed behind it is part of the same line end (XML, 2.11).
+    /// Sends the text before a carriage return, and the line end. A line feed after it is part of the same line end (XML 1.0, 2.11).
     fn emit_line<S: Sink>(
         &self,
         window: &Window<'_>,
@@ -113,7 +113,7 @@ impl Machine {
         sink.text(text, cdata, self.here(window, at)).map_err(Halt::Sink)
     }
 
-    /// Reads the inside of a CDATA section, as far as the window has it.
+    /// Reads the content of a CDATA section, as far as the window contains it.
     pub(crate) fn cdata<S: Sink>(
         &mut self,
         window: &Window<'_>,
@@ -126,7 +126,7 @@ impl Machine {
             let rest = bytes.get(at..).unwrap_or_default();
             at += memchr::memchr2(b']', b'\r', rest).unwrap_or(rest.len());
             match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
-                // An entity's line ends were normalised when it was declared: this carriage return was written as a reference.
+                // Line ends of an entity were normalised when it was declared, so this carriage return was written as a reference.
                 (Some(b'\r'), ..) if window.origin.is_some() => at += 1,
                 (Some(b'\r'), None, _) if !window.last => break,
                 (Some(b'\r'), next, _) => {
@@ -176,7 +176,7 @@ impl Machine {
         Ok(to)
     }
 
-    /// Reads `&#60;`, `&#x3C;` or `&name;` and returns where it ends.
+    /// Reads `&#60;`, `&#x3C;` or `&name;` and returns the offset after it.
     pub(crate) fn scan_reference<'w>(
         &self,
         window: &Window<'w>,
@@ -202,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// Returns the end of a name that is not a qualified one; a name is required.
+    /// Returns the end of a name without a colon, which must be present.
     pub(crate) fn name_end(
         &self,
         window: &Window<'_>,
@@ -231,15 +231,15 @@ impl Machine {
         }
     }
 
-    /// Returns the text up to where a name that begins at `from` is too long, so that no more is scanned.
+    /// Returns the text up to the point where a name that begins at `from` exceeds its limit, so that no more is scanned.
     pub(crate) fn name_room<'w>(&self, window: &Window<'w>, from: usize) -> &'w str {
         let end = from.saturating_add(self.options.limits.name_bytes_max as usize);
-        // One byte more than is allowed, rounded up to a whole character.
+        // One byte more than the limit, rounded up to a whole character.
         let ends = (1..=4).map(|more| end.saturating_add(more));
         ends.map(|end| window.text.get(..end)).find_map(|room| room).unwrap_or(window.text)
     }
 
-    /// Checks that a name is no longer than allowed.
+    /// Checks that a name does not exceed its limit.
     pub(crate) fn fits_name(&self, from: usize, to: usize) -> Scan<()> {
         let max = self.options.limits.name_bytes_max;
         if to.saturating_sub(from) > max as usize {
@@ -267,7 +267,7 @@ fn character<'w>(
             }
             _ if byte == b';' && to > from => break,
             _ => {
-                // Harmless: this tells of the error.
+                // Harmless: the character is only quoted in an error.
                 let c = char_at(window.text, to).map(String::from).unwrap_or_default();
                 return Err(bad(to, format!("`{c}` is not allowed in a character reference")));
             }

@@ -1,4 +1,4 @@
-//! The count of a document's tokens: its bound, and the pauses of a long parse.
+//! Counts the tokens of a document against their limit, and pauses a long parse.
 
 use kit::turns;
 
@@ -16,7 +16,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Fails if there may be no more tokens. The parser pauses here if it is due, so that others run.
+    /// Fails if the limit on tokens is reached. Pauses the parser if other tasks are due to run.
     #[cold]
     fn look_at_tokens(&mut self, at: usize) -> Scan<()> {
         let tokens_max = self.options.limits.tokens_max;
@@ -29,7 +29,7 @@ impl Machine {
     }
 }
 
-/// The number of tokens at which [`Machine::look_at_tokens`] is due in a new document.
+/// Returns the number of tokens at which [`Machine::look_at_tokens`] is first called in a document.
 pub(crate) fn first_look(options: &Options) -> u64 {
     options.limits.tokens_max.min(turns::PARTS.into())
 }

@@ -1,7 +1,7 @@
-//! Transcripts: the events of a document, noted by whoever writes its bytes, so that whoever reads them next need not parse.
+//! Transcripts: the events of a document, recorded by the code that writes its bytes, so that the next reader need not parse them.
 //!
-//! Owns what a transcript may hold. A document with anything in it that is not written as it is meant (a reference, a comment, a
-//! CDATA section) has none, nor has one that comes near any budget of a parser: it is parsed. So a replay never fails by itself.
+//! Only plain documents have transcripts: a document with a reference, a comment or a CDATA section, or one that comes close to any limit
+//! of a parser, has none and is parsed. Therefore a replay never fails by itself.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,8 @@ use crate::tag::wrong_declaration;
 use crate::tag_cache::TagSlot;
 use crate::{Here, Limits, Options, Sink, Start};
 
-/// Larger documents have no transcript: the messages of services are far smaller, and so are all transcripts that wait in memory.
+/// Larger documents have no transcript. Typical messages of services are far smaller, and the bound limits the memory of waiting
+/// transcripts.
 const BYTES_MAX: usize = 64 << 10;
 const EVENTS_MAX: usize = 2048;
 const ATTRIBUTES_MAX: usize = 256;
@@ -21,28 +22,28 @@ const DEPTH_MAX: usize = 64;
 const NAMES_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 256;
 
-/// Memory of transcripts that a thread keeps: those of an exchange, and one being written.
+/// Maximum number of transcripts whose memory a thread keeps: those of one exchange, and one being written.
 const KEPT_MAX: usize = 4;
 
-/// The events of one document, which has UTF-8 bytes.
+/// The events of one UTF-8 document.
 #[derive(Debug)]
 pub struct Transcript {
-    /// There until it is dropped.
+    /// `Some` until the transcript is dropped.
     notes: Option<Box<Notes>>,
 }
 
 #[derive(Debug)]
 struct Notes {
     events: Vec<Noted>,
-    /// Declarations of all start tags, as numbers of prefix and namespace.
+    /// Declarations of all start tags: the numbers of prefix and namespace.
     declared: Vec<(u32, u32)>,
     attributes: Vec<RawAttribute>,
     spaces: Spaces,
     /// Indices of the start tags of the open elements.
     open: Vec<u32>,
-    /// The document has something in it that cannot be noted.
+    /// Whether the document contains something that cannot be recorded.
     broken: bool,
-    /// Length of the document, once it is complete.
+    /// Length of the document in bytes, or `None` until it is complete.
     bytes: Option<usize>,
 }
 
@@ -55,7 +56,7 @@ enum Noted {
     },
     End {
         at: u32,
-        /// Index of the start tag.
+        /// Index of the event of the start tag.
         start: u32,
     },
 }
@@ -66,7 +67,7 @@ struct NotedStart {
     name_len: u16,
     prefix_len: u16,
     namespace: u32,
-    /// Number of its declarations, and of its attributes.
+    /// Number of its namespace declarations and of its attributes.
     declared: u16,
     attributes: u16,
     empty: bool,
@@ -78,9 +79,9 @@ thread_local! {
 }
 
 impl Default for Transcript {
-    /// An empty one, to be written.
+    /// Returns an empty transcript, to be written.
     fn default() -> Transcript {
-        // Harmless: a thread that ends has no spare ones.
+        // Harmless: a thread that is ending has no spare ones.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         let notes = spare.unwrap_or_else(|| {
             Box::new(Notes {
@@ -101,8 +102,7 @@ impl Drop for Transcript {
     fn drop(&mut self) {
         let Some(mut notes) = self.notes.take() else { return };
         notes.clear();
-        // The thread may be ending; the memory is simply freed then.
-        // Harmless: the thread may be ending.
+        // Harmless: if the thread is ending, the memory is simply freed.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
@@ -113,7 +113,7 @@ impl Drop for Transcript {
 }
 
 impl Transcript {
-    /// A start tag begins at `at`, with this name. Its declarations and attributes follow, then [`Transcript::started`].
+    /// Records a start tag at `at` with this name. Its declarations and attributes follow, then [`Transcript::started`].
     pub fn start(&mut self, at: usize, prefix: &str, local: &str) {
         let Some(notes) = self.writable() else { return };
         let colon = usize::from(!prefix.is_empty());
@@ -137,7 +137,7 @@ impl Transcript {
         }));
     }
 
-    /// A declaration of the tag that has begun, with its namespace as it is meant and as it was written.
+    /// Records a declaration in the current start tag. `is_plain`: the namespace is written without escapes.
     pub fn declare(&mut self, prefix: &str, uri: &str, is_plain: bool) {
         let Some(notes) = self.writable() else { return };
         let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
@@ -153,7 +153,7 @@ impl Transcript {
         }
     }
 
-    /// An attribute of the tag that has begun: where its name and its value stand. All attributes of a tag differ.
+    /// Records an attribute of the current start tag: the ranges of its name and its value. Attributes of a tag must be distinct.
     pub fn attribute(&mut self, name: (usize, usize), prefix_len: usize, value: (usize, usize)) {
         let Some(notes) = self.writable() else { return };
         let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
@@ -173,7 +173,7 @@ impl Transcript {
         });
     }
 
-    /// The tag that has begun is complete. `prefix` is that of its name, `prefix_of` that of an attribute by its name.
+    /// Ends the current start tag and resolves its prefixes in the bytes `written` so far.
     pub fn started(&mut self, written: &[u8]) {
         let Some(notes) = self.writable() else { return };
         let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
@@ -184,21 +184,21 @@ impl Transcript {
         };
         let mut found = prefix(start.at as usize + 1, usize::from(start.prefix_len))
             .and_then(|prefix| notes.spaces.resolve(prefix));
-        // Harmless: an unknown prefix is reported below.
+        // Harmless: an unknown prefix makes the transcript unusable below.
         start.namespace = found.unwrap_or_default();
         let own = notes.attributes.len().saturating_sub(usize::from(start.attributes));
         let own = notes.attributes.get_mut(own..).unwrap_or(&mut []);
         for raw in own.iter_mut().filter(|raw| raw.prefix_len > 0) {
             let namespace = prefix(raw.name.from, raw.prefix_len)
                 .and_then(|prefix| notes.spaces.resolve(prefix));
-            // Harmless: an unknown prefix is reported below.
+            // Harmless: an unknown prefix makes the transcript unusable below.
             raw.namespace = namespace.unwrap_or_default();
             found = found.and(namespace);
         }
         notes.broken |= found.is_none();
     }
 
-    /// Text within the root element, as it stands from here to there.
+    /// Records plain text within the root element, as a range of the document.
     pub fn text(&mut self, from: usize, to: usize) {
         let Some(notes) = self.writable() else { return };
         if notes.open.is_empty() {
@@ -208,7 +208,7 @@ impl Transcript {
         notes.note(Noted::Text { from: small(from), to: small(to) });
     }
 
-    /// An end tag at `at`; if `empty`, it is the end of the tag before it.
+    /// Records an end tag at `at`. If `empty`, it is the end of the preceding empty-element tag.
     pub fn end(&mut self, at: usize, empty: bool) {
         let Some(notes) = self.writable() else { return };
         let Some(start) = notes.open.pop() else {
@@ -221,13 +221,13 @@ impl Transcript {
             if empty {
                 at = tag.at;
             }
-            // Harmless: what the element declared ends with it.
+            // Harmless: the declarations of the element end with it.
             notes.spaces.truncate(notes.spaces.len() - usize::from(tag.declared));
         }
         notes.note(Noted::End { at, start });
     }
 
-    /// The document is complete, with so many bytes. None if a reader has to parse it.
+    /// Completes the transcript of a document of this many bytes. Returns `None` if the document has to be parsed instead.
     pub fn complete(mut self, bytes: usize) -> Option<Transcript> {
         let notes = self.writable()?;
         let is_whole = notes.open.is_empty() && !notes.events.is_empty() && bytes <= BYTES_MAX;
@@ -235,7 +235,7 @@ impl Transcript {
         is_whole.then_some(self)
     }
 
-    /// Sends the events to a sink as a parse of the same bytes would. None: they have to be parsed.
+    /// Sends the events to a sink, as parsing the same bytes would. Returns `None` if the document has to be parsed instead.
     pub fn replay<S: Sink>(
         &mut self,
         bytes: &[u8],
@@ -250,7 +250,7 @@ impl Transcript {
         Some(notes.replay(text, sink))
     }
 
-    /// Returns whether it may be the transcript of these bytes: they are as many as were written.
+    /// Returns whether this may be the transcript of these bytes. Compares only the length.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         self.notes.as_ref().is_some_and(|notes| notes.bytes == Some(bytes.len()))
     }
@@ -283,8 +283,7 @@ impl Notes {
 
     fn replay<S: Sink>(&mut self, text: &str, sink: &mut S) -> Result<(), S::Error> {
         let Notes { events, declared, attributes, spaces, .. } = self;
-        // A sink may have ended the replay before.
-        // Harmless: a sink may have ended the replay before.
+        // Harmless: an earlier replay may have been ended by its sink and left declarations.
         spaces.truncate(1);
         let (window, tracker) = (Window { text, last: true, origin: None }, Tracker::new());
         let here = |at: u32| Here { tracker: &tracker, window: &window, at: at as usize };
@@ -296,7 +295,7 @@ impl Notes {
                 }
                 Noted::Start(tag) => {
                     let from = spaces.len();
-                    // Harmless: the rest is of later elements.
+                    // Harmless: the remaining declarations belong to later elements.
                     for (prefix, uri) in declared.by_ref().take(tag.declared.into()) {
                         spaces.declare_known(*prefix, *uri);
                     }
@@ -324,7 +323,7 @@ impl Notes {
                         qname(tag.name(&window), tag.prefix_len.into(), namespace),
                         here(*at),
                     )?;
-                    // Harmless: what the element declared ends with it.
+                    // Harmless: the declarations of the element end with it.
                     spaces.truncate(spaces.len() - usize::from(tag.declared));
                 }
             }
@@ -341,7 +340,7 @@ impl NotedStart {
     }
 }
 
-/// Returns whether no budget is so small that a document with a transcript could exceed it.
+/// Returns whether all limits are so large that no document with a transcript can exceed them.
 fn is_within(options: &Options) -> bool {
     let Limits {
         bytes_max,
@@ -352,7 +351,7 @@ fn is_within(options: &Options) -> bool {
         token_bytes_max,
         tokens_max,
         namespaces_max,
-        // There is no document type.
+        // A document with a transcript has no document type.
         expansion_bytes_max: _,
         entity_depth_max: _,
         declarations_max: _,
@@ -368,12 +367,12 @@ fn is_within(options: &Options) -> bool {
         && namespaces_max as usize >= NAMES_MAX
 }
 
-/// An offset; those of documents that are too large are never used.
+/// Converts an offset. Documents too large for 32 bits have no transcript, so a clamped offset is never used.
 fn small(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// A length that was checked.
+/// Converts a length that has been checked.
 fn short(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }

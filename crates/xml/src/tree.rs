@@ -1,7 +1,7 @@
-//! A document as an arena: nodes are in document order, so that ids compare by position, and a subtree is a range.
+//! A document as an arena: nodes are in document order, so that ids compare by position, and a subtree is a range of ids.
 //!
-//! An element is followed by its attributes, then by its children. Names are interned; all text is in one string, which begins
-//! with the source: what the source has as it is meant stands there only.
+//! An element is followed by its attributes, then by its children. Names are interned. All text is in one string that begins with the
+//! source, so that a value that occurs literally in the source is not stored twice.
 
 mod arena_pool;
 mod build;
@@ -22,14 +22,14 @@ use arena_pool::Arena;
 use names::Names;
 use positions::Positions;
 
-/// Namespaces in scope that are compared one by one; more of them are looked up.
+/// Up to this number, namespaces in scope are compared one by one; beyond it, a hash set is used.
 const FEW: usize = 16;
 
 /// A node of one document. Ids grow in document order: document, element, its attributes, its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// A name of one document: prefix, local part and namespace together. Numbers are dense from 0, which is the empty name.
+/// A name in one document: prefix, local part and namespace together. Numbers are dense from 0, which is the empty name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
 
@@ -40,7 +40,7 @@ pub enum Kind {
     Attribute,
     Text,
     Comment,
-    /// The local part of its name is the target.
+    /// A processing instruction; the local part of its name is the target.
     Instruction,
 }
 
@@ -48,23 +48,23 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     kind: Kind,
-    /// An element with namespace declarations.
+    /// Whether the node is an element with namespace declarations.
     declares: bool,
-    /// An element whose content has no nodes, and names in it that are in the default namespace.
+    /// Whether the node is an element whose content has no nodes and contains names in the default namespace.
     hides_bare_names: bool,
-    /// Of elements, attributes and instructions; the empty name otherwise.
+    /// The name of an element, attribute or instruction; the empty name for other nodes.
     name: NameId,
-    /// The document's own parent is itself.
+    /// The parent. The document is its own parent.
     parent: u32,
     /// One past the last node of the subtree.
     end: u32,
     /// The preceding sibling, or the node itself if there is none. For an attribute, the preceding attribute.
     previous: u32,
-    /// Range of its text in the document's string. Of an element the first is the offset of its end tag in the source, or of its
-    /// only tag.
+    /// Range of the node's text in the document's string. For an element, `value_start` is the source offset of its end tag, or of its
+    /// empty-element tag.
     value_start: u32,
     value_end: u32,
-    /// Bytes of the source before the node, as far as 32 bits reach.
+    /// Number of source bytes before the node, saturated at 32 bits.
     offset: u32,
 }
 
@@ -72,12 +72,12 @@ struct Node {
 #[derive(Debug)]
 pub struct Document {
     nodes: Vec<Node>,
-    /// The source, if it is UTF-8, and behind it the values that do not stand in it.
+    /// The source, if it is UTF-8, followed by the values that do not occur literally in it.
     text: String,
     names: Names,
     /// Namespace declarations, sorted by element.
     declarations: Vec<Declaration>,
-    /// Attributes whose type is ID (by a DTD), value to element.
+    /// Attributes of type ID (by a DTD): their values, and the elements that have them.
     ids: HashMap<Box<str>, NodeId>,
     unparsed: HashMap<Box<str>, Box<str>>,
     positions: Positions,
@@ -86,7 +86,7 @@ pub struct Document {
 #[derive(Debug, Clone, Copy)]
 struct Declaration {
     element: u32,
-    /// Numbers in `Names`.
+    /// The numbers of prefix and URI in `Names`.
     prefix: u32,
     uri: u32,
 }
@@ -98,7 +98,7 @@ impl Drop for Document {
 }
 
 impl Document {
-    /// The document node.
+    /// The id of the document node.
     pub const ROOT: NodeId = NodeId(0);
 
     /// Parses a document into a tree.
@@ -106,10 +106,10 @@ impl Document {
         from_bytes::parse(bytes, options)
     }
 
-    /// Parses a document into a tree of its first levels, for whoever looks no deeper: the root element is the first. An element
-    /// of the last one has its attributes and its [`Document::markup`], and nothing inside it has nodes.
+    /// Parses a document into a tree of its first levels, for callers that look no deeper. The root element is level 1. An element of the
+    /// last level has its attributes and its [`Document::markup`], but its content has no nodes.
     ///
-    /// The tree is whole where markup cannot be copied, and where elements with nodes declare more than so many namespaces.
+    /// The tree is complete if markup cannot be copied, or if elements with nodes have more than `declarations_max` namespace declarations.
     pub fn parse_levels(
         bytes: &[u8],
         options: &Options,
@@ -119,13 +119,13 @@ impl Document {
         levels::parse(bytes, options, levels, declarations_max)
     }
 
-    /// Returns whether an element whose content has no nodes has something in the default namespace there: an element without a
-    /// prefix, or the name of a type without one.
+    /// Returns whether the content of an element without nodes for it contains something in the default namespace: an element without a
+    /// prefix, or an unprefixed type name.
     pub fn hides_bare_names(&self, element: NodeId) -> bool {
         self.node(element).is_some_and(|node| node.hides_bare_names)
     }
 
-    /// Returns the number of nodes; all ids are below it. A document has at least [`Document::ROOT`].
+    /// Returns the number of nodes. All ids are smaller. A document has at least [`Document::ROOT`].
     #[allow(clippy::len_without_is_empty, reason = "a document is never empty")]
     pub fn len(&self) -> u32 {
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
@@ -136,13 +136,13 @@ impl Document {
         self.nodes.get(id.0 as usize)
     }
 
-    /// Returns the kind of a node. An id of another document may not exist here; it counts as an empty text then.
+    /// Returns the kind of a node. An id that does not exist in this document counts as an empty text.
     #[inline]
     pub fn kind(&self, id: NodeId) -> Kind {
         self.node(id).map_or(Kind::Text, |node| node.kind)
     }
 
-    /// The name of an element, an attribute or an instruction; empty for others.
+    /// Returns the name of an element, an attribute or an instruction; empty for others.
     pub fn name(&self, id: NodeId) -> QName<'_> {
         self.name_of(self.name_id(id))
     }
@@ -157,12 +157,13 @@ impl Document {
         self.names.get(name)
     }
 
-    /// Documents with the same id share their names: a [`NameId`] means the same in all, so facts about a name can be cached.
+    /// Returns the id of the name table. Documents with equal ids share their names: a [`NameId`] means the same in all of them, so facts
+    /// about a name can be cached.
     pub fn names_id(&self) -> u64 {
         self.names.id()
     }
 
-    /// Returns the number of names: a [`NameId`] is below it.
+    /// Returns the number of names. Every [`NameId`] is smaller.
     pub fn names_len(&self) -> usize {
         self.names.len()
     }
@@ -175,7 +176,7 @@ impl Document {
         value.unwrap_or("")
     }
 
-    /// Returns the string value by XPath 1.0: for documents and elements the concatenated text of all descendants.
+    /// Returns the string-value as defined by XPath 1.0: for documents and elements, the concatenated text of all descendants.
     pub fn string_value(&self, id: NodeId) -> Cow<'_, str> {
         match self.kind(id) {
             Kind::Document | Kind::Element => {
@@ -192,7 +193,7 @@ impl Document {
         }
     }
 
-    /// Returns the parent; for an attribute its element.
+    /// Returns the parent. For an attribute this is its element.
     #[inline]
     pub fn parent(&self, id: NodeId) -> Option<NodeId> {
         match id {
@@ -201,13 +202,13 @@ impl Document {
         }
     }
 
-    /// Returns the id behind the last node of the subtree.
+    /// Returns the id after the last node of the subtree.
     #[inline]
     pub fn end(&self, id: NodeId) -> NodeId {
         self.node(id).map_or(id, |node| NodeId(node.end))
     }
 
-    /// Returns the id behind an element's attributes.
+    /// Returns the id after the attributes of an element.
     #[inline]
     fn attributes_end(&self, id: NodeId) -> u32 {
         let mut at = id.0 + 1;
@@ -228,7 +229,7 @@ impl Document {
     pub fn last_child(&self, id: NodeId) -> Option<NodeId> {
         let first = self.first_child(id)?;
         let mut at = NodeId(self.end(id).0 - 1);
-        // The last node of the subtree lies in the last child.
+        // The last node of the subtree is inside the last child.
         while at > first && self.parent(at) != Some(id) {
             at = self.parent(at)?;
         }
@@ -258,12 +259,12 @@ impl Document {
         })
     }
 
-    /// An element's attributes in the order written, without namespace declarations.
+    /// Returns an element's attributes in the order written, without namespace declarations.
     pub fn attributes(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<> {
         (id.0 + 1..self.attributes_end(id)).map(NodeId)
     }
 
-    /// Returns the value of an attribute, if the element has it.
+    /// Returns the value of an attribute, or `None` if the element does not have it.
     pub fn attribute(&self, id: NodeId, uri: &str, local: &str) -> Option<&str> {
         let found = self.attributes(id).find(|attribute| {
             let name = self.name(*attribute);
@@ -272,7 +273,7 @@ impl Document {
         found.map(|attribute| self.value(attribute))
     }
 
-    /// All descendants without attributes, in document order.
+    /// Returns all descendants except attributes, in document order.
     pub fn descendants(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let below = (self.attributes_end(id)..self.end(id).0).map(NodeId);
         below.filter(|node| self.kind(*node) != Kind::Attribute)
@@ -282,7 +283,7 @@ impl Document {
         self.children(Document::ROOT).find(|child| self.kind(*child) == Kind::Element)
     }
 
-    /// The namespace declarations of this element: prefix and URI.
+    /// Returns the namespace declarations of an element: prefix and URI.
     #[inline]
     pub fn declared(&self, id: NodeId) -> impl Iterator<Item = (&str, &str)> {
         self.declarations_of(id)
@@ -300,10 +301,10 @@ impl Document {
         rest.get(..len).unwrap_or_default()
     }
 
-    /// Every prefix in scope with its URI, nearest element first, `xml` at the end. An undeclared default namespace is left out.
+    /// Returns every prefix in scope with its URI, nearest element first and `xml` last. An undeclared default namespace is left out.
     pub fn namespaces(&self, id: NodeId) -> Vec<(&str, &str)> {
         let mut seen: Vec<(&str, &str)> = Vec::new();
-        // Of many: whoever sends a document may declare as many as its limits allow.
+        // Used when there are many: a sender may declare as many namespaces as the limits allow.
         let mut many: HashSet<&str> = HashSet::new();
         for element in self.with_ancestors(id) {
             for (prefix, uri) in self.declared(element) {
@@ -325,7 +326,7 @@ impl Document {
         seen
     }
 
-    /// The number of namespace declarations of an element and of those around it, hidden ones included.
+    /// Returns the number of namespace declarations of an element and its ancestors, including hidden ones.
     pub fn declarations_above(&self, id: NodeId) -> usize {
         self.with_ancestors(id).map(|element| self.declarations_of(element).len()).sum()
     }
@@ -334,7 +335,7 @@ impl Document {
         std::iter::successors(Some(id), |node| self.parent(*node))
     }
 
-    /// Returns the namespace of a prefix at a node; for the empty one the default namespace. None if the prefix is not declared.
+    /// Returns the namespace of a prefix at a node, or `None` if the prefix is not declared. The empty prefix has the default namespace.
     pub fn lookup_prefix(&self, id: NodeId, prefix: &str) -> Option<&str> {
         if prefix == "xml" {
             return Some(XML_NAMESPACE);
@@ -354,7 +355,7 @@ impl Document {
         self.unparsed.get(name).map(|system| &**system)
     }
 
-    /// Returns the position of a node in the source; the default position for a tree that was built.
+    /// Returns the position of a node in the source, or the default position if the tree was not parsed.
     pub fn position(&self, id: NodeId) -> Position {
         let offset = self.node(id).map_or(0, |node| node.offset);
         self.positions.get(id, offset, &self.text)

@@ -191,8 +191,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns one of 64 bits for a name, by its length and its first and last byte. Names with different bits are different. For a name
-    /// with
-    /// escapes, all bits are set.
+    /// with escapes, all bits are set.
     fn mark(&self, name: TapeEntry) -> u64 {
         if name.kind == Kind::Escaped {
             return u64::MAX;
@@ -280,8 +279,7 @@ impl<'a> Document<'a> {
     }
 
     /// Counts one look at a value. Returns false once the budget is spent. From then on every value appears as null and every list as
-    /// empty,
-    /// so that the validation ends; its result is ignored.
+    /// empty, so that the validation ends; its result is ignored.
     #[inline]
     pub(super) fn look(&self) -> bool {
         let left = self.looks_left.get();

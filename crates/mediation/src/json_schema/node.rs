@@ -73,8 +73,7 @@ impl Json for OnTape {
     type StringBuffer = ();
 
     /// The library's value for its own representation. It decides between one walk over all members and several look-ups, and with it the
-    /// order
-    /// of errors.
+    /// order of errors.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> Box<str> {

@@ -61,9 +61,8 @@ impl Actions {
         Actions { prefixes: Some(prefixes), ..Actions::default() }
     }
 
-    /// Adds an action for messages with this element. The expected action is the first that is not missing. If further operations take
-    /// the same
-    /// element, their actions are accepted too.
+    /// Adds an action for messages with this element. The expected action is the first that is not missing. If further operations take the
+    /// same element, their actions are accepted too.
     pub fn expect(&mut self, element: &str, expected: OperationAction) {
         let all = self.of.entry(element.into()).or_default();
         let first = all.iter_mut().find(|known| known.version == expected.version);

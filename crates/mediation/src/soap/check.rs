@@ -464,9 +464,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the complaint about an element that neither schema validates, although a service may take it for the call: a second
-    /// element in the
-    /// Body (WS-I Basic Profile 1.1, R2201), or an element of SOAP's namespace after the Body (SOAP 1.1, section 4).
+    /// Returns the complaint about an element that neither schema validates, although a service may take it for the call: a second element
+    /// in the Body (WS-I Basic Profile 1.1, R2201), or an element of SOAP's namespace after the Body (SOAP 1.1, section 4).
     fn surplus(&self, name: QName<'_>) -> Option<&'static str> {
         let state = &*self.state;
         if self.definitions.lenient {

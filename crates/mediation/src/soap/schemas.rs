@@ -1,8 +1,7 @@
 //! The schemas of a definition and the order in which they are tried.
 //!
 //! Decides which schemas validate an element: the first that declares it; others only if that schema lacks some declaration that the
-//! element
-//! needs. `check` validates the messages.
+//! element needs. `check` validates the messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! Finds the first nodes that plain paths select, while the message is parsed.
 //!
 //! Tracks how many open elements match each path, and compares the text found with the wanted text. A plain path has only steps down from
-//! the
-//! root, which need nothing but what the parser reports of a node. The result is the same as with a tree.
+//! the root, which need nothing but what the parser reports of a node. The result is the same as with a tree.
 
 use xml::{Here, Pool, QName, Recall, Sink, Start, TemplateCache, Transcript};
 use xpath::{NodeKind, Selection, StreamNode, StreamStep};

@@ -7,7 +7,7 @@ use crate::machine::{Machine, Scan, Stop, Window, over};
 
 const WHAT: &str = "an attribute list declaration";
 
-/// Types by keyword. A longer keyword stands before its own prefix.
+/// Attribute types by keyword. A keyword comes before any keyword that is its prefix.
 const KINDS: [(&str, AttributeKind); 8] = [
     ("CDATA", AttributeKind::Cdata),
     ("IDREFS", AttributeKind::Tokens),
@@ -20,7 +20,7 @@ const KINDS: [(&str, AttributeKind); 8] = [
 ];
 
 impl Machine {
-    /// `<!ATTLIST element ...>`, from behind the keyword.
+    /// Reads `<!ATTLIST element ...>`, starting after the keyword.
     pub(crate) fn declare_attributes(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         let mut reader = Reader::new(self, window, at, WHAT);
         reader.need_space()?;
@@ -60,7 +60,7 @@ impl Machine {
         Ok(at)
     }
 
-    /// The value that begins with the quote at `at`, normalised, and where it ends.
+    /// Reads the value that begins with the quote at `at`. Returns it normalised, with the offset after it.
     fn default_value(
         &mut self,
         window: &Window<'_>,
@@ -78,14 +78,14 @@ impl Machine {
         Ok((value, to))
     }
 
-    /// Adds definitions to an element's list. The first definition of an attribute counts.
+    /// Adds definitions to the list of an element. The first definition of an attribute takes precedence.
     fn add_definitions(
         &mut self,
         at: usize,
         element: &str,
         definitions: Vec<Definition>,
     ) -> Scan<()> {
-        // Definitions beyond what a tag may have are useless, and searching them would take quadratic time.
+        // A tag cannot have more attributes than this, and searching more definitions would take quadratic time.
         let max = self.options.limits.attributes_max;
         let Some(dtd) = self.dtd.as_mut().filter(|dtd| !dtd.skipping) else { return Ok(()) };
         let list = dtd.attributes.entry(element.into()).or_default();
@@ -119,7 +119,7 @@ fn kind(reader: &mut Reader<'_, '_>) -> Scan<AttributeKind> {
     Err(reader.unexpected("an attribute's type"))
 }
 
-/// `(a | b)`, of names or of name tokens.
+/// Reads `(a | b)`, with names or name tokens.
 fn enumeration(reader: &mut Reader<'_, '_>, names: bool) -> Scan<()> {
     reader.expect(b'(')?;
     loop {
@@ -136,7 +136,7 @@ fn enumeration(reader: &mut Reader<'_, '_>, names: bool) -> Scan<()> {
     }
 }
 
-/// `#REQUIRED`, `#IMPLIED`, or up to the quote of a default value. True if a value follows.
+/// Reads `#REQUIRED`, `#IMPLIED`, or up to the quote of a default value. Returns whether a value follows.
 fn has_default(reader: &mut Reader<'_, '_>) -> Scan<bool> {
     if reader.keyword("#REQUIRED")? || reader.keyword("#IMPLIED")? {
         return Ok(false);
@@ -150,7 +150,7 @@ fn has_default(reader: &mut Reader<'_, '_>) -> Scan<bool> {
     }
 }
 
-/// Removes blanks at both ends and collapses the others to single ones.
+/// Removes blanks at both ends and collapses other runs of blanks to one.
 pub(crate) fn collapse(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ")

@@ -8,7 +8,7 @@ use crate::misc::line_ends;
 use crate::text::Reference;
 
 impl Machine {
-    /// `<!ENTITY name ...>` or `<!ENTITY % name ...>`, from behind the keyword.
+    /// Reads `<!ENTITY name ...>` or `<!ENTITY % name ...>`, starting after the keyword.
     pub(crate) fn declare_entity(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         let mut reader = Reader::new(self, window, at, "an entity declaration");
         reader.need_space()?;
@@ -34,7 +34,7 @@ impl Machine {
         if let Some(dtd) = self.dtd.as_mut().filter(|dtd| !dtd.skipping) {
             let entity = Entity { meaning, within: window.origin.is_some(), open: false };
             let entities = if parameter { &mut dtd.parameters } else { &mut dtd.general };
-            // The first declaration counts.
+            // The first declaration takes precedence.
             entities.entry(name.into()).or_insert(entity);
         }
         Ok(to)
@@ -74,7 +74,7 @@ impl Machine {
         Ok(text)
     }
 
-    /// `<!NOTATION name ...>`, from behind the keyword.
+    /// Reads `<!NOTATION name ...>`, starting after the keyword.
     pub(crate) fn declare_notation(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         let mut reader = Reader::new(self, window, at, "a notation declaration");
         reader.need_space()?;
@@ -85,7 +85,7 @@ impl Machine {
     }
 }
 
-/// An external identifier; for general entities also the notation of an unparsed one.
+/// Reads an external identifier, and for a general entity also the notation of an unparsed entity.
 fn external(reader: &mut Reader<'_, '_>, parameter: bool) -> Scan<Meaning> {
     let id = reader.external_id(false)?;
     let spaced = reader.space()?;
@@ -100,18 +100,18 @@ fn external(reader: &mut Reader<'_, '_>, parameter: bool) -> Scan<Meaning> {
     Ok(Meaning::Unparsed(id.system.unwrap_or("").into(), id.public.map(Box::from)))
 }
 
-/// Checks that a declaration of a predefined entity gives it its own meaning (XML 1.0, 4.6).
+/// Checks that a declaration of a predefined entity gives it the standard meaning (XML 1.0, 4.6).
 fn check_predefined(at: usize, name: &str, text: &str) -> Scan<()> {
     let Some(meaning) = crate::text::predefined(name) else { return Ok(()) };
     let code = meaning.bytes().next().unwrap_or(0);
     let digits = text.strip_prefix("&#").and_then(|rest| rest.strip_suffix(';'));
     let referred = digits.and_then(|digits| match digits.strip_prefix('x') {
-        // Harmless: another number is an error below.
+        // Harmless: any other number is reported as an error below.
         Some(digits) => u8::from_str_radix(digits, 16).ok(),
-        // Harmless: another number is an error below.
+        // Harmless: any other number is reported as an error below.
         None => digits.parse().ok(),
     });
-    // A bare `<` or `&` would not be well-formed where the entity is used.
+    // A bare `<` or `&` would not be well-formed where the entity is referenced.
     let alone = text == meaning && !matches!(name, "lt" | "amp");
     if alone || referred == Some(code) {
         Ok(())

@@ -1,10 +1,10 @@
-//! Element declarations. Content models are checked for their form and not kept: nothing here validates.
+//! Element declarations. Content models are checked for their syntax and not stored, because this parser does not validate.
 
 use crate::dtd::reader::Reader;
 use crate::machine::{Machine, Scan, Window, over};
 
 impl Machine {
-    /// `<!ELEMENT name content>`, from behind the keyword.
+    /// Reads `<!ELEMENT name content>`, starting after the keyword.
     pub(crate) fn declare_element(&mut self, window: &Window<'_>, at: usize) -> Scan<usize> {
         let depth_max = self.options.limits.depth_max;
         let mut reader = Reader::new(self, window, at, "an element declaration");
@@ -20,7 +20,7 @@ impl Machine {
     }
 }
 
-/// `#PCDATA` alone, or with names separated by bars and a star behind.
+/// Reads `#PCDATA` alone, or followed by names separated by bars, with a star at the end.
 fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
     if !reader.keyword("PCDATA")? {
         return Err(reader.unexpected("#PCDATA"));
@@ -43,14 +43,14 @@ fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
     }
 }
 
-/// The next thing due in a group of a content model.
+/// What a group of a content model requires next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
     Particle,
     Separator,
 }
 
-/// A content model behind its first bracket. Groups are on an explicit stack with the separator that each uses.
+/// Reads a content model after its first bracket. Groups are on an explicit stack, each with the separator that it uses.
 fn children(reader: &mut Reader<'_, '_>, depth_max: u32) -> Scan<()> {
     let mut groups: Vec<Option<u8>> = vec![None];
     let mut due = Due::Particle;

@@ -1,4 +1,4 @@
-//! Reads a declaration word by word. Every step needs the byte behind it to be in the window.
+//! Reads a declaration word by word. At each step, the byte after the word must be in the window.
 
 use crate::chars::{char_at, is_space, skip_name_chars, skip_space};
 use crate::machine::{Machine, Scan, Stop, Window, bad};
@@ -13,7 +13,7 @@ pub(crate) struct Reader<'m, 'w> {
 
 /// The two parts of an external identifier.
 pub(crate) struct ExternalId<'w> {
-    /// None for a public identifier alone, which notations may have.
+    /// `None` for a notation's public identifier without a system identifier.
     pub(crate) system: Option<&'w str>,
     pub(crate) public: Option<&'w str>,
 }
@@ -63,7 +63,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         }
     }
 
-    /// Skips `word` if it stands here and no name character follows.
+    /// Skips `word` if it is at the cursor and no name character follows.
     pub(crate) fn keyword(&mut self, word: &str) -> Scan<bool> {
         if !self.window.starts(self.at, word, self.what)? {
             return Ok(false);
@@ -79,21 +79,21 @@ impl<'m, 'w> Reader<'m, 'w> {
         Ok(whole)
     }
 
-    /// The name of an entity or a notation; it has no colon where namespaces count.
+    /// Reads the name of an entity or a notation. It must not contain a colon if namespaces are enabled.
     pub(crate) fn name(&mut self) -> Scan<&'w str> {
         let from = self.at;
         self.at = self.machine.name_end(&self.window, from, self.what)?;
         Ok(self.window.get(from, self.at))
     }
 
-    /// The name of an element or attribute, and the length of its prefix.
+    /// Reads the name of an element or attribute. Returns it with the length of its prefix.
     pub(crate) fn qualified_name(&mut self) -> Scan<(&'w str, usize)> {
         let name = self.machine.scan_name(&self.window, self.at, self.what)?;
         self.at = name.to;
         Ok((self.window.get(name.from, name.to), name.prefix_len))
     }
 
-    /// `Nmtoken`.
+    /// Reads an `Nmtoken`.
     pub(crate) fn token(&mut self) -> Scan<()> {
         let from = self.at;
         loop {
@@ -107,7 +107,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         if self.at == from { Err(self.unexpected("a name token")) } else { Ok(()) }
     }
 
-    /// A quoted text and the offset at which it begins.
+    /// Reads a quoted text. Returns it with its offset.
     pub(crate) fn quoted(&mut self) -> Scan<(&'w str, usize)> {
         let quote = self.peek()?;
         if quote != b'"' && quote != b'\'' {
@@ -120,7 +120,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         Ok((self.window.get(from, from + len), from))
     }
 
-    /// `SYSTEM "..."` or `PUBLIC "..." "..."`; for notations `PUBLIC "..."` too.
+    /// Reads `SYSTEM "..."` or `PUBLIC "..." "..."`; if `alone`, for notations, also `PUBLIC "..."`.
     pub(crate) fn external_id(&mut self, alone: bool) -> Scan<ExternalId<'w>> {
         if self.keyword("SYSTEM")? {
             self.need_space()?;
@@ -133,7 +133,7 @@ impl<'m, 'w> Reader<'m, 'w> {
         self.need_space()?;
         let (public, from) = self.quoted()?;
         if let Some(at) = public.bytes().position(|byte| !is_public(byte)) {
-            // Harmless: this tells of the error.
+            // Harmless: the character is only quoted in an error.
             let c = char_at(public, at).map(String::from).unwrap_or_default();
             return Err(bad(from + at, format!("`{c}` is not allowed in a public identifier")));
         }

@@ -1,4 +1,4 @@
-//! Escaping, the same for all forms: the rules of Canonical XML are right for the others too.
+//! Escaping. The rules of Canonical XML are used for all forms, because they are valid for the others too.
 
 /// Appends text with `&`, `<`, `>` and carriage returns escaped.
 pub fn escape_text(text: &str, out: &mut String) {

@@ -1,4 +1,4 @@
-//! Choice of the namespaces that an element has to declare in the output, and of their prefixes.
+//! Chooses the namespaces that an element has to declare in the output, and their prefixes.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ impl WrittenNamespaces {
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
-        // Harmless: what an element declared ends with it.
+        // Harmless: the declarations of an element end with it.
         self.spaces.truncate(len);
     }
 
@@ -34,8 +34,8 @@ impl WrittenNamespaces {
         self.spaces.resolve(prefix).map_or("", |id| self.spaces.namespace(id).uri)
     }
 
-    /// Adds the declarations that an element needs, and returns its attributes' prefixes in the tree's order. Prefixes differ
-    /// from the tree's only where a tree was built with prefixes that mean something else.
+    /// Adds the declarations that an element needs, and returns the prefixes of its attributes in tree order. They differ from the prefixes
+    /// in the tree only if the tree was built with conflicting prefixes.
     pub(crate) fn declare<'d>(
         &mut self,
         document: &'d Document,
@@ -75,11 +75,11 @@ impl WrittenNamespaces {
         debug_assert_eq!(added, DeclareOutcome::New, "a document has no more names than numbers");
     }
 
-    /// Declares a prefix on this element, replacing an earlier declaration of it here.
+    /// Declares a prefix on this element, and replaces this element's earlier declaration of it.
     fn replace(&mut self, from: usize, prefix: &str, uri: &str) {
         let own: Vec<(String, String)> =
             self.since(from).map(|(p, u)| (p.to_owned(), u.to_owned())).collect();
-        // Harmless: all but the replaced one are declared again.
+        // Harmless: all declarations except the replaced one are added again.
         self.truncate(from);
         for (own_prefix, own_uri) in own.iter().filter(|(own_prefix, _)| own_prefix != prefix) {
             self.add(own_prefix, own_uri);
@@ -87,7 +87,7 @@ impl WrittenNamespaces {
         self.add(prefix, uri);
     }
 
-    /// Returns the prefix of an attribute: its own if it has that namespace or is free, otherwise another one.
+    /// Returns the prefix of an attribute: its own if that is bound to the namespace or is free, otherwise a new one.
     fn prefix<'d>(&mut self, from: usize, name: QName<'d>) -> Cow<'d, str> {
         let uri = name.namespace.uri;
         match (name.prefix, uri) {
@@ -96,7 +96,7 @@ impl WrittenNamespaces {
             (prefix, uri) if !prefix.is_empty() && self.meaning(prefix) == uri => {
                 return Cow::Borrowed(prefix);
             }
-            // Harmless: another prefix is looked for below.
+            // Harmless: the code below chooses another prefix.
             _ => {}
         }
         if !name.prefix.is_empty() && !self.spaces.declares(from, name.prefix) {
@@ -109,7 +109,7 @@ impl WrittenNamespaces {
         }
         drop(known);
         let made = (0u32..).map(|n| format!("ns{n}")).find(|made| self.meaning(made).is_empty());
-        // Harmless: one of the numbers is free.
+        // Harmless: one of the numbers is always free.
         let made = made.unwrap_or_default();
         self.add(&made, uri);
         Cow::Owned(made)

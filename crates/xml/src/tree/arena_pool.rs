@@ -1,4 +1,4 @@
-//! Pool of arenas, per thread: a message's tree costs no allocation of its own, and its names mostly have numbers already.
+//! Per-thread pool of arenas, so that the tree of a message needs no allocation, and most of its names are already interned.
 
 use std::cell::RefCell;
 use std::mem;
@@ -6,11 +6,11 @@ use std::mem;
 use crate::tree::names::Names;
 use crate::tree::{Declaration, Document, Node};
 
-/// Larger arenas are freed, so that one huge message does not hold memory for ever. The tree of a message of small elements takes
-/// about five times its bytes.
+/// Larger arenas are freed, so that one huge message does not hold memory for ever. The tree of a message with small elements takes about
+/// five times the bytes of the message.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// A transformation holds a source and one or two fragments at a time.
+/// Maximum number of arenas kept. A transformation uses a source and one or two fragments at a time.
 const KEPT_MAX: usize = 3;
 
 thread_local! {
@@ -26,9 +26,9 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Returns an arena without nodes, from the pool if there is one.
+    /// Returns an arena without nodes, from the pool if possible.
     pub(crate) fn take() -> Arena {
-        // Harmless: a thread that ends has no spare ones.
+        // Harmless: a thread that is ending has no spare ones.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         spare.unwrap_or_else(|| Arena {
             nodes: Vec::new(),
@@ -38,7 +38,7 @@ impl Arena {
         })
     }
 
-    /// Takes a document's memory back to the pool.
+    /// Returns the memory of a document to the pool.
     pub(crate) fn give(document: &mut Document) {
         let Document { nodes, text, names, declarations, .. } = document;
         let bytes = nodes.capacity() * size_of::<Node>()
@@ -50,8 +50,7 @@ impl Arena {
         nodes.clear();
         text.clear();
         declarations.clear();
-        // The thread may be ending; the memory is simply freed then.
-        // Harmless: the thread may be ending.
+        // Harmless: if the thread is ending, the memory is simply freed.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {

@@ -9,13 +9,13 @@ use crate::tree::names::Names;
 use crate::tree::positions::{Positions, Source};
 use crate::tree::{Declaration, Document, Kind, NameId, Node, NodeId};
 
-/// Larger sources do not reserve more than this in advance.
+/// Maximum number of source bytes for which nodes are reserved in advance.
 const RESERVED_BYTES_MAX: usize = 256 << 10;
 
-/// Source bytes per node in messages of services with small elements.
+/// Number of source bytes per node in typical messages with small elements.
 const NODE_EACH_BYTES: usize = 10;
 
-/// Nodes for which a tree that has no memory gets some: those of a small message.
+/// Minimum number of nodes to allocate, enough for a small message.
 const NODES_MIN: usize = 32;
 
 /// Reason why a call is refused.
@@ -23,9 +23,9 @@ const NODES_MIN: usize = 32;
 pub enum BuildError {
     /// An attribute or a declaration without an open element, or after its first child.
     Late,
-    /// No element is open that could end.
+    /// No element is open.
     NotOpen,
-    /// The tree would have more nodes or more text than allowed, or there is no memory for it (`kit::memory`).
+    /// The tree would exceed its limits on nodes or text, or there is not enough memory (`kit::memory`).
     TooLarge,
 }
 
@@ -41,20 +41,20 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Builds a document from calls in document order. Several elements and texts may stand at the top, as in fragments of XSLT.
+/// Builds a document from calls in document order. Several elements and texts may be at the top level, as in XSLT fragments.
 #[derive(Debug)]
 pub struct Builder {
-    /// The document so far. An open element has no end yet.
+    /// The document so far. Open elements have no end yet.
     document: Document,
     /// The innermost open element, or the document.
     open: u32,
-    /// Its last child so far, 0 for none.
+    /// The last child of the open node so far; 0 if there is none.
     last: u32,
-    /// That is a text.
+    /// Whether that child is a text.
     after_text: bool,
     depth: u32,
     nodes_max: u32,
-    /// Nodes that the document may have before its memory grows.
+    /// Number of nodes that fit before memory has to grow.
     room: usize,
     text_bytes_max: u32,
     offset: u32,
@@ -71,7 +71,7 @@ impl Builder {
         Builder::with_limits(u32::MAX - 1, u32::MAX)
     }
 
-    /// Sets the largest number of nodes, and of bytes of text and values.
+    /// Creates a builder with a limit on nodes, and on bytes of text and values.
     pub fn with_limits(nodes_max: u32, text_bytes_max: u32) -> Builder {
         let Arena { mut nodes, text, names, declarations } = Arena::take();
         nodes.push(Node {
@@ -119,7 +119,7 @@ impl Builder {
         self.document.len()
     }
 
-    /// Returns whether nothing was added.
+    /// Returns whether nothing has been added.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
@@ -135,7 +135,7 @@ impl Builder {
         self.start_in(prefix, local, uri)
     }
 
-    /// The same as `start` with the number of a namespace.
+    /// Like `start`, with the number of the namespace.
     pub(crate) fn start_in(
         &mut self,
         prefix: &str,
@@ -146,10 +146,10 @@ impl Builder {
         self.start_named(name)
     }
 
-    /// The same as `start` with the number of a name.
+    /// Like `start`, with the number of the name.
     #[inline(always)]
     pub(crate) fn start_named(&mut self, name: NameId) -> Result<NodeId, BuildError> {
-        // An element has no value.
+        // Elements have no value.
         let id = self.child(Kind::Element, name, (0, 0))?;
         self.open = id.0;
         self.last = 0;
@@ -157,13 +157,13 @@ impl Builder {
         Ok(id)
     }
 
-    /// Declares a namespace on the element just begun. A prefix already declared there gets the new one.
+    /// Declares a namespace on the element just begun. Replaces an earlier declaration of the prefix there.
     pub fn declare(&mut self, prefix: &str, uri: &str) -> Result<(), BuildError> {
         let uri = self.names().uri_number(uri).ok_or(BuildError::TooLarge)?;
         self.declare_in(prefix, uri)
     }
 
-    /// The same as `declare` with the number of a namespace.
+    /// Like `declare`, with the number of the namespace.
     pub(crate) fn declare_in(&mut self, prefix: &str, uri: u32) -> Result<(), BuildError> {
         let element = self.begun().ok_or(BuildError::Late)?;
         let prefix = self.names().prefix_number(prefix).ok_or(BuildError::TooLarge)?;
@@ -179,7 +179,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds an attribute to the element just begun, or replaces the value of the one with that name.
+    /// Adds an attribute to the element just begun, or replaces the value of its attribute with that name.
     pub fn attribute(
         &mut self,
         prefix: &str,
@@ -207,7 +207,7 @@ impl Builder {
         }
     }
 
-    /// Adds an attribute whose name the element does not have yet. Its value may stand in the source.
+    /// Adds an attribute whose name the element does not have yet. The value may be a slice of the source.
     pub(crate) fn new_attribute(
         &mut self,
         element: u32,
@@ -228,7 +228,7 @@ impl Builder {
         (self.open != 0 && self.last == 0).then_some(self.open)
     }
 
-    /// The open element has no nodes for its content, and something there is in the default namespace.
+    /// Records that the content of the open element has no nodes and contains a name in the default namespace.
     #[inline]
     pub(crate) fn hides_bare_name(&mut self) {
         if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
@@ -250,7 +250,7 @@ impl Builder {
         if text.is_empty() { Ok(()) } else { self.text_in(text, "") }
     }
 
-    /// Adds text that is not empty, and may stand in the source.
+    /// Adds text that is not empty and may be a slice of the source.
     #[inline(always)]
     pub(crate) fn text_in(&mut self, text: &str, source: &str) -> Result<(), BuildError> {
         if self.after_text {
@@ -262,7 +262,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds text that stands in the source at the offset set last.
+    /// Adds text that is in the source at the offset set last.
     #[inline(always)]
     pub(crate) fn text_of_source(&mut self, len: usize, source: &str) -> Result<(), BuildError> {
         let from = self.offset;
@@ -280,7 +280,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds to the text that came last.
+    /// Appends to the last text.
     #[inline(never)]
     fn more_text(&mut self, text: &str, source: &str) -> Result<(), BuildError> {
         let Some(Node { value_start, value_end, .. }) = self.document.nodes.last().copied() else {
@@ -289,7 +289,7 @@ impl Builder {
         let (from, to) = (value_start as usize, value_end as usize);
         let ends_own = to == source.len() + self.document.text.len();
         let (start, end) = match range_in(source, text) {
-            // The source goes on with it.
+            // The text continues the previous one in the source.
             Some((at, end)) if at == value_end => (value_start, end),
             _ if from >= source.len() && ends_own => (value_start, self.own_text(text, source)?.1),
             _ => {
@@ -307,7 +307,7 @@ impl Builder {
         self.comment_in(text, "")
     }
 
-    /// The same for a comment that may stand in the source.
+    /// Like `comment`; the text may be a slice of the source.
     pub(crate) fn comment_in(&mut self, text: &str, source: &str) -> Result<NodeId, BuildError> {
         let value = self.value(text, source)?;
         self.child(Kind::Comment, NameId(0), value)
@@ -317,7 +317,7 @@ impl Builder {
         self.instruction_in(target, data, "")
     }
 
-    /// The same for data that may stand in the source.
+    /// Like `instruction`; the data may be a slice of the source.
     pub(crate) fn instruction_in(
         &mut self,
         target: &str,
@@ -329,7 +329,7 @@ impl Builder {
         self.child(Kind::Instruction, name, value)
     }
 
-    /// Ends the innermost open element; its end tag begins at this source offset.
+    /// Ends the innermost open element, whose end tag begins at this source offset.
     #[inline(always)]
     pub(crate) fn end_at(&mut self, offset: u64) {
         if let Some(node) = self.document.nodes.get_mut(self.open as usize) {
@@ -361,7 +361,7 @@ impl Builder {
         }
     }
 
-    /// Returns the document; elements still open end here.
+    /// Returns the document. Elements still open are ended.
     pub fn finish(mut self) -> Document {
         self.close_all();
         self.document
@@ -388,7 +388,7 @@ impl Builder {
         self.document.unparsed.entry(name.into()).or_insert_with(|| system.into());
     }
 
-    /// Reserves memory for the typical tree of a source of that size, so that the tree does not move while it grows.
+    /// Reserves memory for the typical tree of a source of this size, so that the arena is not moved while it grows.
     pub(crate) fn reserve(&mut self, source_bytes: usize) {
         let bytes = source_bytes.min(RESERVED_BYTES_MAX);
         self.document.nodes.reserve(bytes / NODE_EACH_BYTES + 8);
@@ -396,8 +396,8 @@ impl Builder {
         self.set_room();
     }
 
-    /// Ends a document of a source in which values stand; it becomes the beginning of the document's text. Returns whether elements can
-    /// be copied from it.
+    /// Ends a document whose values may refer to the source, which becomes the beginning of the document's text. Returns whether the markup
+    /// of elements can be copied from it.
     pub(crate) fn end_with_source(&mut self, source: &str) -> bool {
         self.close_all();
         self.document.text.insert_str(0, source);
@@ -406,18 +406,18 @@ impl Builder {
         self.document.has_copies()
     }
 
-    /// Ends a document whose nodes have these lines and columns.
+    /// Ends a document with a list of the lines and columns of its nodes.
     pub(crate) fn end_with_places(&mut self, places: Vec<(u32, u32)>) {
         self.close_all();
         self.document.positions = Positions::Nodes(places);
     }
 
-    /// Returns the document, which has ended.
+    /// Returns the document, which must have been ended.
     pub(crate) fn into_document(self) -> Document {
         self.document
     }
 
-    /// Adds a child of the open node. Its end is the next node, unless it gets another one.
+    /// Adds a child to the open node. Its end is the next node unless set otherwise later.
     #[inline(always)]
     fn child(&mut self, kind: Kind, name: NameId, value: (u32, u32)) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
@@ -438,14 +438,14 @@ impl Builder {
         Ok(len as u32)
     }
 
-    /// Makes room for more nodes, if there may be more and if there is memory. Nodes are the most that a tree takes, up to ten times the
-    /// bytes of its source.
+    /// Makes room for more nodes, within the limit and the available memory. Nodes are the largest part of a tree, up to ten times the size
+    /// of its source.
     #[cold]
     fn grow(&mut self) -> Result<(), BuildError> {
         let nodes = &mut self.document.nodes;
         let more = nodes.len().max(NODES_MIN);
         let is_full = nodes.len() >= self.nodes_max as usize;
-        // They are moved, so that there are the old ones and the new ones for a moment.
+        // Growing moves the nodes, so both copies exist for a moment.
         if is_full || !kit::memory::has_room((nodes.len() + more) * size_of::<Node>()) {
             return Err(BuildError::TooLarge);
         }
@@ -454,7 +454,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a node to the open one.
+    /// Adds a node as a child of the open node.
     #[inline(always)]
     fn push(
         &mut self,
@@ -478,7 +478,7 @@ impl Builder {
         });
     }
 
-    /// Returns the range of a value: where it stands in the source, or behind it among the document's own texts.
+    /// Returns the range of a value: in the source, if it is a slice of it, or in the document's own texts, which follow the source.
     #[inline]
     fn value(&mut self, text: &str, source: &str) -> Result<(u32, u32), BuildError> {
         match range_in(source, text) {
@@ -487,10 +487,10 @@ impl Builder {
         }
     }
 
-    /// Adds to the document's own texts, which follow the source.
+    /// Appends to the document's own texts.
     fn own_text(&mut self, text: &str, source: &str) -> Result<(u32, u32), BuildError> {
         let own = &mut self.document.text;
-        // Harmless: what is too large is an error.
+        // Harmless: a size that does not fit is an error.
         let end = u32::try_from(own.len() + text.len()).ok();
         let end = end.filter(|end| *end <= self.text_bytes_max).ok_or(BuildError::TooLarge)?;
         let base = len_of(source)?;
@@ -504,8 +504,8 @@ impl Builder {
     }
 }
 
-/// Returns the range of a text that is a slice of the source: a parser borrows from it what it does not have to change. A source
-/// is no longer than 32 bits reach.
+/// Returns the range of a text that is a slice of the source. The parser borrows from the source whatever it does not have to change. A
+/// source has at most 2^32 - 1 bytes.
 #[inline]
 fn range_in(source: &str, text: &str) -> Option<(u32, u32)> {
     let from = text.as_ptr().addr().wrapping_sub(source.as_ptr().addr());

@@ -10,39 +10,39 @@ use crate::{
     Error, ErrorKind, Here, Namespace, Options, Position, QName, Sink, Start, XML_NAMESPACE,
 };
 
-/// Number of namespaces that ordinary documents have at most.
+/// Maximum number of namespaces in ordinary documents.
 const SPACES: usize = 16;
 
-/// The namespace of an undeclared prefix.
+/// The namespace used for an undeclared prefix.
 const NOTHING: Namespace<'_> = Namespace { id: 0, uri: "" };
 
-/// Stands for a number not looked up yet.
+/// Placeholder for a number that has not been looked up.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Number of names that are found again without a look at the table of all, in pairs.
+/// Number of slots of the cache of recent names, which form pairs.
 const RECENT: usize = 32;
 
-/// The longest name among them, as written.
+/// Maximum length of a name in that cache, as written.
 const RECENT_BYTES: usize = 16;
 
 pub(crate) struct TreeSink<'s> {
     pub(crate) builder: Builder,
-    /// The source, if values may stand in it; else empty.
+    /// The source, if values may be slices of it; otherwise empty.
     source: &'s str,
-    /// The tree's numbers of the parser's first namespaces.
+    /// The tree's numbers of the first namespaces of the parser.
     spaces: [u32; SPACES],
-    /// The names of the tags that the parser met.
+    /// The names of the tags in the parser's tag cache, by slot.
     met: [NameId; TagSlot::COUNT],
-    /// Names by their bytes, for attributes and elements with attributes: mostly one before had the same.
+    /// Cache of recent names by their bytes, for attributes and for elements with attributes.
     recent: [[RecentName; 2]; RECENT / 2],
-    /// Line and column of each node, if they cannot be computed from the source's lines.
+    /// Line and column of each node, if they cannot be computed from the lines of the source.
     places: Option<Vec<(u32, u32)>>,
 }
 
-/// A short name that was met.
+/// A short name in the cache.
 #[derive(Clone, Copy)]
 struct RecentName {
-    /// Its bytes as written; 0 for none.
+    /// The bytes of the name as written; 0 if the slot is empty.
     key: u128,
     uri: u32,
     name: NameId,
@@ -51,7 +51,7 @@ struct RecentName {
 pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> {
     let source = plain(bytes);
     let mut sink = TreeSink::new(source);
-    // The tree has a copy of the source.
+    // The tree contains a copy of the source.
     if !kit::memory::has_room(bytes.len()) {
         return Err(too_large(Position::default()));
     }
@@ -60,7 +60,7 @@ pub(crate) fn parse(bytes: &[u8], options: &Options) -> Result<Document, Error> 
     Ok(sink.finish(source))
 }
 
-/// Returns the bytes of a name of the source as one number; None if it is longer or stands elsewhere.
+/// Returns the bytes of a name in the source as one number, or `None` if the name is longer or not a slice of the source.
 #[inline]
 fn key(source: &str, name: QName<'_>) -> Option<u128> {
     let (first, len) = match name.prefix.len() {
@@ -70,11 +70,11 @@ fn key(source: &str, name: QName<'_>) -> Option<u128> {
     let unused = RECENT_BYTES.checked_sub(len)?;
     let at = first.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
     let word = source.as_bytes().get(at..)?.first_chunk::<RECENT_BYTES>()?;
-    // What follows the name is shifted out.
+    // The bytes after the name are shifted out.
     u128::from_le_bytes(*word).checked_shl(8 * u32::try_from(unused).ok()?)
 }
 
-/// Returns the pair of places that a name may have.
+/// Returns the index of the pair of slots for a name.
 #[inline]
 fn pair(key: u128) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "the two halves of a key are wanted")]
@@ -83,7 +83,7 @@ fn pair(key: u128) -> usize {
 }
 
 impl<'s> TreeSink<'s> {
-    /// With the source, if values may stand in it. Inlined, since it is too large to be moved for nothing.
+    /// Creates a sink. `source`: the source, if values may be slices of it. Inlined, because the sink is too large to be moved cheaply.
     #[inline(always)]
     pub(crate) fn new(source: Option<&'s str>) -> TreeSink<'s> {
         TreeSink {
@@ -96,11 +96,11 @@ impl<'s> TreeSink<'s> {
         }
     }
 
-    /// Returns the document, once it was read. It is large, and moved as seldom as can be.
+    /// Returns the document after parsing. The document is large, so it is moved as rarely as possible.
     fn finish(mut self, source: Option<&str>) -> Document {
         match source {
             Some(source) => _ = self.builder.end_with_source(source),
-            // Harmless: without places no positions exist.
+            // Harmless: without recorded positions the document has none.
             None => self.builder.end_with_places(self.places.take().unwrap_or_default()),
         }
         self.builder.into_document()
@@ -140,7 +140,7 @@ impl TreeSink<'_> {
     fn element_name(&mut self, start: &Start<'_>) -> Result<NameId, BuildError> {
         match start.place {
             TagSlot::New(place) => {
-                // From now on it is known by its tag.
+                // From now on the name is found by the slot of its tag.
                 let uri = self.space(start.name.namespace)?;
                 let name = self.number(start.name, uri)?;
                 if let Some(met) = self.met.get_mut(place) {
@@ -169,7 +169,7 @@ impl TreeSink<'_> {
             if attribute.id {
                 self.builder.add_id(attribute.value, element);
             } else if local == "id" && namespace.uri == XML_NAMESPACE {
-                // `xml:id` is an ID whatever a document type says, or without one (xml:id, 4).
+                // `xml:id` is an ID with or without a document type (xml:id, 4).
                 let words: Vec<&str> = attribute.value.split_ascii_whitespace().collect();
                 self.builder.add_id(&words.join(" "), element);
             }
@@ -204,7 +204,7 @@ impl TreeSink<'_> {
         number.ok_or(BuildError::TooLarge)
     }
 
-    /// Returns the tree's number of a namespace; most are looked up once.
+    /// Returns the tree's number of a namespace. Most namespaces are looked up only once.
     #[inline]
     fn space(&mut self, namespace: Namespace<'_>) -> Result<u32, BuildError> {
         let known = self.spaces.get_mut(namespace.id as usize);

@@ -1,7 +1,7 @@
-//! A tree of the first levels of a document: what is further down has no nodes, and is read all the same.
+//! Builds a tree of the first levels of a document. Deeper content is parsed and checked, but has no nodes.
 //!
-//! Whoever looks no deeper, and copies elements as they stand ([`Document::markup`]), needs no more. The sink counts what is open
-//! below the last level, where the parser makes no events of most; everything above goes to the sink of whole trees.
+//! This is enough for callers that look no deeper and copy elements as written ([`Document::markup`]). The sink counts the open elements
+//! below the last level, for most of which the parser sends no events. Everything above goes to the sink for whole trees.
 
 use crate::parser::parse_known;
 use crate::sink::{Passed, ShortEvent};
@@ -11,25 +11,25 @@ use crate::tree::from_bytes::{self, TreeSink};
 use crate::tree::positions::plain;
 use crate::{Error, Here, Options, QName, Sink, Start};
 
-// A place of the cache of tags has a bit in a mask.
+// Each slot of the tag cache has a bit in a mask.
 const _: () = assert!(TagSlot::COUNT <= u64::BITS as usize);
 
 struct LevelSink<'s> {
     tree: TreeSink<'s>,
-    /// Elements this deep are the last that have nodes; the root element is 1.
+    /// Elements of this level are the last with nodes. The root element is level 1.
     levels: usize,
     declarations_max: usize,
-    /// What is inside such a one. None is open above.
+    /// The skipped content of an element of the last level. Its `open` is 0 while the parser is above that level.
     passed: Passed,
-    /// Declarations came after that, and there are too many.
+    /// Whether there are too many declarations, found after content had been skipped.
     is_over: bool,
-    /// Tags met whose element has no prefix, and tags first met where no nodes are made: the tree does not know them.
+    /// Bit masks of slots: tags whose element has no prefix, and tags first seen in skipped content, which the tree does not know.
     bare: u64,
     unknown: u64,
 }
 
-/// The tree of that many levels, or the whole one where not every element could be copied from the source, or where elements that
-/// have nodes declare more than that many namespaces.
+/// Builds a tree of `levels` levels. Builds the whole tree if not every element can be copied from the source, or if elements with nodes
+/// have too many declarations.
 pub(crate) fn parse(
     bytes: &[u8],
     options: &Options,
@@ -58,7 +58,7 @@ pub(crate) fn parse(
 }
 
 impl LevelSink<'_> {
-    /// An element with a node has begun.
+    /// Handles the start of an element with a node.
     #[inline]
     fn began(&mut self) {
         if self.tree.builder.depth() >= self.levels {
@@ -66,7 +66,7 @@ impl LevelSink<'_> {
         }
     }
 
-    /// An element without a node has begun.
+    /// Handles the start of an element without a node.
     #[inline]
     fn left_out(&mut self, is_bare: bool) {
         self.passed.open += 1;
@@ -74,7 +74,7 @@ impl LevelSink<'_> {
         self.passed.is_bare |= is_bare;
     }
 
-    /// An element below the last level has ended, or the one that has the last node. Returns whether it is that.
+    /// Handles the end of an element at or below the last level. Returns whether it has a node.
     #[inline]
     fn ended(&mut self) -> bool {
         self.passed.open -= 1;
@@ -85,7 +85,7 @@ impl LevelSink<'_> {
         has_node
     }
 
-    /// Notes a tag that has its place now.
+    /// Records facts about a tag that is new in its slot.
     fn met(&mut self, start: &Start<'_>) {
         let TagSlot::New(place) = start.place else { return };
         let bit = 1u64 << (place as u64 & 63);
@@ -94,7 +94,7 @@ impl LevelSink<'_> {
     }
 }
 
-/// Returns whether a name in a start tag is in the default namespace: its own, or that of a type.
+/// Returns whether a start tag contains a name in the default namespace: the element's name, or a type name.
 fn names_bare(start: &Start<'_>) -> bool {
     let is_bare_type = |attribute: &crate::Attribute<'_>| {
         let name = attribute.name;
@@ -117,7 +117,7 @@ impl Sink for LevelSink<'_> {
             if self.passed.is_any {
                 self.is_over = true
             } else {
-                // Nothing is left out yet, and nothing will be.
+                // Nothing has been skipped yet, so the whole tree is built.
                 self.levels = usize::MAX
             }
         }

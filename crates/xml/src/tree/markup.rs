@@ -1,15 +1,15 @@
-//! The markup of an element as it stands in the source.
+//! The markup of an element as written in the source.
 
 use crate::byte_search;
 use crate::tree::positions::Positions;
 use crate::tree::{Document, Kind, NodeId};
 
 impl Document {
-    /// Returns the markup of an element byte by byte as the source has it, from its start tag to its end tag. Prefixes in it may
-    /// be declared outside of it.
+    /// Returns the markup of an element byte by byte as in the source, from its start tag to its end tag. Prefixes in it may be declared
+    /// outside the element.
     ///
-    /// None for other nodes, for a tree that was built or has lost nodes, for a source that is not UTF-8, and for one with a
-    /// document type, where markup may stand for something else.
+    /// Returns `None` for other nodes, for a tree that was built or has lost nodes, for a source that is not UTF-8, and for a source with a
+    /// document type, because entities there may change the meaning of markup.
     pub fn markup(&self, element: NodeId) -> Option<&str> {
         let Positions::Source(source) = &self.positions else { return None };
         let node = self.node(element).filter(|node| node.kind == Kind::Element)?;
@@ -25,7 +25,7 @@ impl Document {
         matches!(&self.positions, Positions::Source(source) if source.copies)
     }
 
-    /// Lets [`Document::markup`] copy from the source, unless it has a document type in front of its root element.
+    /// Allows [`Document::markup`] to copy from the source, unless a document type precedes the root element.
     pub(crate) fn allow_copies(&mut self) {
         let root =
             self.root_element().and_then(|root| self.node(root)).map_or(0, |root| root.offset);
@@ -37,14 +37,14 @@ impl Document {
     }
 }
 
-/// Returns the length of a short end tag in front of the text.
+/// Returns the length of the short end tag at the beginning of the text.
 #[inline]
 fn end_tag_len(text: &[u8]) -> Option<usize> {
     let len = byte_search::first(text, 0, |byte| byte == b'>')?? + 1;
     text.starts_with(b"</").then_some(len)
 }
 
-/// Returns the length of the tag in front of the text. A `>` in the quotes of a value does not end it.
+/// Returns the length of the tag at the beginning of the text. A `>` inside a quoted value does not end it.
 fn tag_len(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

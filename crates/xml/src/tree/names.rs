@@ -1,6 +1,6 @@
-//! The names of a document: prefix, local part and namespace together, each combination once.
+//! The names of a document: each combination of prefix, local part and namespace, once.
 //!
-//! Names outlive their document when its memory is reused: a thread's messages mostly use names that have numbers already.
+//! Names outlive their document when its memory is reused, because the messages of a thread mostly use the same names.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,22 +11,22 @@ use crate::scope::NO_NAMESPACE;
 use crate::tree::NameId;
 use crate::{Namespace, QName, XML_NAMESPACE};
 
-/// Room for the names of an ordinary message.
+/// Initial size of the hash table, enough for an ordinary message.
 const ROOM_PLACES: usize = 64;
 
-/// With more names or namespaces than this, or more bytes of them, the next document starts with an empty table.
+/// If a table has more names or namespaces than this, or more bytes of them, the next document starts with an empty table.
 const KEPT_MAX: usize = 256;
 const KEPT_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Unique id: a table keeps its id as long as its names keep their numbers.
+    /// Unique id. A table keeps its id as long as its names keep their numbers.
     id: u64,
     names: Vec<Name>,
-    /// Hash table of names with a secret of this process, so that nobody can choose names that collide. At most half full.
+    /// Hash table of names, at most half full. The hash has a per-process secret, so that an attacker cannot choose names that collide.
     table: Vec<u32>,
     seed: u64,
-    /// Prefixes in namespace declarations.
+    /// The prefixes of namespace declarations.
     prefixes: Interner,
     uris: Interner,
     /// Total bytes of all names, prefixes and namespaces.
@@ -52,7 +52,7 @@ impl Name {
 }
 
 impl Clone for Names {
-    /// The copy gets an id of its own, since names added to one are not in the other.
+    /// The copy gets an id of its own, because names added to one are not in the other.
     fn clone(&self) -> Names {
         Names {
             id: fresh_id(),
@@ -89,7 +89,7 @@ impl Names {
         names
     }
 
-    /// Returns whether another document may reuse the table: it is no larger than those of ordinary documents.
+    /// Returns whether another document may reuse the table: it is not larger than that of ordinary documents.
     pub(crate) fn are_few(&self) -> bool {
         let most = self.names.len().max(self.prefixes.len()).max(self.uris.len());
         most <= KEPT_MAX && self.bytes <= KEPT_BYTES_MAX
@@ -145,7 +145,8 @@ impl Names {
         QName { prefix, local, namespace: Namespace { id: name.uri, uri: self.uris.get(name.uri) } }
     }
 
-    /// Returns the number of a name whose namespace has one. None if there are too many names or too long ones.
+    /// Returns the number of a name, given the number of its namespace. Returns `None` if there are too many names or their text is too
+    /// long.
     #[inline]
     pub(crate) fn number(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
         let mut place = self.place(prefix.as_bytes(), local.as_bytes(), uri);
@@ -167,7 +168,7 @@ impl Names {
 
     #[cold]
     fn add(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
-        // Harmless: the caller refuses what has no number.
+        // Harmless: the caller refuses a name without a number.
         let number = u32::try_from(self.names.len()).ok().filter(|number| *number != NONE)?;
         let prefix_len = u32::try_from(prefix.len()).ok()?;
         let text: Box<str> = match prefix {

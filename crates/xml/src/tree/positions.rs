@@ -10,48 +10,48 @@ use crate::tree::NodeId;
 pub(crate) enum Positions {
     /// The tree was built, not parsed.
     None,
-    /// The source is UTF-8: its lines are counted on demand.
+    /// The source is UTF-8, so lines are counted on demand.
     Source(Source),
-    /// Line and column of each node.
+    /// The source is in another encoding: line and column of each node.
     Nodes(Vec<(u32, u32)>),
 }
 
-/// The source, with which the document's text begins: values stand in it, and lines are counted in it when somebody asks.
+/// The source, which is the beginning of the document's text. Values refer to it, and its lines are counted on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) len: usize,
-    /// Its markup may be copied: the tree is the whole of it, and no document type gives it another meaning.
+    /// Whether markup may be copied from it: the tree is complete, and no document type changes the meaning of markup.
     pub(crate) copies: bool,
-    /// Offsets at which its lines begin.
+    /// Offsets at which lines begin.
     lines: OnceLock<Vec<u32>>,
 }
 
-/// The byte order mark of UTF-8, which is not a character of the document.
+/// The byte order mark of UTF-8, which is not part of the document's characters.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl Positions {
-    /// Returns the position of a node; `text` is that of its document.
+    /// Returns the position of a node. `text` is the text of its document.
     pub(crate) fn get(&self, node: NodeId, offset: u32, text: &str) -> Position {
         let (line, column) = match self {
             Positions::None => return Position::default(),
             Positions::Source(source) => source.place(offset, text),
-            // Harmless: a node that was made has no position.
+            // Harmless: a node that was not parsed has no position.
             Positions::Nodes(nodes) => nodes.get(node.0 as usize).copied().unwrap_or_default(),
         };
         Position { line, column, offset: u64::from(offset) }
     }
 }
 
-/// Returns the text of a source from which positions can be computed: UTF-8, with offsets of 32 bits.
+/// Returns the text of a source from which positions can be computed: UTF-8, with offsets that fit 32 bits.
 pub(crate) fn plain(source: &[u8]) -> Option<&str> {
     let fits = u32::try_from(source.len()).is_ok() && is_utf8(source);
-    // Harmless: what is not UTF-8 has its positions noted.
+    // Harmless: positions in a source that is not UTF-8 are recorded during the parse.
     fits.then(|| std::str::from_utf8(source).ok())?
 }
 
-/// Returns whether the source is UTF-8. All ASCII is, except UTF-16 in ASCII bytes, which has a zero or a mark in front.
+/// Returns whether the source is UTF-8. ASCII is, unless it is UTF-16 with only ASCII bytes, which has a zero byte near the start.
 fn is_utf8(source: &[u8]) -> bool {
-    // Harmless: UTF-16 shows in the first four bytes.
+    // Harmless: UTF-16 is recognisable from its first four bytes.
     let zero = source.iter().take(4).any(|byte| *byte == 0);
     if source.is_ascii() && !zero {
         true
@@ -65,7 +65,7 @@ impl Source {
         Source { len, copies: false, lines: OnceLock::new() }
     }
 
-    /// The same for a tree that has not all of it.
+    /// Returns the same positions for a tree from which nodes were removed.
     pub(crate) fn without_copies(&self) -> Source {
         Source { copies: false, ..self.clone() }
     }
@@ -82,7 +82,7 @@ impl Source {
     }
 }
 
-/// Returns the offsets of the lines. A line ends with a line feed, a carriage return, or both.
+/// Returns the offsets at which lines begin. A line ends with a line feed, a carriage return, or both.
 fn lines(bytes: &[u8]) -> Vec<u32> {
     let first = if bytes.starts_with(MARK) { MARK.len() } else { 0 };
     let ends = memchr::memchr2_iter(b'\n', b'\r', bytes);

@@ -1,18 +1,19 @@
-//! Copy of a tree without some of its texts, such as white space that a stylesheet strips.
+//! Copies a tree without some of its texts, such as white space that a stylesheet strips.
 
 use crate::tree::positions::Positions;
 use crate::tree::{Declaration, Document, Kind, Node, NodeId};
 
 impl Document {
-    /// Returns a copy without these texts, which are in document order; ids of other kinds of nodes are ignored. Names keep their
-    /// numbers; the remaining nodes get new ids in the same order.
+    /// Returns a copy without these texts, which must be in document order; ids of other kinds of nodes are ignored. Names keep their
+    /// numbers.
+    /// The remaining nodes get new ids in the same order.
     pub fn without(&self, texts: &[NodeId]) -> Document {
-        // New id of each node; a dropped node maps to that of the next one.
+        // New id of each node. A dropped node maps to the id of the next one.
         let mut ids = Vec::with_capacity(self.nodes.len() + 1);
         let mut drops = texts.iter().peekable();
         let mut next = 0;
         let mut dropped = vec![false; self.nodes.len()];
-        // Harmless: there is a mark for each node.
+        // Harmless: there is one mark for each node.
         for ((id, node), gone) in (0..).zip(&self.nodes).zip(&mut dropped) {
             ids.push(next);
             while drops.next_if(|at| at.0 < id).is_some() {}

@@ -22,8 +22,7 @@ impl Check<'_> {
     }
 
     /// Checks a message by its transcript and returns the state at its end. Returns `None` if there is any fault; the message is then
-    /// parsed,
-    /// so that the fault has its position.
+    /// parsed, so that the fault has its position.
     pub(super) fn replay(
         &mut self,
         transcript: &mut Transcript,
