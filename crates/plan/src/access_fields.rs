@@ -1,36 +1,36 @@
-//! The fields of the access log that the operator wants beside the usual ones.
+//! The fields of the access log that the operator has added to the default ones.
 
 use std::cell::RefCell;
 
 use expression::{Expression, NameKind, Names, Slot};
 
-/// All of them, and the headers that they read.
+/// The additional fields, and the headers that they read.
 #[derive(Debug, Default)]
 pub struct AccessFields {
-    /// Sources name them by their index.
+    /// The headers; sources refer to them by index.
     pub headers: Box<[LoggedHeader]>,
     pub fields: Box<[AccessField]>,
 }
 
-/// A header that is kept for the line.
+/// A header whose value is kept until the line is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedHeader {
-    /// In lower case.
+    /// The name, in lower case.
     pub name: Box<str>,
-    /// True for one of the reply, as it is sent; false for one of the request, as it came.
+    /// True for a header of the reply as sent, false for a header of the request as received.
     pub of_reply: bool,
 }
 
-/// One field.
+/// One additional field.
 #[derive(Debug)]
 pub struct AccessField {
     pub name: Box<str>,
-    /// As it is written.
+    /// The text of the field as written in the configuration.
     pub text: Box<str>,
     pub value: AccessValue,
 }
 
-/// Where its value comes from.
+/// The origin of a field's value.
 #[derive(Debug)]
 pub enum AccessValue {
     Source(AccessSource),
@@ -38,14 +38,14 @@ pub enum AccessValue {
     Computed(Expression, Box<[AccessSource]>),
 }
 
-/// A value of an exchange.
+/// A value of an exchange that fields can show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessSource {
     /// A header of the request or the reply, by its index in [`AccessFields::headers`].
     Header(usize),
     Status,
     Subject,
-    /// A claim of the token; the names lead to it.
+    /// A claim of the token, by the path of names to it.
     Claim(Box<[String]>),
     /// All claims of the token.
     Claims,
@@ -58,7 +58,7 @@ pub enum AccessSource {
     Client,
 }
 
-/// Two are equal if they were written alike.
+/// Fields are equal if their texts in the configuration are equal.
 impl PartialEq for AccessFields {
     fn eq(&self, other: &AccessFields) -> bool {
         let same = |(a, b): (&AccessField, &AccessField)| a.name == b.name && a.text == b.text;
@@ -66,30 +66,30 @@ impl PartialEq for AccessFields {
     }
 }
 
-/// The names of an expression over a request and its reply. It numbers the sources that are asked for.
+/// The names that an expression over a request and its reply may use. It assigns a number to each source that is used.
 #[derive(Debug, Default)]
 pub struct LineNames {
     found: RefCell<LineSources>,
 }
 
-/// The sources that the expressions of a log name.
+/// The sources that the expressions of a log use.
 #[derive(Debug, Default)]
 struct LineSources {
     headers: Vec<LoggedHeader>,
-    /// Of the expression that is compiled.
+    /// The sources of the expression that is being compiled.
     slots: Vec<AccessSource>,
 }
 
-/// The groups, which have no value of their own.
+/// Slots of name groups, which have no value of their own.
 const HEADERS: Slot = Slot(u32::MAX);
 const REPLY: Slot = Slot(u32::MAX - 1);
 const REPLY_HEADERS: Slot = Slot(u32::MAX - 2);
 
-/// No source: there is no body any more when a line is written.
+/// Not a source: when the line is written, the body is gone.
 const NOWHERE: Slot = Slot(u32::MAX - 3);
 
 impl LineNames {
-    /// The source that a name alone is, as `$headers.NAME` without its `$`.
+    /// Returns the source for a single name, such as `$headers.NAME`, given without its `$`.
     pub fn source(&self, path: &[&str]) -> Option<AccessSource> {
         Some(match *path {
             ["status"] | ["reply", "status"] => AccessSource::Status,
@@ -107,12 +107,12 @@ impl LineNames {
         })
     }
 
-    /// The sources of the expression that was compiled last, by their slots.
+    /// Returns the sources of the expression that was compiled last, in the order of slots.
     pub fn take_slots(&self) -> Box<[AccessSource]> {
         std::mem::take(&mut self.found.borrow_mut().slots).into()
     }
 
-    /// The headers of all of them.
+    /// Returns the headers of all sources.
     pub fn headers(self) -> Box<[LoggedHeader]> {
         self.found.into_inner().headers.into()
     }

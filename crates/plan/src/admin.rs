@@ -1,4 +1,4 @@
-//! The sockets of operators and probes, and who may operate the gateway.
+//! The sockets for operators and probes, and the users who may operate the gateway.
 //!
 //! Owns the comparison of credentials. `admin` reads them from requests.
 
@@ -20,17 +20,17 @@ use tls::Subject;
 pub struct Admin {
     pub address: SocketAddr,
     pub tls: Option<AdminTls>,
-    /// Empty where everyone who can connect may do everything.
+    /// The users. If empty, everyone who can connect may do everything.
     pub users: Vec<AdminUser>,
     /// Origins of web pages that may call the API.
     pub origins: Vec<String>,
-    /// Names that the API is called by, beside addresses and `localhost`; in lower case.
+    /// Host names under which the API may be called, in addition to addresses and `localhost`, in lower case.
     pub hosts: Vec<String>,
     /// The number of configurations that the history keeps.
     pub history_max: usize,
 }
 
-/// The socket for probes and scrapers.
+/// The socket for health probes and metrics scrapers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusListener {
     pub address: SocketAddr,
@@ -40,20 +40,20 @@ pub struct StatusListener {
 /// How gateways share one configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Follow {
-    /// Gateways that try a change before the others take it.
+    /// The number of gateways that try a change before the others adopt it.
     pub canary: usize,
-    /// How long they try it.
+    /// How long these gateways try it.
     pub hold: Duration,
-    /// The rise of the share of server errors that ends a trial.
+    /// The increase of the share of server errors that ends a trial.
     pub error_rate: f64,
 }
 
-/// TLS of the admin API, and the files it was made from.
+/// TLS of the admin API, and the files that it was made from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminTls {
     pub server: tls::Server,
     pub files: Vec<PathBuf>,
-    /// True if every client needs a certificate.
+    /// Whether every client needs a certificate.
     pub has_certificates: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct AuditReceiver {
 }
 
 impl AuditReceiver {
-    /// The lines that it loses count in `dropped`.
+    /// Creates a receiver. Lines that it loses are counted in `dropped`.
     pub fn new(receiver: LineReceiver, dropped: Arc<SharedCounter>) -> AuditReceiver {
         AuditReceiver { receiver, dropped, queue: Mutex::default() }
     }
@@ -110,7 +110,7 @@ impl AuditReceiver {
         &self.receiver
     }
 
-    /// Leaves a line for the receiver, at most [`RING_BYTES`](telemetry::access::RING_BYTES) in all.
+    /// Queues a line for the receiver. The queue holds at most [`RING_BYTES`](telemetry::access::RING_BYTES) bytes.
     pub fn send(&self, line: &str) -> io::Result<()> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = match &mut *queue {
@@ -123,7 +123,7 @@ impl AuditReceiver {
         if queue.push(line) { Ok(()) } else { Err(io::Error::other("too many lines wait for it")) }
     }
 
-    /// Sends the lines that wait; false if that took too long.
+    /// Sends the queued lines. Returns false if that took too long.
     pub fn close(&self) -> bool {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         queue.is_none_or(LineQueue::close)
@@ -131,7 +131,7 @@ impl AuditReceiver {
 }
 
 impl Admin {
-    /// The user whose token this is. All users are compared, in the same time.
+    /// Returns the user with this token. All users are compared, so that the time does not depend on the position of the match.
     pub fn user_of_token(&self, token: &str) -> Option<&AdminUser> {
         let AdminProof::Token(shown) = AdminProof::of_token(token) else { return None };
         let mut found = None;
@@ -145,7 +145,7 @@ impl Admin {
         found
     }
 
-    /// The user whose certificate (DER) this is. Its chain was verified by the handshake.
+    /// Returns the user with this certificate (DER). The TLS handshake has verified its chain.
     pub fn user_of_certificate(&self, der: &[u8]) -> Option<&AdminUser> {
         let shown = Subject::of_certificate(der)?;
         self.users.iter().find(|user| match &user.proof {
@@ -156,7 +156,7 @@ impl Admin {
 }
 
 impl AdminProof {
-    /// Of a token as it is sent.
+    /// Returns the proof for a bearer token as sent by a client.
     pub fn of_token(token: &str) -> AdminProof {
         // Harmless: a SHA-256 has 32 bytes.
         AdminProof::Token(digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default())
@@ -170,7 +170,7 @@ impl std::fmt::Debug for AdminProof {
 }
 
 impl Role {
-    /// As it is written in the configuration.
+    /// Returns the name of the role in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Role::Read => "read",

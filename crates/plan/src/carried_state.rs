@@ -1,19 +1,19 @@
-//! State that outlives a plan: counts of limits, key sets, caches, compiled documents.
+//! State that is carried over from one plan to the next: counts of limits, key sets, caches, compiled documents.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Things by a description of their making. The next plan takes over those that it needs with the same description, and drops
-/// the rest.
+/// Values by a key that describes how they were made. The next plan takes over the values that it needs under the same key, and drops the
+/// rest.
 #[derive(Default)]
 pub struct CarriedState {
     things: HashMap<String, Arc<dyn Any + Send + Sync>>,
 }
 
 impl CarriedState {
-    /// The thing with this key: already there, taken over from the previous plan, or made now. The key describes everything
-    /// that the thing was made of, beginning with its kind.
+    /// Returns the value with this key: one of this plan, one taken over from the previous plan, or one made now. The key describes
+    /// everything that the value was made of, beginning with its kind.
     pub fn take_over<T, E>(
         &mut self,
         previous: Option<&CarriedState>,
@@ -32,7 +32,7 @@ impl CarriedState {
         Ok(thing)
     }
 
-    /// The thing of this key in the plan before, if that will do, or else this one.
+    /// Returns the value with this key in the previous plan if `will_do` accepts it, or else the new value.
     pub fn take_over_if<T>(
         &mut self,
         previous: Option<&CarriedState>,
@@ -50,7 +50,7 @@ impl CarriedState {
     }
 
     fn get<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
-        // Harmless: a state of another type is another one.
+        // Harmless: a value of another type is a different value, so it is not taken over.
         self.things.get(key).cloned()?.downcast().ok()
     }
 }

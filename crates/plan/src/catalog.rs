@@ -1,4 +1,4 @@
-//! The catalog's settings, and what it shares with the plan that serves.
+//! The catalog's settings, and the state that it shares with the plan in service.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,10 +23,10 @@ pub const API_KEYS: &str = "/api-keys";
 /// The settings of the catalog.
 pub struct CatalogSettings {
     pub listen: SocketAddr,
-    /// The certificate of its socket.
+    /// TLS of its socket, or `None` for plain HTTP.
     pub tls: Option<tls::Server>,
     pub users: HashMap<String, CatalogUser>,
-    /// `iss` of its tokens.
+    /// The `iss` claim of its tokens.
     pub issuer: String,
     pub lifetime: Duration,
     pub refresh_lifetime: Duration,
@@ -34,19 +34,19 @@ pub struct CatalogSettings {
     pub algorithm: CatalogAlgorithm,
     /// The listener of its APIs.
     pub gateway: Option<String>,
-    /// Hosts that endpoints of its APIs may have; any if absent.
+    /// Hosts that endpoints of its APIs may have, or `None` for any host.
     pub endpoints: Option<Vec<HostRule>>,
-    /// Networks of callbacks that are called though they are private.
+    /// Networks whose addresses may be called as callbacks although they are private.
     pub callbacks: Vec<IpNet>,
-    /// The issuers whose tokens lead to applications.
+    /// The issuers whose tokens identify applications.
     pub issuers: Vec<String>,
-    /// Keys of the configuration's applications that have a secret.
+    /// Consumer keys with a secret, of applications in the configuration.
     pub written: HashMap<String, WrittenKey>,
     /// All plans, by name.
     pub plans: HashMap<String, Arc<NamedPlan>>,
-    /// The map that the workers read; the same for all plans.
+    /// The map that the workers read. All plans share it.
     pub live: Arc<Subscribers>,
-    /// The keys that verify its tokens; the same for all plans.
+    /// The keys that verify its tokens. All plans share them.
     pub keys: Arc<OwnIssuerKeys>,
 }
 
@@ -83,29 +83,29 @@ pub enum HostRule {
     Network(IpNet),
     /// In lower case.
     Host(String),
-    /// All below a domain, which begins with a dot.
+    /// All hosts below a domain. The text begins with a dot.
     Below(String),
 }
 
 impl CatalogSettings {
-    /// A user by name.
+    /// Returns a user by name.
     pub fn user(&self, name: &str) -> Option<&CatalogUser> {
         self.users.get(name)
     }
 
-    /// The roles of a user; none if there is no such user any more.
+    /// Returns the roles of a user. The list is empty if the user no longer exists.
     pub fn roles(&self, user: &str) -> &[CatalogRole] {
         self.user(user).map_or(&[][..], |user| user.roles.as_slice())
     }
 
-    /// The longest time for which a token is valid.
+    /// Returns the longest time for which a token is valid.
     pub fn lifetime_max(&self) -> Duration {
         self.lifetime.max(self.refresh_lifetime)
     }
 }
 
 impl HostRule {
-    /// True if the rule fits a host; `address` is the host's, if it is one.
+    /// Returns true if the rule matches a host. `address` is the host as an address, if it is one.
     pub fn allows(&self, host: &str, address: Option<IpAddr>) -> bool {
         match (self, address) {
             (HostRule::Network(network), Some(address)) => network.contains(&address),
@@ -117,7 +117,7 @@ impl HostRule {
 }
 
 impl fmt::Debug for CatalogSettings {
-    /// Without users and keys.
+    /// Omits users and keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CatalogSettings").field("listen", &self.listen).finish_non_exhaustive()
     }

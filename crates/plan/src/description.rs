@@ -1,4 +1,5 @@
-//! A description of a service for its clients. The service's address in it is the URL of the request, and what it imports has URLs below that.
+//! The description (WSDL) of a service, published for its clients. The address of the service in it is the URL of the request, and the
+//! documents that it imports have URLs below that.
 
 use fault::{Fault, Kind};
 use message::{Body, Reply, Request, RequestHead};
@@ -7,13 +8,13 @@ use serde_json::{Value, json};
 
 /// The documents of a description.
 pub struct PublishedDescription {
-    /// Descriptions: the first for `?wsdl`, and each by its index for `?wsdl=N`.
+    /// Descriptions: `?wsdl` returns the first, and `?wsdl=N` the one with index N.
     pub descriptions: Vec<PublishedDocument>,
-    /// Schemas, from 1 on for `?xsd=N`.
+    /// Schemas: `?xsd=N` returns the Nth, counted from 1.
     pub schemas: Vec<PublishedDocument>,
 }
 
-/// A document as a list of texts and of URLs between them.
+/// A document as a list of texts with URLs between them.
 pub type PublishedDocument = Vec<Part>;
 
 /// A part of a document.
@@ -49,7 +50,7 @@ impl Answerer for PublishedDescription {
 
 impl PublishedDescription {
     fn reply(&self, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
-        // Harmless: without a query it is the description itself.
+        // Harmless: without a query, the first description is meant.
         let document = self.named(head.query().unwrap_or_default()).ok_or_else(|| {
             let detail = "The description has no such document.";
             Fault::with_detail(Kind::PathUnknown, "no such document of a description", detail)
@@ -63,7 +64,7 @@ impl PublishedDescription {
         Ok(reply)
     }
 
-    /// The document that a query asks for.
+    /// Returns the document that a query asks for.
     fn named(&self, query: &[u8]) -> Option<&PublishedDocument> {
         query.split(|byte| *byte == b'&').find_map(|pair| {
             let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
@@ -83,10 +84,10 @@ impl PublishedDescription {
     }
 }
 
-/// The URL of the request without its query, escaped for an attribute in either quotes.
+/// Returns the URL of the request without its query, escaped for an XML attribute in single or double quotes.
 fn address(ex: &Exchange, head: &RequestHead) -> String {
     let (scheme, host) = ex.public_origin(head);
-    // Harmless: a request with other bytes there was refused.
+    // Harmless: requests with other bytes there were refused.
     let (host, path) = (String::from_utf8_lossy(host), String::from_utf8_lossy(head.path()));
     let address = format!("{scheme}://{host}{path}");
     let mut out = String::with_capacity(address.len());

@@ -1,4 +1,4 @@
-//! The destination of a route: anything that answers its requests, behind one type.
+//! The destination of a route: one type for everything that can answer its requests.
 
 use fault::Fault;
 use message::{Reply, Request};
@@ -13,23 +13,23 @@ pub struct Destination {
 }
 
 enum Kind {
-    /// A variant of its own, since most requests are forwarded: waiting for this one needs no allocation.
+    /// A separate variant, since most requests are forwarded: awaiting this one needs no allocation.
     Forward(Box<Forward>),
     Other(Box<dyn Answerer>),
 }
 
 impl Destination {
-    /// An upstream.
+    /// Creates a destination that forwards to an upstream.
     pub fn forward(forward: Forward) -> Destination {
         Destination { kind: Kind::Forward(Box::new(forward)) }
     }
 
-    /// Any other answerer.
+    /// Creates a destination of any other kind.
     pub fn answerer(answerer: impl Answerer + 'static) -> Destination {
         Destination { kind: Kind::Other(Box::new(answerer)) }
     }
 
-    /// Answers a request that has passed the route's policies. Afterwards the content of the request means nothing.
+    /// Answers a request that has passed the route's policies. Afterwards the content of the request is unspecified.
     pub async fn answer(&self, ex: &mut Exchange, request: &mut Request) -> Result<Reply, Fault> {
         match &self.kind {
             Kind::Forward(forward) => forward.answer(ex, request).await,
@@ -40,7 +40,8 @@ impl Destination {
         }
     }
 
-    /// The upstream that requests are sent to, as it is named in the access log and in splits. None: they are answered here.
+    /// Returns the name of the upstream that requests are sent to, for the access log and splits, or `None` if the gateway answers them
+    /// itself.
     pub fn upstream(&self) -> Option<&str> {
         match &self.kind {
             Kind::Forward(forward) => Some(&forward.upstream.settings().name),
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
     use crate::{Errors, Preflights, Route, Share, Split};
 
-    /// Answers with a status; an even one comes after a wait.
+    /// Answers with a status. An even status comes after a wait.
     struct Status(u16);
 
     impl Answerer for Status {

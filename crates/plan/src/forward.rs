@@ -1,4 +1,4 @@
-//! Forwarding to an upstream: the changes to the request, and the sending.
+//! Forwards requests to an upstream: changes the request and sends it.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 #[derive(Clone)]
 pub struct Forward {
     pub upstream: Arc<Upstream>,
-    /// The mirror that gets copies, if there is one.
+    /// The mirror that gets copies of requests, if there is one.
     pub mirror: Option<Arc<Mirror>>,
     pub path: PathSent,
     pub host: HostSent,
-    /// The path parameter by which the upstream balances, if it does by one.
+    /// The index of the path parameter by which the upstream balances, if it balances by one.
     pub captured: Option<usize>,
-    /// The name of the step `call` of a flow that does nothing else: content goes along only with methods that give it a meaning.
+    /// The label of the `call` step, if the destination is a flow with only this step. Content is then sent only with methods that define a
+    /// meaning for it.
     pub call: Option<Arc<str>>,
 }
 
-/// The path for the upstream.
+/// The path that is sent to the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathSent {
     AsItCame,
-    /// Without these bytes at its front; the rest begins with a slash.
+    /// The path of the request without this prefix. The rest begins with a slash.
     Without(Box<[u8]>),
-    /// Made of pieces; the query is kept.
+    /// A path assembled from pieces. The query is kept.
     Made(Box<[PathPiece]>),
 }
 
@@ -44,7 +45,7 @@ pub enum PathPiece {
     Parameter(usize),
     /// The part that `**` matched, or what follows a prefix, without its leading slash.
     Rest,
-    /// The whole path. `/` alone adds nothing to what is before it.
+    /// The whole path. If it is only `/`, it adds nothing to the pieces before it.
     Whole,
 }
 
@@ -54,10 +55,10 @@ impl Forward {
         ex: &mut Exchange,
         request: &mut Request,
     ) -> Result<Reply, Fault> {
-        // A call needs them, and browsers do not say so.
+        // gRPC needs trailers, and browsers do not announce that they accept them.
         let takes_trailers =
             self.passes_te() && (ex.grpc.is_some() || forward::takes_trailers(&request.head));
-        // Read before the request is sent: the last attempt drops its lines.
+        // This is read before the request is sent, because the last attempt drops the header lines.
         let protocol = forward::request(ex, &mut request.head)?;
         forward::check_handshake(protocol.as_deref(), !request.body.is_empty())?;
         match ex.notes.as_ref().and_then(|notes| notes.target.as_deref()) {
@@ -82,14 +83,15 @@ impl Forward {
             mirror.copy(ex, request);
         }
         if ex.grpc.is_some() && request.body.is_empty() && self.passes_te() {
-            // A request of gRPC ends in a frame of data, even without a message: its servers do not read an end in the head.
+            // A gRPC request must end with a DATA frame, even without a message: gRPC servers do not recognize an end of stream on the
+            // HEADERS frame.
             request.body = Body::Stream(Box::new(GatheredBody::default()));
         }
         if takes_trailers {
             request.head.headers.add_known("TE", b"trailers");
         }
         let captured = self.captured.and_then(|at| ex.parameters.get(at));
-        // A group that took no part in the match is empty.
+        // The value of a regex group that took no part in the match is empty.
         let captured = captured.filter(|value| !value.is_empty());
         let captured = captured.map(|value| upstream::hash_of_capture(value));
         let span = self.step_span(ex);
@@ -110,13 +112,13 @@ impl Forward {
         Ok(reply)
     }
 
-    /// The span of the step of a flow that this is, if the exchange is sampled.
+    /// Begins the span of the flow step that this stands for, if the exchange is sampled.
     fn step_span(&self, ex: &Exchange) -> Option<OpenSpan> {
         let (name, trace) = (self.call.as_ref()?, ex.trace.as_ref()?);
         OpenSpan::begin(trace, name, clock::now(), None).filter(|_| trace.has_steps())
     }
 
-    /// HTTP/2 keeps this one header of a connection (RFC 9113, 8.2.2): services of gRPC insist on it.
+    /// Returns true if `TE` is passed on. HTTP/2 allows this one connection header (RFC 9113, 8.2.2), and gRPC servers require it.
     fn passes_te(&self) -> bool {
         self.upstream.settings().protocol != Protocol::Http1
     }
@@ -162,7 +164,7 @@ impl Forward {
 }
 
 impl PathSent {
-    /// Sets the path for the upstream.
+    /// Sets the path that is sent to the upstream.
     pub(crate) fn set(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
         let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
         let made = match self {
@@ -182,7 +184,7 @@ impl PathSent {
                 let ends_before_rest = rest.is_empty() && !head.path().ends_with(b"/");
                 if ends_before_rest && pieces.ends_with(&[PathPiece::Rest]) && made.ends_with(b"/")
                 {
-                    // The slash before the rest did not come either.
+                    // Without a rest, the slash before it is dropped, too.
                     made.pop();
                 }
                 if pieces.ends_with(&[PathPiece::Whole]) && head.path() == b"/" && made != b"/" {
@@ -210,12 +212,12 @@ impl PathSent {
         match self {
             PathSent::AsItCame => "the path as it came".to_owned(),
             PathSent::Without(prefix) => {
-                // Harmless: it is only shown.
+                // Harmless: the text is only displayed.
                 format!("the path without {}", String::from_utf8_lossy(prefix))
             }
             PathSent::Made(pieces) => {
                 let name =
-                    // Harmless: it is only shown.
+                    // Harmless: the text is only displayed.
                     |index| format!("{{{}}}", parameters.get(index).copied().unwrap_or_default());
                 format!("the path {}", template(pieces, name))
             }
@@ -225,7 +227,7 @@ impl PathSent {
     pub(crate) fn view(&self) -> Value {
         match self {
             PathSent::AsItCame => json!("preserve"),
-            // Harmless: it is only shown.
+            // Harmless: the text is only displayed.
             PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),
             PathSent::Made(pieces) => {
                 json!({ "rewrite": template(pieces, |index| format!("{{{index}}}")) })
@@ -234,14 +236,15 @@ impl PathSent {
     }
 }
 
-/// A path that the listener's rules allowed is allowed again.
+/// Rules that accept every path that the listener's own rules have already accepted.
 const AS_IT_IS: PathRules = PathRules {
     escaped_slash: EscapedSlash::Keep,
     empty_segments: EmptySegments::Keep,
     parameters: PathParameters::Keep,
 };
 
-/// None if a piece ends within an escape: with the next piece it would make another escape, which no rule has checked.
+/// Assembles the path. Returns `None` if a piece ends within a percent escape: together with the next piece, it could form an escape that
+/// no rule has checked.
 fn made(
     pieces: &[PathPiece],
     parameters: &Parameters,
@@ -251,7 +254,7 @@ fn made(
     pieces.iter().try_fold(Vec::new(), |mut path, piece| {
         path.extend_from_slice(match piece {
             PathPiece::Text(text) => text,
-            // Harmless: each piece has a parameter of its route.
+            // Harmless: each piece refers to an existing parameter of the route.
             PathPiece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
             PathPiece::Rest => rest,
             PathPiece::Whole => whole,
@@ -267,10 +270,10 @@ fn rooted(path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The pieces as they were written, with `name` for each parameter.
+/// Returns the pieces as written, with `name` for each parameter.
 fn template(pieces: &[PathPiece], name: impl Fn(usize) -> String) -> String {
     let piece = |piece: &PathPiece| match piece {
-        // Harmless: it is only shown.
+        // Harmless: the text is only displayed.
         PathPiece::Text(text) => String::from_utf8_lossy(text).into_owned(),
         PathPiece::Parameter(index) => name(*index),
         PathPiece::Rest => "{**}".to_owned(),

@@ -1,8 +1,8 @@
 //! The plan: the whole configuration, checked, resolved and immutable.
 //!
-//! Owns the data of the hot path: listeners, upstreams, and the route table with its pure `find`. It holds no configuration
-//! text and does no input or output. A plan is made by `compile`, shared by all workers, and dropped when the last exchange
-//! that began with it is answered; a long reply keeps only its route.
+//! Owns the data of the hot path: listeners, upstreams, and the route table with its pure `find`. It holds no configuration text and
+//! performs no I/O on the hot path. `compile` makes a plan, all workers share it, and it is dropped when the last exchange that began with
+//! it is answered. A long reply keeps only its route alive.
 #![forbid(unsafe_code)]
 
 mod access_fields;
@@ -71,18 +71,18 @@ pub mod upstreams {
         UpstreamSettings,
     };
 
-    /// The place in the configuration of the certificate that the gateway shows an upstream.
+    /// Returns the place in the configuration of the certificate that the gateway presents to an upstream.
     pub fn certificate_place(upstream: &str) -> String {
         format!("upstreams.{upstream}.tls")
     }
 }
 
-/// Hubs, re-exported so that the cold path that shows them needs only `plan`.
+/// Hub types, re-exported so that the admin API needs only `plan`.
 pub mod hubs {
     pub use hub::{ActionError, Hub, Page};
 }
 
-/// The same of queues.
+/// Queue types, re-exported so that the admin API needs only `plan`.
 pub mod queues {
     pub use ::queues::{ActionError, Queue};
 }
@@ -98,24 +98,24 @@ use telemetry::CertificateExpiry;
 
 /// One compiled configuration.
 pub struct Plan {
-    /// The serial number: it grows by one with each plan that goes into service.
+    /// The serial number, which grows by one with each plan that goes into service.
     pub generation: u64,
     pub listeners: Vec<Arc<Listener>>,
     pub upstreams: Vec<Arc<upstream::Upstream>>,
     pub table: Table,
-    /// The generation since which a route is as it is, by its name, for those whose streams a reload may end.
+    /// The generation in which each route last changed, by route name, for routes whose streams a reload may end.
     pub unchanged_since: HashMap<Box<str>, u64>,
     /// The flows, by name, for operators.
     pub flows: Vec<FlowOutline>,
-    /// The certificates that are shown to clients, upstreams and operators.
+    /// The certificates that the gateway presents to clients, upstreams and operators.
     pub shown_certificates: Vec<ShownCertificate>,
-    /// Flows that run at times.
+    /// Flows that run on a schedule.
     pub schedules: Vec<Arc<Schedule>>,
-    /// Hubs. The deliveries to their subscribers live on every worker.
+    /// Hubs. Deliveries to their subscribers run on every worker.
     pub hubs: Vec<Arc<hub::Hub>>,
-    /// Queues. One worker processes each.
+    /// Queues. Each is processed by one worker.
     pub queues: Vec<Arc<::queues::Queue>>,
-    /// Work beside the requests.
+    /// Background work of policies.
     pub background: Vec<Arc<dyn Background>>,
     /// State of policies that the next plan takes over if its configuration is unchanged.
     pub kept: CarriedState,
@@ -123,14 +123,14 @@ pub struct Plan {
     pub revoked: Arc<RevokedTokens>,
     /// The public keys of the tokens that policies sign, as a JWK set.
     pub own_keys: Arc<str>,
-    /// The store for data that must not be lost. Whoever serves the plan opens it.
+    /// The store for durable data. The gateway that serves the plan opens it.
     pub store: Option<Arc<LazyStore>>,
     /// The catalog, if there is one.
     pub catalog: Option<Arc<CatalogSettings>>,
     pub workers: usize,
-    /// The bound on the memory that messages take.
+    /// The bound on the memory that messages use.
     pub memory: MemoryLimit,
-    /// The time that a shutdown or a removed listener gives exchanges to end.
+    /// The time that open exchanges get to end at a shutdown, or when their listener is removed.
     pub drain: Duration,
     pub upgrade: Upgrade,
     /// The time that listeners stay open after the gateway reports that it is not ready.
@@ -143,14 +143,14 @@ pub struct Plan {
     /// How the gateways of a store share one configuration, if they do.
     pub follow: Option<Follow>,
     pub access_log: Option<AccessLogSettings>,
-    /// What is traced, and where spans go.
+    /// Which exchanges are traced, and where spans are sent.
     pub traces: Option<TraceExport>,
-    /// Counts the plans in memory.
+    /// Counts the plans that are still in memory.
     pub alive: telemetry::PlanAlive,
 }
 
 impl Plan {
-    /// True if the open streams of a route, which may be one of an older plan, go on with this one.
+    /// Returns true if this plan keeps the open streams of a route, which may belong to an older plan.
     pub fn keeps_streams_of(&self, route: &Route) -> bool {
         match route.streams.reload {
             OnReload::Keep => true,
@@ -158,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// When the certificates that the gateway shows to clients and upstreams expire.
+    /// Returns the expiry of each certificate that the gateway presents to clients and upstreams.
     pub fn certificates(&self) -> Vec<CertificateExpiry> {
         let listeners = self.listeners.iter().flat_map(|listener| {
             let shown = listener.tls.iter().flat_map(tls::Server::expiries);
@@ -167,7 +167,7 @@ impl Plan {
                 CertificateExpiry { place: place.into(), not_after: shown.not_after }
             })
         });
-        // Harmless: an upstream without a certificate has none that ends.
+        // Harmless: an upstream without a certificate has no expiry.
         let upstreams = self.upstreams.iter().filter_map(|upstream| {
             let place = upstreams::certificate_place(&upstream.settings().name).into();
             Some(CertificateExpiry { place, not_after: upstream.settings().tls.not_after()? })
@@ -175,60 +175,60 @@ impl Plan {
         listeners.chain(upstreams).collect()
     }
 
-    /// The work that lives on every worker.
+    /// Returns the work that runs on every worker.
     pub fn residents(&self) -> impl Iterator<Item = Arc<dyn Resident>> {
         let hubs = self.hubs.iter().map(|hub| hub.clone() as Arc<dyn Resident>);
         hubs.chain(self.queues.iter().map(|queue| queue.clone() as Arc<dyn Resident>))
     }
 
-    /// The certificates that have expired at `now` (since the Unix epoch) or soon will: their places, and the concern about
-    /// each.
+    /// Returns the certificates that have expired at `now` (since the Unix epoch) or soon will, each with its place and the concern about
+    /// it.
     pub fn expiring(&self, now: Duration) -> Vec<(Box<str>, tls::Concern)> {
         let ends = self.certificates().into_iter();
-        // Harmless: only those that end soon are asked for.
+        // Harmless: only certificates that expire soon are wanted.
         ends.filter_map(|end| Some((end.place, tls::Concern::of_end(end.not_after, now)?)))
             .collect()
     }
 }
 
-/// A flow as operators see it.
+/// A flow, for display to operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowOutline {
     pub name: String,
-    /// The labels of its steps, those inside others behind them.
+    /// The labels of its steps, where nested steps follow the step that contains them.
     pub steps: Vec<String>,
 }
 
-/// A certificate that the gateway shows.
+/// A certificate that the gateway presents to peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownCertificate {
     /// `listener`, `upstream`, `admin` or `status`.
     pub kind: &'static str,
-    /// The name of the listener or the upstream; for a host of a listener `NAME HOST`.
+    /// The name of the listener or the upstream. For a certificate of one host, `LISTENER HOST`.
     pub name: String,
     pub file: PathBuf,
     pub details: tls::CertificateDetails,
 }
 
-/// The settings of the access log. Whoever serves the plan opens it.
+/// The settings of the access log. The gateway that serves the plan opens it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLogSettings {
-    /// Fields beside the usual ones.
+    /// Fields in addition to the default ones.
     pub fields: Arc<AccessFields>,
     pub format: telemetry::access::Format,
     pub sink: LogSink,
 }
 
-/// How another program takes this one's place.
+/// The settings for an upgrade, in which a new process takes the place of this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upgrade {
-    /// How long the new one may take until it serves.
+    /// How long the new process may take until it serves.
     pub timeout: Duration,
-    /// How long streams stay with the old one then.
+    /// How long open streams may then remain with the old process.
     pub drain: Duration,
 }
 
-/// What is traced, and where spans go.
+/// Which exchanges are traced, and where spans are sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceExport {
     pub settings: Arc<telemetry::span::TraceSettings>,

@@ -11,11 +11,11 @@ pub struct Listener {
     pub name: String,
     pub address: SocketAddr,
     pub tls: Option<tls::Server>,
-    /// By ALPN on TLS, by prior knowledge on plain connections.
+    /// Whether HTTP/2 is accepted: by ALPN on TLS, by prior knowledge on plain connections.
     pub http2: bool,
-    /// True if every connection begins with a PROXY protocol header (v1 or v2).
+    /// Whether every connection begins with a PROXY protocol header (v1 or v2).
     pub proxy_protocol: bool,
-    /// Peers whose `X-Forwarded-*` headers are believed.
+    /// Peers whose `X-Forwarded-*` headers are trusted.
     pub trusted_proxies: Vec<IpNet>,
     pub paths: PathRules,
     pub limits: Limits,
@@ -23,7 +23,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The place in the configuration of a listener's certificate: that of a host, or the default one.
+    /// Returns the place in the configuration of a listener's certificate: that of a host, or the default one.
     pub fn certificate_place(listener: &str, host: Option<&str>) -> String {
         match host {
             None => format!("listen.{listener}.tls"),
@@ -32,7 +32,7 @@ impl Listener {
     }
 }
 
-/// The rules for spellings of a path that servers read differently. A path that is not refused is forwarded as it was matched.
+/// The rules for spellings of a path that servers interpret differently. A path that is not refused is forwarded as it was matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PathRules {
     pub escaped_slash: EscapedSlash,
@@ -45,16 +45,16 @@ pub struct PathRules {
 pub enum EscapedSlash {
     #[default]
     Refuse,
-    /// Part of the segment's name; forwarded unchanged.
+    /// The escape is part of the segment's name, and is forwarded unchanged.
     Keep,
-    /// Read as slashes.
+    /// The escape is treated as a slash.
     Decode,
 }
 
 /// Two slashes in a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EmptySegments {
-    /// Read as one slash.
+    /// They are treated as one slash.
     #[default]
     Merge,
     Refuse,
@@ -72,43 +72,43 @@ pub enum PathParameters {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Request line and header lines together; past it 431.
+    /// The maximum size of the request line and header lines together. Larger heads get 431.
     pub head_bytes_max: usize,
-    /// Request target; past it 414.
+    /// The maximum size of the request target. Longer ones get 414.
     pub target_bytes_max: usize,
-    /// Header lines; past it 431.
+    /// The maximum number of header lines. More get 431.
     pub headers_max: usize,
-    /// Open connections over all workers; above it the connection that is idle longest is closed for a new one, or the new one
-    /// is closed.
+    /// The maximum number of open connections over all workers. Beyond it, the connection that has been idle longest is closed for a new
+    /// one, or, if none is idle, the new one.
     pub connections_max: usize,
-    /// An operator wrote that number: it is not the default.
+    /// Whether `connections_max` was written by the operator and is not the default.
     pub connections_max_written: bool,
-    /// Open connections of one client over all workers; above it new ones are closed.
+    /// The maximum number of open connections of one client over all workers. Beyond it, new connections are closed.
     pub connections_per_client: Option<usize>,
-    /// Concurrent HTTP/2 streams of a connection.
+    /// The maximum number of concurrent HTTP/2 streams of a connection.
     pub streams_max: u32,
-    /// Minimum rate of a request's body in bytes a second; 0 for any; below it 408.
+    /// The minimum rate of a request body, in bytes per second; 0 for no minimum. Slower requests get 408.
     pub body_rate_min: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the whole head, from its first byte (or from the connection's start); past it 408.
+    /// The timeout for the whole head, from its first byte or from the start of the connection. After it, 408.
     pub head: Duration,
-    /// Between two pieces of a body, and for the client to take a piece of the reply; past it 408 or a close.
+    /// The timeout between two pieces of a request body, and for the client to take a piece of the reply. After it, 408 or a close.
     pub body: Duration,
-    /// For a whole request body, from its head on; past it 408.
+    /// The timeout for a whole request body, from its head on. After it, 408.
     pub body_total: Option<Duration>,
-    /// Between two requests of a connection; past it the connection closes silently.
+    /// The idle timeout between two requests of a connection. After it, the connection is closed without a reply.
     pub idle: Duration,
-    /// For a tunnel in which nothing passes; after it both ends are closed. Once one end has finished, [`Self::idle`] applies.
+    /// The idle timeout of a tunnel, after which both ends are closed. Once one end has finished, [`Self::idle`] applies.
     pub tunnel: Duration,
-    /// For the TLS handshake and the PROXY protocol header.
+    /// The timeout for the TLS handshake and the PROXY protocol header.
     pub tls: Duration,
 }
 
 impl Listener {
-    /// True if this peer's headers about its client are believed.
+    /// Returns true if this peer's headers about its client are trusted.
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted_proxies.iter().any(|net| net.contains(&peer.to_canonical()))
     }

@@ -12,18 +12,18 @@ use crate::{PathRegex, Pattern, Segment, ValueRegex, path};
 /// The conditions of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matcher {
-    /// None: any host.
+    /// The host, or `None` for any host.
     pub host: Option<HostPattern>,
     pub path: PathWant,
-    /// Routes of a higher one are tried first, whatever else is more specific.
+    /// The priority. Routes of a higher priority are tried first, even if others are more specific.
     pub priority: i32,
-    /// Names of listeners. Empty: any listener.
+    /// Names of listeners. If empty, any listener matches.
     pub listeners: Vec<String>,
-    /// Names that the client asked for in its TLS handshake. Empty: any, or none.
+    /// Server names that the client may send in its TLS handshake. If empty, any or no name matches.
     pub server_names: Vec<HostPattern>,
-    /// Networks of the client. Empty: any.
+    /// Networks of the client. If empty, any client matches.
     pub sources: Vec<IpNet>,
-    /// Empty: any method.
+    /// Methods. If empty, any method matches.
     pub methods: Vec<String>,
     pub headers: Vec<(String, ValueCondition)>,
     pub query: Vec<(String, ValueCondition)>,
@@ -34,9 +34,9 @@ pub struct Matcher {
 pub struct Arrival<'a> {
     /// The name of the listener.
     pub listener: &'a str,
-    /// The address of the client, as the listener believes it to be.
+    /// The address of the client, taken from a trusted proxy's header or the connection.
     pub client: IpAddr,
-    /// The name that the client asked for in its TLS handshake, in lower case.
+    /// The server name that the client sent in its TLS handshake, in lower case.
     pub server_name: Option<&'a str>,
 }
 
@@ -44,7 +44,7 @@ pub struct Arrival<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     Exact(String),
-    /// The part after `*.`: matches every subdomain, not the domain itself.
+    /// The part after `*.`. It matches every subdomain, but not the domain itself.
     Below(String),
 }
 
@@ -53,7 +53,7 @@ pub enum HostPattern {
 pub enum PathWant {
     Pattern(Pattern),
     Regex(PathRegex),
-    /// The bytes that a path begins with.
+    /// A prefix of the path, as bytes.
     Prefix(Box<[u8]>),
 }
 
@@ -62,14 +62,14 @@ pub enum PathWant {
 pub enum ValueCondition {
     Present,
     Equals(Box<[u8]>),
-    /// One of these.
+    /// The value equals one of these.
     OneOf(Box<[Box<[u8]>]>),
-    /// The whole value matches.
+    /// The whole value matches the expression.
     Regex(ValueRegex),
 }
 
 impl Matcher {
-    /// Of patterns of the same shape, the larger value is tried first.
+    /// Returns the rank of a route. Of patterns of the same shape, the one with the larger value is tried first.
     pub(crate) fn specificity(&self) -> (bool, bool, bool, bool, usize, usize) {
         let by_way =
             (!self.listeners.is_empty(), !self.server_names.is_empty(), !self.sources.is_empty());
@@ -78,7 +78,7 @@ impl Matcher {
         (listeners, names, sources, methods, self.headers.len(), self.query.len())
     }
 
-    /// True if some request matches both and neither is more specific.
+    /// Returns true if some request could match both, and neither is more specific.
     pub(crate) fn clashes(&self, other: &Matcher) -> bool {
         meet(&self.listeners, &other.listeners)
             && meet(&self.server_names, &other.server_names)
@@ -88,7 +88,7 @@ impl Matcher {
             && same(&self.query, &other.query, str::eq)
     }
 
-    /// The first condition besides host and path that the request does not meet.
+    /// Returns the first condition, other than host and path, that the request does not meet.
     pub(crate) fn unmet(
         &self,
         arrival: Arrival<'_>,
@@ -118,7 +118,7 @@ impl Matcher {
         parameter.map(|(name, _)| Refusal::Query(name.clone()))
     }
 
-    /// The first condition on the way of the request that is not met.
+    /// Returns the first unmet condition on how the request arrived: listener, server name, client network.
     fn unmet_by_way(&self, arrival: Arrival<'_>) -> Option<Refusal> {
         if !self.listeners.is_empty() && !self.listeners.iter().any(|n| n == arrival.listener) {
             return Some(Refusal::Listener);
@@ -149,7 +149,7 @@ impl Matcher {
     }
 }
 
-/// True if both are the same, or have something in common.
+/// Returns true if both lists are equal or have a common element.
 fn meet<T: PartialEq>(a: &[T], b: &[T]) -> bool {
     a == b || a.iter().any(|one| b.contains(one))
 }
@@ -163,7 +163,7 @@ fn same(
 }
 
 impl PathWant {
-    /// Names of the parameters, in order.
+    /// Returns the names of the path parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         let (pattern, regex) = match self {
             PathWant::Pattern(pattern) => (Some(pattern), None),
@@ -174,7 +174,7 @@ impl PathWant {
         named.chain(regex.into_iter().flat_map(PathRegex::parameters))
     }
 
-    /// True if something may follow what it matches, for `{**}`.
+    /// Returns true if a rest may follow the matched part, for `{**}`.
     pub fn has_rest(&self) -> bool {
         match self {
             PathWant::Pattern(pattern) => pattern.open,
@@ -193,7 +193,7 @@ impl PathWant {
 }
 
 impl Pattern {
-    /// True if the pattern alone matches a path; the table uses its tree instead.
+    /// Returns true if the pattern matches a path. Not used on the hot path, where the table walks its tree.
     fn is_met(&self, path: &[u8]) -> bool {
         let mut given = path::segments(path);
         let all = self.segments.iter().all(|wanted| match (wanted, given.next()) {
@@ -234,7 +234,7 @@ impl fmt::Display for PathWant {
         match self {
             PathWant::Pattern(pattern) => pattern.fmt(f),
             PathWant::Regex(regex) => regex.fmt(f),
-            // Harmless: it was written as text.
+            // Harmless: the configuration is UTF-8 text.
             PathWant::Prefix(prefix) => write!(f, "{}...", String::from_utf8_lossy(prefix)),
         }
     }

@@ -1,8 +1,8 @@
-//! The path for matching, computed from the path that was sent.
+//! Computes the path for matching from the path that the client sent.
 //!
-//! If two programs read a path differently, a request can bypass a route. So dot segments are resolved and escaped letters
-//! decoded before anything is matched; an ambiguous path is refused, or read as the listener says. The path is forwarded byte
-//! for byte as it came, unless more than escaped letters changed: then the resolved path is forwarded.
+//! If two programs interpret a path differently, a request can bypass a route. Therefore dot segments are resolved and escaped letters are
+//! decoded before matching. An ambiguous path is refused, or interpreted by the listener's rules. The path is forwarded byte for byte as
+//! received, unless more than escaped letters changed: then the resolved path is forwarded.
 
 use std::borrow::Cow;
 
@@ -14,25 +14,25 @@ use crate::{EmptySegments, EscapedSlash, PathParameters, PathRules};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedPath<'a> {
     pub path: Cow<'a, [u8]>,
-    /// True if its segments differ from those of the path that was sent, which must not be forwarded then.
+    /// Whether its segments differ from those of the path that the client sent. If so, the sent path must not be forwarded.
     pub moved: bool,
 }
 
 /// The reason why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathRefusal {
-    /// It climbs above its root, or hides dots in a way that only some servers resolve.
+    /// It leads above the root, or hides dots in a way that only some servers resolve.
     Escapes,
     /// It has a slash or a backslash that is percent-encoded.
     EscapedSlash,
     /// It has two slashes in a row.
     EmptySegment,
-    /// It has a `;`, at which some servers end the segment's name.
+    /// It has a `;`, where some servers end the name of the segment.
     Parameters,
 }
 
 impl PathRefusal {
-    /// The reason in words for the client.
+    /// Returns the reason as a text for the client.
     pub fn why(self) -> &'static str {
         match self {
             PathRefusal::Escapes => "The path leaves its root, or hides dots.",
@@ -42,7 +42,7 @@ impl PathRefusal {
         }
     }
 
-    /// The key of a listener's `paths` that allows such paths.
+    /// Returns the key of a listener's `paths` that allows such paths.
     pub fn key(self) -> Option<&'static str> {
         match self {
             PathRefusal::Escapes => None,
@@ -69,7 +69,7 @@ pub fn resolve(path: &[u8], rules: PathRules) -> Result<ResolvedPath<'_>, PathRe
     Ok(ResolvedPath { path, moved })
 }
 
-/// True if nothing in it needs a closer look. No early exit, so that it compiles to vector instructions.
+/// Returns true if the path needs no further processing. There is no early exit, so that this compiles to vector instructions.
 fn is_plain(path: &[u8]) -> bool {
     let is_odd = |(before, byte): (&u8, &u8)| {
         let is_special = (*byte == b'%') | (*byte == b';') | (*byte == b'\\');
@@ -81,11 +81,10 @@ fn is_plain(path: &[u8]) -> bool {
     matches!(path, [b'/' | b'*', ..]) & !pairs.fold(false, |odd, pair| odd | is_odd(pair))
 }
 
-/// A path with other segments, if the rule changes the given one. The given path has its escapes in capitals.
+/// The changed path, or `None` if the rule does not change the given path, whose escapes are in upper case.
 type Read = Result<Option<Vec<u8>>, PathRefusal>;
 
-/// Refuses escapes that are an overlong UTF-8 form of a character, which UTF-8 forbids (RFC 3629, 3): old decoders read them as
-/// dots and slashes.
+/// Refuses escapes of overlong UTF-8 sequences, which are invalid (RFC 3629, 3): old decoders turn them into dots and slashes.
 fn overlong(path: &[u8], _: PathRules) -> Read {
     let is_overlong = |escapes: &[u8]| {
         matches!(
@@ -96,7 +95,7 @@ fn overlong(path: &[u8], _: PathRules) -> Read {
         )
     };
     let escapes = path.iter().enumerate().filter(|(_, byte)| **byte == b'%');
-    // Harmless: each offset is in the path.
+    // Harmless: each offset lies within the path.
     let mut rests = escapes.filter_map(|(at, _)| path.get(at..));
     if rests.any(is_overlong) { Err(PathRefusal::Escapes) } else { Ok(None) }
 }
@@ -120,7 +119,7 @@ fn escaped_slashes(path: &[u8], rules: PathRules) -> Read {
     }
 }
 
-/// The path with every escaped slash and every backslash as a slash.
+/// Returns the path with every escaped slash and every backslash replaced by a slash.
 fn with_slashes(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -140,7 +139,7 @@ fn parameters(path: &[u8], rules: PathRules) -> Read {
     if !path.contains(&b';') {
         return Ok(None);
     }
-    // Some servers take `..;x` for a name and others for `..`, whatever the rule.
+    // Some servers treat `..;x` as a name and others as `..`, so it is refused under every rule.
     let hides_dots = |segment: &[u8]| segment.contains(&b';') && is_dots(name(segment));
     let segments = path.split(|b| *b == b'/');
     if segments.clone().any(hides_dots) {
@@ -153,7 +152,7 @@ fn parameters(path: &[u8], rules: PathRules) -> Read {
     }
 }
 
-/// A segment without its parameters.
+/// Returns a segment without its parameters.
 fn name(segment: &[u8]) -> &[u8] {
     segment.split(|b| *b == b';').next().unwrap_or_default()
 }
@@ -205,7 +204,7 @@ fn without_dots(path: &[u8]) -> Result<Vec<u8>, PathRefusal> {
     }))
 }
 
-/// Decodes percent-encoded unreserved characters (RFC 3986, 6.2.2.2); every other escape stays, in capitals.
+/// Decodes percent-encoded unreserved characters (RFC 3986, 6.2.2.2). Every other escape is kept, in upper case.
 pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'%') {
         return Cow::Borrowed(text);
@@ -232,17 +231,17 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The segments of a path: the parts between its slashes. `/a/` has two, `a` and an empty one; `*` has none.
+/// Returns the segments of a path: the parts between its slashes. `/a/` has two, `a` and an empty one; `*` has none.
 pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.strip_prefix(b"/").into_iter().flat_map(|rest| rest.split(|b| *b == b'/'))
 }
 
-/// Names and values of a query, percent-decoded, with `+` as a blank.
+/// Returns the names and values of a query, percent-decoded. A `+` becomes a space.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     percent::pairs(query).map(|(name, value)| (name, percent::decoded(value, true)))
 }
 
-/// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.
+/// Returns the first 256 bytes of a peer's data as text, for the cause of a fault. Logs escape the text.
 pub fn shown(bytes: &[u8]) -> String {
     // Harmless: it is only shown.
     String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()

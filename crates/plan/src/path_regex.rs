@@ -1,16 +1,17 @@
-//! Paths by regular expression, for routes that patterns cannot express. Matching takes linear time in the length of the path
-//! for any expression.
+//! Matches paths by regular expression, for routes that patterns cannot express. For any expression, matching takes time linear in the
+//! length of the path.
 
 use std::fmt;
 use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-/// A regular expression that the whole of a path, or its beginning, has to match. Its named groups are path parameters.
+/// A regular expression that must match a whole path, or the beginning of one. Its named groups are path parameters.
 #[derive(Debug, Clone)]
 pub struct PathRegex {
     text: Arc<str>,
-    /// Anchored at both ends, or at the beginning if it is open. Its cache is a pool in which no thread waits for another.
+    /// The expression, anchored at both ends, or only at the beginning if it is open. Its caches are in a pool in which no thread waits for
+    /// another.
     regex: Regex,
     open: bool,
 }
@@ -20,17 +21,17 @@ pub struct PathRegex {
 pub enum RegexError {
     Syntax(String),
     TooLarge,
-    /// It begins with a character that no path begins with.
+    /// It begins with a character that a path cannot begin with.
     NoSlash,
-    /// The name of a group, which is not allowed for a parameter.
+    /// The name of a group is not allowed as the name of a parameter.
     Group(String),
 }
 
-/// The largest compiled expression. A thousand alternatives fit; a larger one is a counted repetition gone wrong. The worst
-/// time for a path grows with this.
+/// The maximum size of a compiled expression. It allows a thousand alternatives. A larger expression is probably a counted repetition by
+/// mistake. The worst-case time for a path grows with this bound.
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
 
-/// The cache of an expression's states on each thread. A path that needs more was made to be costly.
+/// The maximum size of an expression's lazy DFA cache on each thread. Only a path crafted to be expensive needs more.
 const STATES_BYTES_MAX: usize = 512 * 1024;
 
 impl PathRegex {
@@ -39,13 +40,13 @@ impl PathRegex {
         PathRegex::read(text, false)
     }
 
-    /// Parses one for the beginnings of paths.
+    /// Parses an expression of the configuration, for the beginnings of paths.
     pub fn parse_open(text: &str) -> Result<PathRegex, RegexError> {
         PathRegex::read(text, true)
     }
 
     fn read(text: &str, open: bool) -> Result<PathRegex, RegexError> {
-        // Compiled alone first: otherwise a bracket could close the ones added around it.
+        // The text is compiled on its own first. Otherwise, an unmatched parenthesis could close the group that is added around it.
         compiled(text)?;
         // Every path begins with a slash. Other first characters may be syntax.
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
@@ -54,14 +55,14 @@ impl PathRegex {
         let end = if open { "" } else { r"\z" };
         let regex = compiled(&format!(r"\A(?:{text}){end}"))?;
         let is_odd = |name: &&str| name.contains(['.', '[', ']']);
-        // Harmless: a group without a name is not a parameter.
+        // Harmless: an unnamed group is not a parameter.
         if let Some(name) = regex.capture_names().flatten().find(is_odd) {
             return Err(RegexError::Group(name.to_owned()));
         }
         Ok(PathRegex { text: text.into(), regex, open })
     }
 
-    /// True if it is for the beginning of a path.
+    /// Returns true if the expression matches the beginning of a path.
     pub fn is_open(&self) -> bool {
         self.open
     }
@@ -70,9 +71,9 @@ impl PathRegex {
         &self.text
     }
 
-    /// Names of the groups, in order.
+    /// Returns the names of the groups, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        // Harmless: the same.
+        // Harmless: an unnamed group is not a parameter.
         self.regex.capture_names().flatten()
     }
 
@@ -80,8 +81,8 @@ impl PathRegex {
         self.regex.is_match(path)
     }
 
-    /// The matches of the named groups, in order, and where the match ends; none if the path does not match. A group that takes no
-    /// part is empty.
+    /// Returns the values of the named groups, in order, and the offset where the match ends, or `None` if the path does not match. A group
+    /// that takes no part in the match has an empty value.
     pub(crate) fn captured<'p>(&self, path: &'p [u8]) -> Option<(Vec<&'p [u8]>, usize)> {
         if self.parameters().next().is_none() {
             return Some((Vec::new(), self.regex.find(path)?.end()));
@@ -110,7 +111,7 @@ fn compiled(text: &str) -> Result<Regex, RegexError> {
         })
 }
 
-/// A regular expression that the whole of a value has to match.
+/// A regular expression that must match a whole value.
 #[derive(Debug, Clone)]
 pub struct ValueRegex {
     text: Arc<str>,
@@ -141,22 +142,22 @@ impl PartialEq for ValueRegex {
 
 impl Eq for ValueRegex {}
 
-/// The last line of an error message; the lines before it draw the place in the text.
+/// Returns the last line of an error message. The lines before it only show the place in the text.
 fn why(error: &str) -> String {
     // Harmless: an error has a text.
     let last = error.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// Matches all expressions at once. None: together they are too large, and each is matched by itself.
+/// Returns a set that matches all expressions at once, or `None` if they are too large together. Then each is matched separately.
 pub(crate) fn set<'r>(all: impl Iterator<Item = &'r PathRegex>) -> Option<RegexSet> {
     let all: Vec<&str> = all.map(|regex| regex.regex.as_str()).collect();
     let bytes_max = COMPILED_BYTES_MAX.saturating_mul(all.len().min(SET_MAX));
-    // Harmless: each expression is then matched by itself.
+    // Harmless: without a set, each expression is matched separately.
     RegexSetBuilder::new(all).unicode(false).size_limit(bytes_max).build().ok()
 }
 
-/// The number of expressions of maximum size that a set may hold.
+/// The size limit of a set, as a number of expressions of the maximum size.
 const SET_MAX: usize = 64;
 
 impl PartialEq for PathRegex {
@@ -167,7 +168,7 @@ impl PartialEq for PathRegex {
 
 impl Eq for PathRegex {}
 
-/// With a `~` in front, as in Kong and nginx.
+/// Written with a leading `~`, as in Kong and nginx.
 impl fmt::Display for PathRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rest = if self.open { "..." } else { "" };

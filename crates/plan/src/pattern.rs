@@ -13,7 +13,7 @@ pub struct Pattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     Literal(Box<[u8]>),
-    /// One whole segment that is not empty, by name.
+    /// A parameter, which matches one whole segment that is not empty.
     Parameter(String),
 }
 
@@ -29,7 +29,7 @@ pub enum PatternError {
     TooDeep,
 }
 
-/// A pattern with more segments is surely a mistake, and would make matching deep.
+/// The maximum number of segments. A longer pattern is probably a mistake, and the depth of matching grows with this number.
 pub(crate) const SEGMENTS_MAX: usize = 64;
 
 impl Pattern {
@@ -44,7 +44,7 @@ impl Pattern {
         let pattern = Pattern { segments, open };
         let mut names: Vec<&str> = pattern.parameters().collect();
         names.sort_unstable();
-        // Harmless: neighbours are compared.
+        // Harmless: each name is compared with the next one.
         let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
         match twice {
             Some((name, _)) => Err(PatternError::DuplicateParameter((*name).to_owned())),
@@ -53,7 +53,7 @@ impl Pattern {
         }
     }
 
-    /// Names of the parameters, in order.
+    /// Returns the names of the parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|s| match s {
             Segment::Literal(_) => None,

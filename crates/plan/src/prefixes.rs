@@ -1,22 +1,22 @@
-//! Routes by the beginning of a path as a text: `/p` also matches `/p2`.
+//! Finds routes by a textual prefix of the path: `/p` also matches `/p2`.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The routes of all prefixes of a host.
+/// The routes of all path prefixes of a host.
 #[derive(Default)]
 pub(crate) struct Prefixes(BTreeMap<Box<[u8]>, PrefixRoutes>);
 
 /// The routes of one prefix.
 #[derive(Default)]
 pub(crate) struct PrefixRoutes {
-    /// Most specific first.
+    /// Indices of the routes, most specific first.
     entries: Vec<usize>,
-    /// The length of the longest other prefix that this one begins with; 0 if there is none.
+    /// The length of the longest other prefix that this prefix begins with, or 0 if there is none.
     shorter: usize,
 }
 
-/// The prefixes of one path that are not tried yet, the longest first.
+/// The prefixes of one path that have not been tried yet, longest first.
 pub(crate) struct Untried<'t, 'p> {
     all: &'t Prefixes,
     path: &'p [u8],
@@ -24,12 +24,12 @@ pub(crate) struct Untried<'t, 'p> {
 }
 
 impl Prefixes {
-    /// The list of entries for a prefix, made if necessary.
+    /// Returns the list of entries for a prefix, which is created if necessary.
     pub(crate) fn list(&mut self, prefix: &[u8]) -> &mut Vec<usize> {
         &mut self.0.entry(prefix.into()).or_default().entries
     }
 
-    /// Links each prefix to the longest other one that it begins with. All prefixes must be there.
+    /// Links each prefix to the longest other prefix that it begins with. Must be called after all prefixes are added.
     pub(crate) fn link(&mut self) {
         let mut around: Vec<&[u8]> = Vec::new();
         for (prefix, routes) in &mut self.0 {
@@ -41,7 +41,7 @@ impl Prefixes {
         }
     }
 
-    /// The prefixes of a path.
+    /// Returns the prefixes of a path.
     pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> Untried<'t, 'p> {
         // In the order of the map, every prefix of a path is at or before the path. The last entry there is the longest prefix, or
         // begins with all of them.
@@ -51,7 +51,7 @@ impl Prefixes {
         if let Some((prefix, routes)) = beside {
             untried.next = Some((prefix.len(), routes));
             if !path.starts_with(prefix) {
-                // Harmless: a common beginning ends with the shorter one.
+                // Harmless: a common prefix is no longer than the shorter text.
                 let same = path.iter().zip(prefix).take_while(|(a, b)| a == b).count();
                 untried.shorten(prefix, same);
             }
@@ -61,15 +61,15 @@ impl Prefixes {
 }
 
 impl<'t> Untried<'t, '_> {
-    /// The length and the entries of the longest prefix, if it is longer than `bytes`. That prefix then counts as tried.
+    /// Returns the length and the entries of the longest untried prefix if it is longer than `bytes`, and marks it as tried.
     pub(crate) fn longer_than(&mut self, bytes: usize) -> Option<(usize, &'t [usize])> {
         let (length, routes) = self.next.filter(|(length, _)| *length > bytes)?;
         self.shorten(self.path, routes.shorter);
         Some((length, &routes.entries))
     }
 
-    /// Moves on to the longest known prefix of `text` that has at most `bytes_max` bytes. `text` begins with the links of the next
-    /// prefix.
+    /// Advances to the longest known prefix of `text` that has at most `bytes_max` bytes. `text` must begin with every shorter prefix that
+    /// the next one is linked to.
     fn shorten(&mut self, text: &[u8], bytes_max: usize) {
         while let Some((length, routes)) = self.next {
             if length <= bytes_max {

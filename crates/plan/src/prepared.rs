@@ -1,4 +1,4 @@
-//! A destination that gets requests in the form in which an upstream of the route would.
+//! A destination that gets requests in the same form as an upstream of the route.
 
 use fault::Fault;
 use message::{Request, RequestHead};
@@ -8,8 +8,8 @@ use upstream::{HostSent, forward};
 
 use crate::PathSent;
 
-/// An answerer behind the changes to a request on the way to an upstream: no hop-by-hop headers, the client named, the path and
-/// the Host as the route forwards them.
+/// An answerer that gets requests prepared as for an upstream: without hop-by-hop headers, with forwarding headers, and with the path and
+/// the Host that the route forwards.
 pub struct PreparedAnswerer<A> {
     pub path: PathSent,
     pub host: HostSent,
@@ -19,7 +19,7 @@ pub struct PreparedAnswerer<A> {
 impl<A> PreparedAnswerer<A> {
     fn prepare(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
         if forward::request(ex, head)?.is_some() {
-            // Nobody behind this changes the protocol.
+            // The answerer does not support protocol upgrades.
             head.headers.remove("connection");
             head.headers.remove("upgrade");
         }

@@ -13,19 +13,19 @@ pub struct FixedReply {
     pub status: u16,
     pub headers: Headers,
     pub body: Bytes,
-    /// The parts that are filled in for each exchange, if there are some.
+    /// The parts that are filled in for each exchange, or `None` if the reply is always the same.
     pub filled: Option<Box<FilledReply>>,
 }
 
-/// The end of a route whose policies answer every request.
+/// The destination of a route whose policies answer every request.
 pub struct NoDestination;
 
 /// The parts of a fixed reply that depend on the exchange.
 #[derive(Default)]
 pub struct FilledReply {
-    /// Lines in addition to those that are the same for every exchange.
+    /// Header lines in addition to the fixed ones.
     pub lines: Vec<(String, Template)>,
-    /// The body and its language; if there is none, the fixed body is used.
+    /// The body and its language, or `None` if the fixed body is used.
     pub body: Option<(Template, Escape)>,
 }
 
@@ -67,13 +67,13 @@ impl Answerer for NoDestination {
     }
 }
 
-/// A fixed reply for requests with a header or a query parameter of a name.
+/// A fixed reply for requests that have a header or a query parameter with this name.
 struct TriggeredReply {
     name: String,
     reply: FixedReply,
 }
 
-/// The policy that gives a fixed reply to requests with a header or a query parameter of this name.
+/// Returns the policy that gives a fixed reply to requests that have a header or a query parameter with this name.
 pub fn triggered(name: String, reply: FixedReply) -> Policy {
     let step = TriggeredReply { name, reply };
     Policy { name: "respond", request: Some(Step::Head(Box::new(step))), response: None }

@@ -9,11 +9,11 @@ use telemetry::{OperationMetrics, RouteMetrics};
 
 use crate::{Destination, Streams};
 
-/// One route. Its policies are a list in the order they were written: down on the request, up on the reply.
+/// One route. Its policies run in the order they were written on the request, and in reverse order on the reply.
 pub struct Route {
     pub name: String,
     pub policies: Box<[Policy]>,
-    /// The place of each policy in the configuration, as operators are told.
+    /// The place of each policy in the configuration, for display to operators.
     pub places: Box<[Box<str>]>,
     pub preflights: Preflights,
     /// The destination of an exchange that nothing diverts.
@@ -26,13 +26,13 @@ pub struct Route {
     pub errors: Errors,
     /// Query parameters whose values are credentials: the access log masks them.
     pub secrets: Box<[String]>,
-    /// A request body larger than this is 413; at once if its length is announced.
+    /// The maximum size of a request body. Larger bodies get 413, at once if their length is announced.
     pub body_bytes_max: Option<u64>,
-    /// A body has to say its length.
+    /// Whether request bodies must announce their length.
     pub length_required: bool,
     pub streams: Streams,
     pub metrics: Arc<RouteMetrics>,
-    /// The operations of the service that policies tell apart; the last is for all unknown ones.
+    /// The operations that policies distinguish. The last one stands for all unknown operations.
     pub operations: Box<[Operation]>,
 }
 
@@ -45,9 +45,9 @@ pub struct Operation {
 /// The policies of a route that answer preflight requests (CORS).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Preflights {
-    /// True if one of them does.
+    /// Whether any policy does.
     pub answered: bool,
-    /// The number of topmost policies that do. The body's bound is checked below these, so that a page can read the 413.
+    /// The number of policies at the top of the list that do. The bound on the body is checked below them, so that a page can read the 413.
     pub topmost: usize,
 }
 
@@ -59,12 +59,12 @@ pub enum Errors {
     Problem,
     /// The JSON bodies and codes of WSO2 Choreo Connect.
     Wso2,
-    /// The codes of WSO2's API Manager, in its own layout.
+    /// The codes and the layout of WSO2's API Manager.
     Apim,
-    /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON. What a step of a `flow`
-    /// finds in a message is told as by [`Errors::Flow`].
+    /// A SOAP fault of the client's version, or RFC 9457 if the client uses JSON. If `flow` is set, faults raised by the steps of a flow
+    /// have the form of [`Errors::Flow`].
     Soap { verbose: bool, flow: bool },
-    /// Those of a message flow: a SOAP fault with status 500 for a SOAP message, else RFC 9457.
+    /// The form of a message flow: a SOAP fault with status 500 for a SOAP message, or else RFC 9457.
     Flow,
     /// The SOAP faults and JSON bodies of Kong's SOAP/XML plugins.
     Kong { verbose: bool },
@@ -81,19 +81,19 @@ pub struct Split {
 /// One share of a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Its index among the route's diversions.
+    /// The index into the route's diversions.
     pub diversion: usize,
     pub weight: u32,
 }
 
 impl Split {
-    /// None if no upstream has a share.
+    /// Creates a split. Returns `None` if the sum of all weights is 0.
     pub fn new(shares: Vec<Share>) -> Option<Split> {
         let total = shares.iter().fold(0_u32, |sum, share| sum.saturating_add(share.weight));
         Some(Split { shares: shares.into(), total: NonZero::new(total)? })
     }
 
-    /// The sum of all weights.
+    /// Returns the sum of all weights.
     pub fn total(&self) -> u32 {
         self.total.get()
     }
@@ -102,7 +102,7 @@ impl Split {
         &self.shares
     }
 
-    /// The diversion for a number below [`Split::total`].
+    /// Returns the diversion for a random number below [`Split::total`].
     pub fn at(&self, number: u32) -> Option<usize> {
         let mut left = number;
         let share = self.shares.iter().find(|share| match left.checked_sub(share.weight) {
@@ -117,19 +117,19 @@ impl Split {
 }
 
 impl Route {
-    /// The operation with this index, which may be [`policy::UNKNOWN_OPERATION`].
+    /// Returns the operation with this index, which may be [`policy::UNKNOWN_OPERATION`].
     pub fn operation(&self, index: u32) -> Option<&Operation> {
         // Harmless: an unknown operation is counted as the last.
         let known = usize::try_from(index).ok().and_then(|index| self.operations.get(index));
         known.or(self.operations.last())
     }
 
-    /// The destination of an exchange, by the diversion in its notes.
+    /// Returns the destination of an exchange, by the diversion in its notes.
     pub fn destination(&self, divert: Option<usize>) -> &Destination {
         divert.and_then(|at| self.diversions.get(at)).unwrap_or(&self.destination)
     }
 
-    /// The destination of its requests, in words. `parameters` are the names of its path parameters.
+    /// Describes the destination of the route's requests. `parameters` are the names of the path parameters.
     pub fn explained(&self, parameters: &[&str]) -> String {
         let own = self.destination.explained(parameters);
         let what = match &self.split {
@@ -145,7 +145,7 @@ impl Route {
         std::iter::once(what).chain(own.how).collect::<Vec<_>>().join(", ")
     }
 
-    /// The same as JSON, for the admin API.
+    /// Like `explained`, as JSON for the admin API.
     pub fn view(&self) -> Value {
         let mut view = self.destination.view();
         if let (Some(split), Some(view)) = (&self.split, view.as_object_mut()) {

@@ -1,4 +1,4 @@
-//! Schedules: flows that run at times.
+//! Schedules: flows that run at fixed intervals or times of day.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::Destination;
 
-/// A destination that gets the same request again and again.
+/// A destination that gets the same request at scheduled times.
 pub struct Schedule {
     pub name: String,
     pub timing: Timing,
@@ -27,35 +27,35 @@ pub struct Schedule {
     pub control: Arc<ScheduleControl>,
 }
 
-/// What operators do to a schedule. It outlives a reload.
+/// The state of a schedule that operators control. It survives a reload.
 #[derive(Debug, Default)]
 pub struct ScheduleControl {
-    /// As it was set here, or as the store said last.
+    /// Whether the schedule is paused, as last set here or read from the store.
     is_paused: AtomicBool,
     is_running: AtomicBool,
     asked: Notify,
 }
 
-/// The table of the store with a row for each schedule that is paused, by its name.
+/// The table in the store with a row for each paused schedule, by name.
 const PAUSED: &str = "schedules/paused";
-/// The table with the time, in milliseconds since the Unix epoch, for which a schedule by the clock ran last.
+/// The table in the store with the due time of the last run of each cron schedule, in milliseconds since the Unix epoch.
 const LAST: &str = "schedules/last";
 
-/// Whether a run may begin.
+/// The result of an attempt to begin a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
     Begins,
-    /// A gateway has begun it already. The last run was for this time.
+    /// A gateway has already begun it. The last run was for this due time.
     IsDone(Due),
 }
 
 impl ScheduleControl {
-    /// Resolves when somebody has asked for a run now.
+    /// Resolves when an operator has requested a run now.
     pub async fn asked(&self) {
         self.asked.notified().await;
     }
 
-    /// A run begins, or has ended.
+    /// Records that a run begins or has ended.
     pub fn set_running(&self, is_running: bool) {
         self.is_running.store(is_running, Ordering::Relaxed);
     }
@@ -64,9 +64,9 @@ impl ScheduleControl {
 /// The times at which something is due.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Timing {
-    /// First after one interval. By the monotonic clock, so that a change of the time of day is nothing to it.
+    /// At a fixed interval, first after one interval. The monotonic clock is used, so changes of the time of day have no effect.
     Every(Duration),
-    /// By the time of day, with the text as it was written.
+    /// By the time of day (cron), with the text as written.
     Cron(Box<Cron>, String),
 }
 
@@ -74,27 +74,27 @@ pub enum Timing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     At(clock::Instant),
-    /// Since the Unix epoch.
+    /// A wall-clock time, since the Unix epoch.
     Wall(Duration),
 }
 
-/// What the two clocks showed at one moment, when a time was chosen by them.
+/// A reading of the monotonic clock and the wall clock at the moment when a due time was chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockReading {
     at: clock::Instant,
     shown: Duration,
 }
 
-/// The time for which nobody looks at the time of day. A change of it is seen after that.
+/// The interval at which the time of day is checked. A clock change is noticed within this time.
 const LOOKED_EVERY: Duration = Duration::from_secs(10);
 
-/// A clock that is set back by less is waited for, so that no time comes twice.
+/// If the clock is set back by at most this much, the schedule waits until it has caught up, so that no due time occurs twice.
 const BACK: Duration = Duration::from_secs(60);
-/// The same for what is due at some hours only: a run of every night is not done twice in a night.
+/// Like `BACK`, for schedules that are due only at certain hours: a nightly run must not run twice in one night.
 const BACK_FAR: Duration = Duration::from_secs(3 * 3600);
 
 impl Timing {
-    /// The first time it is due from now on.
+    /// Returns the first due time from now on.
     pub fn first(&self) -> Option<Due> {
         match self {
             Timing::Every(interval) => Some(Due::At(clock::now().checked_add(*interval)?)),
@@ -102,7 +102,7 @@ impl Timing {
         }
     }
 
-    /// The time at which it is due after it was.
+    /// Returns the due time that follows `due`.
     pub fn after(&self, due: Due) -> Option<Due> {
         match (self, due) {
             (Timing::Every(interval), Due::At(at)) => Some(Due::At(at.checked_add(*interval)?)),
@@ -113,14 +113,15 @@ impl Timing {
 }
 
 impl Timing {
-    /// The time at which it is due by the clock as it is now, if that was set back since the reading.
+    /// Returns the new due time if the clock was set back since the reading, and by more than is waited for.
     pub fn set_back(&self, reading: ClockReading) -> Option<Due> {
         let expected = reading.shown.saturating_add(reading.at.elapsed());
         let back = expected.saturating_sub(clock::wall());
         if back > self.waited_for()? { self.first() } else { None }
     }
 
-    /// By how much a clock may be set back that is waited for. None if no clock matters.
+    /// Returns by how much the clock may be set back while the schedule only waits, or `None` if the schedule does not depend on the time
+    /// of day.
     fn waited_for(&self) -> Option<Duration> {
         match self {
             Timing::Every(_) => None,
@@ -137,7 +138,7 @@ impl ClockReading {
 }
 
 impl Due {
-    /// The time to wait before it has to be asked again; none if it is due.
+    /// Returns the time to wait before the next check, or `None` if it is due now.
     pub fn wait(self) -> Option<Duration> {
         let wait = match self {
             Due::At(at) => at.saturating_duration_since(clock::now()),
@@ -157,7 +158,7 @@ impl fmt::Display for Timing {
 }
 
 impl Schedule {
-    /// The request of one run.
+    /// Returns the request of one run.
     pub fn request(&self) -> Request {
         let mut head = RequestHead::new(Protocol::Http11, b"POST", b"/");
         if let Some(content_type) = self.content_type {
@@ -166,7 +167,7 @@ impl Schedule {
         Request { head, body: Body::whole(self.body.clone()) }
     }
 
-    /// True if an operator has paused it. A store that does not answer changes nothing.
+    /// Returns true if an operator has paused the schedule. If the store does not answer, the last known value is used.
     pub async fn is_paused(&self, store: Option<&LazyStore>) -> bool {
         if let Some(store) = store
             && let Ok(row) = store.get(PAUSED, self.name.as_bytes()).await
@@ -176,8 +177,8 @@ impl Schedule {
         self.control.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Notes in a store of several gateways that the run for a time begins, unless one of them has noted it. So no time has two runs when
-    /// a schedule changes hands, whatever their clocks show.
+    /// Records in the shared store that the run for a due time begins, unless another gateway has already recorded it. This way no due time
+    /// has two runs when the schedule moves to another gateway, even if their clocks differ.
     pub async fn begin(
         &self,
         store: &LazyStore,
@@ -188,10 +189,10 @@ impl Schedule {
             return Ok(Beginning::Begins);
         };
         let row = store.get(LAST, self.name.as_bytes()).await?;
-        // Harmless: a row that cannot be read is written anew.
+        // Harmless: a row that cannot be parsed is overwritten.
         let last = row.as_ref().and_then(|row| std::str::from_utf8(&row.value).ok()?.parse().ok());
         let last = last.map(Duration::from_millis);
-        // A last run that is far ahead was one by a clock that has been set back since.
+        // A last run far in the future was recorded by a clock that has since been set back, so it is ignored.
         if let Some(last) = last.filter(|last| *last >= at && *last - at <= waited_for) {
             return Ok(Beginning::IsDone(Due::Wall(last)));
         }
@@ -208,7 +209,7 @@ impl Schedule {
         }
     }
 
-    /// Pauses it, or lets it run again: on all gateways of a store, and over restarts where there is one.
+    /// Pauses or resumes the schedule. With a store, this applies to all its gateways and survives restarts.
     pub async fn set_paused(&self, store: Option<&LazyStore>, paused: bool) -> Result<(), Error> {
         if let Some(store) = store {
             let value = paused.then(|| Bytes::from_static(b"1"));
@@ -220,7 +221,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Asks for a run now, also of one that is paused. False if one is under way: there are never two.
+    /// Requests a run now, even if the schedule is paused. Returns false if a run is in progress: there are never two at once.
     pub fn run_now(&self) -> bool {
         let is_running = self.control.is_running.load(Ordering::Relaxed);
         if !is_running {
@@ -229,13 +230,13 @@ impl Schedule {
         !is_running
     }
 
-    /// For `explain`.
+    /// Describes the schedule for `explain`.
     pub fn explained(&self) -> String {
         let Schedule { name, timing, destination, .. } = self;
         format!("{name}: {timing} -> {}", destination.explained(&[]).what)
     }
 
-    /// For the admin API.
+    /// Describes the schedule as JSON for the admin API.
     pub fn view(&self) -> Value {
         let mut view = self.destination.view();
         if let Some(view) = view.as_object_mut() {

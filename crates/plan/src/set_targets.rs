@@ -1,4 +1,4 @@
-//! What operators have set of targets, in the store.
+//! Keeps in the store what operators have set for targets.
 
 use bytes::Bytes;
 use store::{Change, Error, Expect, LazyStore, Tables as _};
@@ -6,12 +6,12 @@ use store::{Change, Error, Expect, LazyStore, Tables as _};
 const TABLE: &str = "targets";
 const ROW: &[u8] = b"set";
 
-/// What is kept; none if nothing is.
+/// Returns the kept value, or `None` if there is none.
 pub async fn kept(store: &LazyStore) -> Result<Option<Bytes>, Error> {
     Ok(store.get(TABLE, ROW).await?.map(|row| row.value))
 }
 
-/// Keeps this in place of what was kept.
+/// Replaces the kept value.
 pub async fn keep(store: &LazyStore, value: Option<Vec<u8>>) -> Result<(), Error> {
     let (table, key) = (TABLE.into(), ROW.to_vec());
     let change = Change { table, key, value: value.map(Bytes::from), expect: Expect::Anything };

@@ -1,6 +1,6 @@
-//! The configuration that gateways of one store share, in the store: a state, and the files of each configuration that it names.
+//! The configuration that the gateways of one store share: a state, and the files of each configuration that the state refers to.
 //!
-//! Each write of the state depends on the version that was read, so of two gateways that write at once one succeeds.
+//! Each write of the state is conditional on the version that was read. If two gateways write at once, only one succeeds.
 
 use bytes::Bytes;
 use store::{Change, Error, Expect, LazyStore, Tables as _};
@@ -8,36 +8,36 @@ use store::{Change, Error, Expect, LazyStore, Tables as _};
 const TABLE: &str = "configuration";
 const STATE: &[u8] = b"state";
 
-/// The state, as its writer encoded it, and its version.
+/// The encoded state, and its version.
 pub struct SharedState {
     pub bytes: Bytes,
     pub version: u64,
 }
 
-/// A new state, and the files that come and go with it.
+/// A new state, with the files to add and to remove.
 #[derive(Default)]
 pub struct SharedChange {
     pub state: Vec<u8>,
-    /// Of the state that was read; none if there was none.
+    /// The version of the state that was read, or `None` if there was no state.
     pub version: Option<u64>,
-    /// A configuration by its number, as an archive.
+    /// The number of a new configuration, and its files as an archive.
     pub files: Option<(u64, Vec<u8>)>,
-    /// Numbers of configurations that nobody needs any more.
+    /// Numbers of configurations to remove.
     pub gone: Vec<u64>,
 }
 
-/// The state; none if no gateway has written one.
+/// Reads the state. Returns `None` if no gateway has written one.
 pub async fn state(store: &LazyStore) -> Result<Option<SharedState>, Error> {
     let row = store.get(TABLE, STATE).await?;
     Ok(row.map(|row| SharedState { bytes: row.value, version: row.version }))
 }
 
-/// The files of a configuration, as an archive.
+/// Reads the files of a configuration, as an archive.
 pub async fn files(store: &LazyStore, number: u64) -> Result<Option<Bytes>, Error> {
     Ok(store.get(TABLE, &key(number)).await?.map(|row| row.value))
 }
 
-/// Writes a state. False if another gateway was quicker.
+/// Writes a state. Returns false if another gateway has written one in the meantime.
 pub async fn write(store: &LazyStore, change: SharedChange) -> Result<bool, Error> {
     let SharedChange { state, version, files, gone } = change;
     let row = |key: Vec<u8>, value: Option<Vec<u8>>, expect| {

@@ -1,4 +1,4 @@
-//! Rules for a route's open streams: event streams and tunnels.
+//! The rules for a route's open streams: event streams, gRPC calls and tunnels.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
     pub reload: OnReload,
-    /// The time that a stream that has to leave may take.
+    /// How long a stream may take to end when it has to.
     pub drain: Duration,
     pub age_max: Option<Duration>,
-    /// For how long nothing may pass in either direction. If absent, [`IDLE_MAX`], and for tunnels the time of the listener.
+    /// The idle timeout in both directions. If absent, it is [`IDLE_MAX`], or for tunnels the listener's timeout.
     pub idle: Option<Duration>,
 }
 
-/// The silence of an event stream or a call whose route says nothing of it. Watches are silent for minutes; one that is for an hour has
-/// lost its other end.
+/// The default idle timeout of an event stream or a gRPC call. A watch may be silent for minutes; one that is silent for an hour has lost
+/// its peer.
 pub const IDLE_MAX: Duration = Duration::from_secs(3600);
 
 /// The effect of a reload on the streams of a route that it changes or removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnReload {
     Keep,
-    /// They leave, unless the new plan has the route since the same generation as this one.
+    /// Streams end, unless the route is unchanged in the new plan, that is, last changed in generation `since`.
     Close {
         since: u64,
     },
 }
 
 impl Streams {
-    /// The settings of a route that has none.
+    /// The default settings.
     pub const USUAL: Streams = Streams {
         reload: OnReload::Keep,
         drain: Duration::from_secs(30),

@@ -26,7 +26,7 @@ pub struct Table {
     entries: Vec<TableRoute>,
     /// The routes of each priority, the highest first.
     ranks: Vec<Rank>,
-    /// Methods that routes name besides the usual ones, each once.
+    /// Methods that routes name in addition to the usual ones, without duplicates.
     unusual: Vec<String>,
 }
 
@@ -36,17 +36,17 @@ const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 /// A route that was found.
 pub struct RouteMatch<'t> {
     pub route: &'t Arc<Route>,
-    /// The route's condition on the path that holds.
+    /// The path condition that matched.
     pub want: &'t PathWant,
-    /// True if the route names its methods.
+    /// Whether the route restricts methods.
     pub names_method: bool,
-    /// Values of the path parameters, as they are in the matched path.
+    /// Values of the path parameters, as in the matched path.
     pub parameters: Vec<Box<[u8]>>,
-    /// Offset in `path` of the part that `**` matched, without its slash.
+    /// The offset in `path` of the part that `**` matched, after its slash.
     pub rest: usize,
 }
 
-/// Two routes that match the same requests, as indexes into the list given to [`Table::build`].
+/// Two routes that match the same requests, as indices into the list given to [`Table::build`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conflict {
     pub first: usize,
@@ -64,9 +64,9 @@ pub enum Refusal {
     Method,
     Header(String),
     Query(String),
-    /// It would match, but a more specific route does too.
+    /// It would match, but a more specific route matches, too.
     LessSpecific,
-    /// It would match, but a route with a higher priority does too.
+    /// It would match, but a route with a higher priority matches, too.
     LowerPriority,
 }
 
@@ -97,7 +97,7 @@ struct Tree {
     nodes: Vec<Node>,
     /// Regular expressions, the longest first.
     regexes: Vec<RegexRoutes>,
-    /// All expressions as one set, if there are several.
+    /// All expressions as one set, if there is more than one.
     set: Option<RegexSet>,
     prefixes: Prefixes,
 }
@@ -111,7 +111,7 @@ struct RegexRoutes {
 
 #[derive(Default)]
 struct Node {
-    /// Few names are compared sooner than one is hashed.
+    /// Children by literal name. A few comparisons are faster than hashing the name.
     literals: BTreeMap<Box<[u8]>, usize>,
     parameter: Option<usize>,
     /// Entries whose pattern ends here, most specific first.
@@ -121,7 +121,7 @@ struct Node {
 }
 
 impl Table {
-    /// Builds the table, or returns the routes that clash.
+    /// Builds the table, or returns the routes that conflict.
     pub fn build(routes: Vec<(Matcher, Arc<Route>)>) -> Result<Table, Vec<Conflict>> {
         let mut ranks: Vec<Rank> = Vec::new();
         let mut entries: Vec<TableRoute> = Vec::with_capacity(routes.len());
@@ -149,8 +149,8 @@ impl Table {
         if conflicts.is_empty() { Ok(Table { entries, ranks, unusual }) } else { Err(conflicts) }
     }
 
-    /// The route of this request, if there is one. `path` is its path, resolved by [`path::resolve`]. A preflight belongs to the route of the request it asks about, unless another route names
-    /// `OPTIONS` or that route has no `cors`.
+    /// Returns the route of a request, if there is one. `path` is the path as resolved by [`path::resolve`]. A preflight gets the route of
+    /// the request it asks about, unless another route names `OPTIONS` or that route has no `cors`.
     pub fn find(
         &self,
         arrival: Arrival<'_>,
@@ -166,7 +166,7 @@ impl Table {
         answering.filter(|found| found.route.preflights.answered).or(found)
     }
 
-    /// The `Allow` header for an `OPTIONS` that no route takes, if routes take other methods (RFC 9110, 9.3.7).
+    /// Returns the `Allow` header for an `OPTIONS` request that no route accepts, if routes accept other methods (RFC 9110, 9.3.7).
     pub fn options(&self, arrival: Arrival<'_>, head: &RequestHead, path: &[u8]) -> Option<String> {
         if head.method() != b"OPTIONS" {
             return None;
@@ -174,8 +174,8 @@ impl Table {
         self.others(arrival, head, path).map(|(allow, _)| allow)
     }
 
-    /// The `Allow` header for a request whose method no route takes (RFC 9110, 15.5.6), and one of the routes that take another
-    /// method. None if there is no such route.
+    /// Returns the `Allow` header for a request whose method no route accepts (RFC 9110, 15.5.6), and one of the routes that accept another
+    /// method, or `None` if there is no such route.
     pub fn others(
         &self,
         arrival: Arrival<'_>,
@@ -186,7 +186,7 @@ impl Table {
         let taken: Vec<(&str, &Arc<Route>)> = USUAL
             .into_iter()
             .chain(named)
-            // Harmless: methods that no route takes are not listed.
+            // Harmless: methods that no route accepts are not listed.
             .filter_map(|name| {
                 Some((name, self.find_for(name.as_bytes(), arrival, head, path)?.route))
             })
@@ -196,7 +196,7 @@ impl Table {
         Some((allow.collect::<Vec<_>>().join(", "), route))
     }
 
-    /// True if some route names the method.
+    /// Returns true if some route names the method.
     pub fn names(&self, method: &[u8]) -> bool {
         self.unusual.iter().any(|named| named.as_bytes() == method)
     }
@@ -233,7 +233,7 @@ impl Table {
         })
     }
 
-    /// Every route with the first condition that this request does not meet; none for the route that is found.
+    /// Returns every route with the first condition that this request does not meet. There is no condition for the route that is found.
     pub fn examine(
         &self,
         arrival: Arrival<'_>,
@@ -254,13 +254,13 @@ impl Table {
         self.entries.iter().map(|entry| (&entry.route, why(entry))).collect()
     }
 
-    /// All routes with their conditions, in the order they were given.
+    /// Returns all routes with their conditions, in the order they were added.
     pub fn routes(&self) -> impl Iterator<Item = (&Matcher, &Arc<Route>)> {
         self.entries.iter().map(|entry| (&entry.matcher, &entry.route))
     }
 }
 
-/// One walk down a tree.
+/// The state of one search in a tree.
 struct Search<'t, 'r> {
     table: &'t Table,
     arrival: Arrival<'r>,
@@ -272,7 +272,7 @@ struct Search<'t, 'r> {
 }
 
 impl<'t, 'r> Search<'t, 'r> {
-    /// Looks for the routes that win over parameters and `**`: the path itself, written out, and then the regular expressions.
+    /// Searches the routes that take precedence over parameters and `**`: the literal path, and then regular expressions.
     fn with_regexes(
         &mut self,
         tree: &'t Tree,
@@ -294,8 +294,8 @@ impl<'t, 'r> Search<'t, 'r> {
         })
     }
 
-    /// The most specific entry at or below a node, and where the rest of the path begins. `passed` is the number of bytes above the
-    /// node, without the slash after them.
+    /// Returns the most specific entry at or below a node, and the offset where the rest of the path begins. `passed` is the number of
+    /// bytes above the node, without the slash after them.
     fn below(
         &mut self,
         tree: &'t Tree,
@@ -331,7 +331,7 @@ impl<'t, 'r> Search<'t, 'r> {
         self.first(&node.open).map(|entry| (entry, passed + 1))
     }
 
-    /// The most specific entry of the prefixes of the path that have more than `bytes` bytes and are not tried yet.
+    /// Returns the most specific entry among the untried prefixes of the path that are longer than `bytes`.
     fn by_prefix(&mut self, bytes: usize) -> Option<(&'t TableRoute, usize)> {
         while let Some((length, entries)) = self.prefixes.longer_than(bytes) {
             if let Some(entry) = self.first(entries) {
@@ -343,7 +343,7 @@ impl<'t, 'r> Search<'t, 'r> {
     }
 
     fn first(&self, list: &[usize]) -> Option<&'t TableRoute> {
-        // Harmless: the lists hold places of entries.
+        // Harmless: the lists hold valid indices of entries.
         let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
         let is_met =
             |e: &&TableRoute| e.matcher.unmet(self.arrival, self.method, self.head).is_none();
@@ -351,12 +351,12 @@ impl<'t, 'r> Search<'t, 'r> {
             let names = |e: &&TableRoute| e.matcher.methods.iter().any(|method| method == "HEAD");
             entries().filter(names).find(is_met)
         });
-        // Harmless: a route for HEAD comes first, if there is one.
+        // Harmless: a route that names HEAD comes first, if there is one.
         named.flatten().or_else(|| entries().find(is_met))
     }
 }
 
-/// The hosts of a priority, made if necessary.
+/// Returns the hosts of a priority, which are created if necessary.
 fn hosts(ranks: &mut Vec<Rank>, priority: i32) -> &mut Hosts {
     let at = ranks.partition_point(|rank| rank.priority > priority);
     if ranks.get(at).is_none_or(|rank| rank.priority != priority) {
@@ -366,7 +366,7 @@ fn hosts(ranks: &mut Vec<Rank>, priority: i32) -> &mut Hosts {
     &mut ranks[at].hosts
 }
 
-/// Where the rest of a path begins if the first part ends at `end`: after a slash.
+/// Returns the offset where the rest of a path begins if the first part ends at `end`: after a slash.
 fn after_slash(path: &[u8], end: usize) -> usize {
     end + usize::from(
         path.get(end) == Some(&b'/') && !path.get(..end).is_some_and(|p| p.ends_with(b"/")),
@@ -395,12 +395,12 @@ impl Hosts {
         self.exact.values_mut().chain(below).chain([&mut self.any])
     }
 
-    /// True if some route has a condition on the host.
+    /// Returns true if some route has a condition on the host.
     fn tell_apart(&self) -> bool {
         !(self.exact.is_empty() && self.below.is_empty())
     }
 
-    /// The trees to search for a host, most specific first.
+    /// Returns the trees to search for a host, most specific first.
     fn trees<'t, 'h>(&'t self, host: &'h [u8]) -> impl Iterator<Item = &'t Tree> + use<'t, 'h> {
         let below = self
             .below
@@ -412,7 +412,7 @@ impl Hosts {
 }
 
 impl Tree {
-    /// The list of entries for a path, made if necessary.
+    /// Returns the list of entries for a path, which is created if necessary.
     fn list(&mut self, path: &PathWant) -> &mut Vec<usize> {
         match path {
             PathWant::Pattern(pattern) => self.ending(pattern),
@@ -443,14 +443,14 @@ impl Tree {
         }
     }
 
-    /// The node of a path without a parameter.
+    /// Returns the node that matches the path with literal segments only.
     fn written_out(&self, segments: &[&[u8]]) -> Option<&Node> {
         segments.iter().try_fold(self.nodes.first()?, |node, segment| {
             self.nodes.get(*node.literals.get(*segment)?)
         })
     }
 
-    /// The list of entries for a pattern, made if necessary.
+    /// Returns the list of entries for a pattern, which is created if necessary.
     fn ending(&mut self, pattern: &Pattern) -> &mut Vec<usize> {
         let mut at = 0;
         for segment in &pattern.segments {
@@ -499,7 +499,7 @@ fn unusual(entries: &[TableRoute]) -> Vec<String> {
     named
 }
 
-/// The method that a preflight asks about (the Fetch standard, 3.2.2).
+/// Returns the method that a preflight asks about (Fetch standard, 3.2.2).
 fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
     let is_options = head.method() == b"OPTIONS";
     let asked = is_options.then(|| head.headers.get("access-control-request-method")).flatten();

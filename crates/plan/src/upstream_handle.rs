@@ -1,4 +1,4 @@
-//! A policy's way to an upstream, given to it before upstreams are made.
+//! A policy's connection to an upstream, which exists before the upstreams are built.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,9 +15,9 @@ pub struct UpstreamHandle {
 }
 
 impl UpstreamHandle {
-    /// Connects it to this upstream; only the first call counts.
+    /// Connects the handle to an upstream. Only the first call has an effect.
     pub fn connect(&self, upstream: Arc<Upstream>) {
-        // Harmless: only the first call counts.
+        // Harmless: only the first call has an effect.
         let _first = self.upstream.set(upstream);
     }
 }

@@ -1,4 +1,4 @@
-//! A call of an upstream, as its caller sees it.
+//! A call to an upstream: its parameters, and the sums over all calls of an exchange.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -16,32 +16,33 @@ pub struct Call<'a> {
     pub worker: usize,
     /// The client that the call is for: balancing by client uses it.
     pub client: IpAddr,
-    /// The subject, as a number: balancing by consumer uses it.
+    /// A hash of the subject, for balancing by consumer.
     pub subject: Option<u64>,
-    /// The path parameter that is balanced by, as a number.
+    /// A hash of the path parameter that the upstream balances by.
     pub captured: Option<u64>,
     /// The exchange that the call belongs to, if any.
     pub id: Option<&'a RequestId>,
-    /// The deadline of the whole call, the reply's body included. None: only its pauses are bounded, not its length.
+    /// The deadline of the whole call, including the body of the reply. With `None`, only the pauses of the call are bounded, not its
+    /// length.
     pub deadline: Option<Instant>,
-    /// The deadline of its next pause. Nothing else uses this alarm meanwhile.
+    /// The alarm for the deadline of the current pause. Nothing else may use it during the call.
     pub alarm: SharedAlarm,
-    /// The sums to add to.
+    /// The sums of the exchange, to which the call adds.
     pub totals: &'a Totals,
-    /// Gets the chosen target, if the caller wants to know it.
+    /// Receives the chosen target, if the caller wants to know it.
     pub target: Option<&'a mut Option<Arc<str>>>,
-    /// The way of interim replies, if the caller wants them.
+    /// The receiver of interim replies, if the caller wants them.
     pub interim: Option<&'a Interim>,
-    /// Its place in a trace, if there are traces.
+    /// The place of the call in a trace, if tracing is on.
     pub trace: Option<CallTrace<'a>>,
 }
 
 /// Sums over all calls of an exchange.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Time spent waiting for upstreams: connecting, and until the heads of their replies were there.
+    /// Time spent waiting for upstreams: for connections, and for the heads of their replies.
     pub upstream_wait: WaitTime,
-    /// Time spent waiting for the client: for more of its body, and for it to take the reply.
+    /// Time spent waiting for the client: for more of its body, and for it to accept the reply.
     pub client_wait: WaitTime,
     /// Retries: attempts beyond the first of each call.
     pub retries: Cell<u32>,
@@ -51,7 +52,8 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub struct WaitTime(Cell<Duration>);
 
-/// A wait that goes on. Whatever ends it, it is added to its sum: a future that waits is dropped if the client goes meanwhile.
+/// A wait in progress. It is added to the sum when dropped, so that it also counts if the waiting future is dropped because the client
+/// disconnects.
 #[derive(Debug)]
 pub struct OpenWait<'a> {
     sum: &'a WaitTime,
@@ -59,7 +61,7 @@ pub struct OpenWait<'a> {
 }
 
 impl WaitTime {
-    /// Begins a wait, which lasts until that is dropped.
+    /// Begins a wait, which lasts until the returned value is dropped.
     pub fn begin(&self) -> OpenWait<'_> {
         OpenWait { sum: self, began: clock::now() }
     }
@@ -72,7 +74,7 @@ impl WaitTime {
         self.0.set(self.0.get().saturating_add(waited));
     }
 
-    /// Takes back what is above a sum: waits that went on at once are one.
+    /// Reduces the sum to at most `sum`: waits that overlapped are counted once.
     pub fn at_most(&self, sum: Duration) {
         self.0.set(self.0.get().min(sum));
     }
@@ -85,7 +87,7 @@ impl Drop for OpenWait<'_> {
 }
 
 impl Call<'_> {
-    /// A call outside of any exchange.
+    /// Returns a call that belongs to no exchange.
     pub fn apart<'a>(caller: &Caller, deadline: Option<Instant>, totals: &'a Totals) -> Call<'a> {
         Call {
             worker: caller.worker,
@@ -104,7 +106,7 @@ impl Call<'_> {
 }
 
 impl Exchange {
-    /// The exchange's own call, to its destination.
+    /// Returns the exchange's own call, to its destination.
     pub fn call(&mut self) -> Call<'_> {
         Call {
             worker: self.caller.worker,
@@ -121,7 +123,7 @@ impl Exchange {
         }
     }
 
-    /// A call beside the exchange's own. There may be several at once.
+    /// Returns a call in addition to the exchange's own. There may be several at once.
     pub fn call_beside(&self, deadline: Option<Instant>) -> Call<'_> {
         let call = Call::apart(&self.caller, deadline, &self.totals);
         let subject = self.identity.as_ref().map(|identity| identity.number());

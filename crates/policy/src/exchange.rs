@@ -1,4 +1,4 @@
-//! The state of one exchange, as policies see it.
+//! The state of one exchange that policies see.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,65 +12,65 @@ use message::{Headers, WholeLine};
 
 use crate::{ExchangeTrace, GrpcCall, Identity, Interim, Notes, SlotValues, Subscribed, Totals};
 
-/// The connection that a request came by. All exchanges of the connection share it.
+/// The connection on which a request arrived. All exchanges of the connection share it.
 #[derive(Debug)]
 pub struct Caller {
-    /// The other end of the connection.
+    /// The address of the peer.
     pub peer: SocketAddr,
     /// `X-Forwarded-For` with the peer's address.
     pub forwarded_for: WholeLine,
-    /// This side, as the peer addressed it.
+    /// The local address that the peer connected to.
     pub local: SocketAddr,
     pub scheme: Scheme,
     /// The TLS version, on a TLS connection.
     pub tls: Option<&'static str>,
-    /// The name that the client asked for in its TLS handshake, in lower case.
+    /// The server name that the client sent in its TLS handshake, in lower case.
     pub server_name: Option<Box<str>>,
-    /// The client's certificate as DER, checked by the listener.
+    /// The client's certificate as DER, verified by the listener.
     pub certificate: Option<Arc<[u8]>>,
-    /// Index of the worker that owns the connection.
+    /// The index of the worker that owns the connection.
     pub worker: usize,
 }
 
-/// The state of one request on its way through. It has named fields and no map: a missing one is a compile error.
+/// The state of one request while it is processed. It has named fields instead of a map, so that a missing one is a compile error.
 pub struct Exchange {
     pub id: RequestId,
     pub caller: Rc<Caller>,
-    /// True if the peer is one of the listener's trusted proxies: its headers about the client are believed.
+    /// Whether the peer is one of the listener's trusted proxies, whose headers about the client are trusted.
     pub peer_trusted: bool,
     /// The client's address: the peer's, or the one that a trusted proxy named.
     pub client: IpAddr,
     pub started: Instant,
-    /// True if the request has a body, or one may still come. For steps that see only the head, whatever the framing.
+    /// Whether the request has a body, or one may still arrive. It is for steps that see only the head, and holds for every framing.
     pub has_body: bool,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
-    /// Offset in the matched path of the part that the route's `**` matched.
+    /// The offset in the matched path of the part that the route's `**` matched.
     pub rest: usize,
     /// The client identity, from the first policy that found valid credentials.
     pub identity: Option<Arc<Identity>>,
-    /// The client's subscription, on routes where something limits by it.
+    /// The client's subscription, on routes that limit by it.
     pub subscription: Option<Box<Subscribed>>,
     /// The lines that limits add to the reply. They are not in the notes, because most limited routes need no other notes.
     pub limit_lines: Option<Headers>,
-    /// Notes that the route's policies leave for one another; none until one of them writes some.
+    /// Notes that the route's policies leave for one another, or `None` until one of them writes some.
     pub notes: Option<Box<Notes>>,
-    /// The call, if the request is one of gRPC.
+    /// The gRPC call, if the request is one.
     pub grpc: Option<Box<GrpcCall>>,
     /// State that each policy of the route keeps for itself.
     pub slots: SlotValues,
     /// The target that answered, as its URL.
     pub target: Option<Arc<str>>,
-    /// Sums over the exchange's calls, those of its policies included.
+    /// Sums over the exchange's calls, including those of its policies.
     pub totals: Totals,
     /// The fault that ended the exchange or its body, for the access record.
     pub fault: Option<Fault>,
     /// The deadline for the exchange's current wait. It belongs to the exchange's task, so that one timer serves all exchanges
     /// of a connection.
     pub alarm: SharedAlarm,
-    /// The way of interim replies to the client, if the client supports them.
+    /// The sender of interim replies to the client, if the client supports them.
     pub interim: Option<Interim>,
-    /// Its place in a trace, if there are traces.
+    /// The place of the exchange in a trace, if tracing is on.
     pub trace: Option<ExchangeTrace>,
 }
 
@@ -102,7 +102,7 @@ impl Caller {
 }
 
 impl Exchange {
-    /// An exchange that has just begun. Its id is a new one until the client's own is known.
+    /// Creates a new exchange. Its id is generated, until the client's own id is known.
     pub fn new(caller: Rc<Caller>, alarm: SharedAlarm) -> Exchange {
         Exchange {
             id: RequestId::made(),
@@ -128,42 +128,43 @@ impl Exchange {
         }
     }
 
-    /// The client's plan of limits: that of its subscription, or else of its identity.
+    /// Returns the client's plan of limits: that of its subscription, or else of its identity.
     pub fn plan(&self) -> Option<&str> {
         let subscribed = self.subscription.as_ref().map(|subscribed| &*subscribed.plan);
         let of_identity = || self.identity.as_ref().and_then(|one| one.tier.as_deref());
         subscribed.or_else(of_identity)
     }
 
-    /// The notes, made on first use.
+    /// Returns the notes, which are created on first use.
     pub fn notes(&mut self) -> &mut Notes {
         self.notes.get_or_insert_default()
     }
 }
 
-/// The value of `X-Request-Id`: the client's own if it is harmless, else one made here.
+/// The value of `X-Request-Id`: the client's own if it is short and printable, or else a generated one.
 #[derive(Clone, Copy)]
 pub struct RequestId {
     bytes: [u8; REQUEST_ID_BYTES_MAX],
     len: u8,
 }
 
-/// A longer id of a client is replaced: a UUID has 36 characters, and trace ids with prefixes stay well below.
+/// The maximum length of a request id in bytes. A longer id of a client is replaced. A UUID has 36 characters, and trace ids with prefixes
+/// are well below the bound.
 pub const REQUEST_ID_BYTES_MAX: usize = 96;
 
 impl RequestId {
-    /// 128 random bits as 32 hex digits. Unique, not secret.
+    /// Generates an id: 128 random bits as 32 hex digits. It is unique, but not secret.
     pub fn made() -> RequestId {
         let mut bytes = [0; REQUEST_ID_BYTES_MAX];
         let random = fastrand::u128(..).to_le_bytes();
-        // Harmless: sixteen bytes are 32 digits.
+        // Harmless: 16 bytes make 32 digits.
         for (pair, byte) in bytes.chunks_exact_mut(2).zip(random) {
             pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }
         RequestId { bytes, len: 32 }
     }
 
-    /// The client's id, if it is short enough and all of it is visible ASCII.
+    /// Returns the client's id if it is short enough and consists of visible ASCII characters.
     pub fn kept(value: &[u8]) -> Option<RequestId> {
         let fits = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
         let mut bytes = [0; REQUEST_ID_BYTES_MAX];
@@ -181,7 +182,7 @@ impl RequestId {
     }
 }
 
-/// A hex digit, without a branch or a table.
+/// Returns a hex digit, without a branch or a table.
 fn digit(value: u8) -> u8 {
     value + b'0' + u8::from(value > 9) * (b'a' - b'0' - 10)
 }

@@ -16,9 +16,9 @@ pub struct ExchangeTrace {
     tracing: Rc<Tracing>,
     pub span: SpanIds,
     pub parent: Option<SpanId>,
-    /// Of a sampled one.
+    /// The recorder of spans, if the exchange is sampled.
     pub recorder: Option<Rc<Recorder>>,
-    /// Of a sampled one: the path of its route, as it is written.
+    /// The path of the route as written in the configuration, if the exchange is sampled.
     pub route: Option<Box<str>>,
 }
 
@@ -26,15 +26,15 @@ pub struct ExchangeTrace {
 #[derive(Debug, Clone, Copy)]
 pub struct CallTrace<'a> {
     pub trace: &'a ExchangeTrace,
-    /// The span around the call; none for one that begins a trace.
+    /// The parent span of the call, or `None` if the call begins a trace.
     pub parent: Option<SpanId>,
-    /// The span that caused it, where that is of another trace.
+    /// The span that caused the call, if it belongs to another trace.
     pub link: Option<SpanIds>,
 }
 
 const TRACEPARENT: &str = "traceparent";
 
-/// The headers of B3 in several lines.
+/// The headers of the multi-header form of B3.
 const B3_TRACE_ID: &str = "x-b3-traceid";
 const B3_SPAN_ID: &str = "x-b3-spanid";
 const B3_SAMPLED: &str = "x-b3-sampled";
@@ -42,13 +42,13 @@ const B3_FLAGS: &str = "x-b3-flags";
 const B3_PARENT: &str = "x-b3-parentspanid";
 
 impl ExchangeTrace {
-    /// Of a request, by its headers.
+    /// Creates the trace of a request from its headers.
     pub fn of_request(tracing: &Rc<Tracing>, headers: &Headers) -> ExchangeTrace {
         let (span, parent) = tracing.begin(extract(&tracing.settings.propagate, headers));
         ExchangeTrace::begun(tracing, span, parent)
     }
 
-    /// Of work that no request began: a trace of its own, which is sampled if that is which caused it.
+    /// Creates a trace for work that no request started. It is sampled if the span that caused the work is sampled.
     pub fn of_own(tracing: &Rc<Tracing>, cause: Option<SpanIds>) -> ExchangeTrace {
         let root = tracing.root();
         let sampled = cause.map_or(root.sampled, |cause| cause.sampled);
@@ -60,13 +60,13 @@ impl ExchangeTrace {
         ExchangeTrace { tracing: tracing.clone(), span, parent, recorder, route: None }
     }
 
-    /// The header that keeps the span with a stored message, for the run that processes it later.
+    /// Adds the header that stores the span with a message, for the run that processes the message later.
     pub fn note_in(&self, headers: &mut Headers) {
         headers.remove(TRACEPARENT);
         headers.add_known(TRACEPARENT, &self.span.traceparent());
     }
 
-    /// The span that left a message, whose headers keep it no longer.
+    /// Removes the stored span from a message's headers, and returns it.
     pub fn take_note(headers: &mut Headers) -> Option<SpanIds> {
         let parent = only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent);
         headers.remove(TRACEPARENT);
@@ -74,7 +74,7 @@ impl ExchangeTrace {
         Some(SpanIds { trace_id, span_id, sampled: parent?.sampled? })
     }
 
-    /// Records the span of work that no request began.
+    /// Records the span of work that no request started.
     pub fn end_own(
         &self,
         (name, kind): (String, SpanKind),
@@ -95,12 +95,12 @@ impl ExchangeTrace {
         });
     }
 
-    /// True if the steps of flows have spans.
+    /// Returns true if steps of flows get spans of their own.
     pub fn has_steps(&self) -> bool {
         self.recorder.as_ref().is_some_and(|recorder| recorder.settings().steps)
     }
 
-    /// A call within the exchange.
+    /// Returns the trace of a call within the exchange.
     pub fn call(&self) -> CallTrace<'_> {
         let current = self.recorder.as_ref().map(|recorder| recorder.current());
         CallTrace { trace: self, parent: current.or(Some(self.span.span_id)), link: None }
@@ -108,17 +108,17 @@ impl ExchangeTrace {
 }
 
 impl CallTrace<'_> {
-    /// Begins an attempt to call an upstream: its span, which the headers name from now on.
+    /// Begins an attempt of a call. Writes its span to the headers, and returns it.
     pub fn begin_attempt(&self, headers: &mut Headers) -> SpanIds {
         let ExchangeTrace { tracing, span, recorder, .. } = self.trace;
-        // One that is not sampled has no spans of calls: all name that of the exchange.
+        // An unsampled exchange has no spans of calls, so all calls send the span of the exchange.
         let span = if recorder.is_some() { span.child() } else { *span };
         inject(&tracing.settings.propagate, span, headers);
         span
     }
 }
 
-/// The work within an exchange that a span is of.
+/// A span in progress, for work within an exchange.
 pub struct OpenSpan {
     recorder: Rc<Recorder>,
     context: SpanIds,
@@ -129,7 +129,7 @@ pub struct OpenSpan {
 }
 
 impl OpenSpan {
-    /// Begins a span below `parent`, or else below what the exchange does now. None if nothing is recorded.
+    /// Begins a span below `parent`, or else below the current span of the exchange. Returns `None` if the exchange is not sampled.
     pub fn begin(
         trace: &ExchangeTrace,
         name: &str,
@@ -157,7 +157,7 @@ impl OpenSpan {
         self.attributes.push((name.into(), value.into()));
     }
 
-    /// Waits for the work, whose calls have spans below this one, and ends it.
+    /// Runs the work, whose calls get spans below this one, and then ends the span.
     pub async fn around<T>(self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         let before = self.recorder.enter(self.context.span_id);
         let done = work.await;
@@ -166,7 +166,7 @@ impl OpenSpan {
         done
     }
 
-    /// Ends it; with the reason if the work failed.
+    /// Ends the span. `failed` is the reason if the work failed.
     pub fn end(self, failed: Option<&str>) {
         let OpenSpan { recorder, context, parent, name, began, attributes } = self;
         recorder.record(Span {
@@ -183,7 +183,7 @@ impl OpenSpan {
     }
 }
 
-/// The parent that headers name: the first format whose header is there and valid decides.
+/// Returns the parent span in the headers, from the first format with a valid header.
 fn extract(formats: &[Propagation], headers: &Headers) -> ParentSpan {
     // Harmless: without a valid header the exchange begins a trace.
     formats.iter().find_map(|format| parent(*format, headers)).unwrap_or_default()
@@ -202,13 +202,13 @@ fn parent(format: Propagation, headers: &Headers) -> Option<ParentSpan> {
     }
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'h>(headers: &'h Headers, name: &'h str) -> Option<&'h [u8]> {
     let mut values = headers.get_all(name);
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Writes the headers of all formats in use, in place of those that came.
+/// Writes the headers of all formats in use, and replaces those received.
 fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
     if formats.iter().any(|format| *format != Propagation::W3c) {
         for name in ["b3", B3_TRACE_ID, B3_SPAN_ID, B3_SAMPLED, B3_FLAGS, B3_PARENT] {
@@ -221,7 +221,7 @@ fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
                 let is_valid =
                     only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent).is_some();
                 if !is_valid && headers.contains(TRACEPARENT) {
-                    // It belongs to a trace that cannot be named (W3C Trace Context, 4.3).
+                    // Without a valid `traceparent`, the received `tracestate` must not be passed on (W3C Trace Context, 4.3).
                     headers.remove("tracestate");
                 }
                 headers.remove(TRACEPARENT);
@@ -237,11 +237,11 @@ fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
     }
 }
 
-/// The attributes of a call's target, for the span of each attempt.
+/// Returns the attributes of a call's target, for the span of each attempt.
 pub fn attributes_of(recorder: &Recorder, head: &RequestHead, url: &str) -> Vec<Attribute> {
     let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
     let (host, port) = match authority.rsplit_once(':') {
-        // Harmless: the URL of a target has a port that can be read, or none.
+        // Harmless: the URL of a target has a valid port, or none.
         Some((host, port)) if !port.contains(']') => (host, port.parse().ok()),
         Some(_) | None => (authority, None),
     };

@@ -1,4 +1,4 @@
-//! An exchange that is a call of gRPC: its dialect, its deadline, and how it ended.
+//! An exchange that is a gRPC call: its dialect, its deadline, and its outcome.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,16 +9,16 @@ use kit::clock::{self, Instant};
 use message::Headers;
 use telemetry::OpenStream;
 
-/// A call of gRPC.
+/// A gRPC call.
 #[derive(Debug)]
 pub struct GrpcCall {
     /// The dialect of the client.
     pub dialect: Dialect,
-    /// When the client gives the call up (`grpc-timeout`). None: it waits for any time.
+    /// The deadline of the client (`grpc-timeout`), or `None` if there is none.
     pub deadline: Option<Instant>,
     /// The end of the call, which is known once the reply has passed.
     pub end: Rc<GrpcEnd>,
-    /// It is counted as open once its route is known.
+    /// Counts the call as open. It is set once the route is known.
     pub open: Option<OpenStream>,
 }
 
@@ -26,19 +26,19 @@ pub struct GrpcCall {
 #[derive(Debug, Default)]
 pub struct GrpcEnd {
     pub outcome: Cell<Option<Outcome>>,
-    /// The fault that is to end the reply's body, if somebody cuts the call.
+    /// The fault with which the reply's body must end, if the gateway cuts the call.
     pub cut: RefCell<Option<Fault>>,
-    /// The fault that ended the reply's body. The client got its status in the trailers.
+    /// The fault that ended the reply's body. The client has received its status in the trailers.
     pub fault: RefCell<Option<Fault>>,
 }
 
 impl GrpcCall {
-    /// True once the deadline has passed.
+    /// Returns true once the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| clock::now() >= deadline)
     }
 
-    /// Writes the time that is left of its deadline, for the next service. A call of which none is left is not worth a request.
+    /// Writes the remaining time until the deadline, for the next service. Fails if no time is left, so that no request is sent.
     pub fn send_on(&self, headers: &mut Headers) -> Result<(), Fault> {
         let Some(deadline) = self.deadline else { return Ok(()) };
         let left = deadline.saturating_duration_since(clock::now());

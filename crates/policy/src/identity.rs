@@ -1,4 +1,4 @@
-//! The client identity, as the policies that authenticate found it.
+//! The client identity that authentication has determined.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,37 +7,37 @@ use serde_json::{Map, Value};
 
 use crate::ApplicationKey;
 
-/// The claims of a token, kept as the text that came, since most routes never look at them and a worker keeps thousands. The
-/// tree is made at the first look.
+/// The claims of a token. They are kept as the received text, since most routes never read them and a worker keeps thousands. The text is
+/// parsed at the first access.
 #[derive(Clone)]
 pub struct Claims {
     text: Box<[u8]>,
     members: OnceLock<Box<Map<String, Value>>>,
 }
 
-/// The client's identity. Made once for a credential and shared by all exchanges that carry it.
+/// The client's identity. It is created once for a credential, and shared by all exchanges with that credential.
 #[derive(Debug, Clone, PartialEq)]
-// The order matters: the digest stands beside the reference count, which every exchange touches anyway.
+// The order of fields matters: the digest is next to the reference count, which every exchange accesses anyway.
 #[repr(C)]
 pub struct Identity {
-    /// A digest of scheme and name, the same on every gateway. Limits count by it without reading the name, which is in no
-    /// cache with a hundred thousand callers.
+    /// A digest of scheme and name, the same on every gateway. Limits count by it without reading the name, which is not in the CPU cache
+    /// if there are a hundred thousand clients.
     pub digest: [u8; 16],
     /// The name for limits and the access log.
     pub subject: Box<str>,
-    /// The way in which the client authenticated.
+    /// The scheme by which the client authenticated.
     pub scheme: Scheme,
     /// The claims of the token, if there is one.
     pub claims: Option<Box<Claims>>,
     /// The plan of limits (`Gold`, `Silver`...), if the credential or the subscription names one.
     pub tier: Option<Box<str>>,
-    /// The groups that the client is in.
+    /// The groups of the client.
     pub groups: Box<[Box<str>]>,
-    /// What else is known of the client, by name.
+    /// Other attributes of the client, by name.
     pub attributes: Box<[(Box<str>, Box<str>)]>,
-    /// Leads to the application that the credential was given to, if it was given to one.
+    /// The key of the application that the credential was issued to, if any.
     pub application: Option<ApplicationKey>,
-    /// When the credential ends, in seconds since the Unix epoch, if it says so. A stream must not outlive it.
+    /// When the credential expires, in seconds since the Unix epoch, if it does. A stream must not outlive it.
     pub expires: Option<u64>,
 }
 
@@ -51,12 +51,12 @@ pub enum Scheme {
     MutualTls,
     /// A UsernameToken of WS-Security.
     WsSecurity,
-    /// A signature by a shared secret.
+    /// A signature made with a shared secret.
     Hmac,
 }
 
 impl Claims {
-    /// The claims in `text`, which was parsed before and is a JSON object.
+    /// Creates claims from `text`, which must be a valid JSON object.
     pub fn of_text(text: &[u8]) -> Claims {
         Claims { text: text.into(), members: OnceLock::new() }
     }
@@ -65,7 +65,7 @@ impl Claims {
         self.members().get(name)
     }
 
-    /// All claims as a JSON object.
+    /// Returns all claims as a JSON object.
     pub fn json(&self) -> String {
         match std::str::from_utf8(&self.text) {
             Ok(text) if !text.is_empty() => text.to_owned(),
@@ -74,23 +74,23 @@ impl Claims {
         }
     }
 
-    /// All claims, by name.
+    /// Returns all claims, by name.
     pub fn members(&self) -> &Map<String, Value> {
-        // Harmless: a verified token has a map, and a request without a token has no claims.
+        // Harmless: the claims of a verified token are a JSON object.
         let read = || Box::new(serde_json::from_slice(&self.text).unwrap_or_default());
         self.members.get_or_init(read)
     }
 }
 
 impl Identity {
-    /// A number that tells subjects apart, the same on every worker and after every restart.
+    /// Returns a hash of the subject, the same on every worker and after every restart.
     pub fn number(&self) -> u64 {
-        // Harmless: a digest is longer than that.
+        // Harmless: a digest has 16 bytes.
         let (first, _) = self.digest.split_at_checked(8).unwrap_or_default();
         first.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
-    /// What is known of the client by this name.
+    /// Returns the attribute of this name.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(known, _)| **known == *name);
         found.map(|(_, text)| &**text)
@@ -110,14 +110,14 @@ impl PartialEq for Claims {
 }
 
 impl fmt::Debug for Claims {
-    /// Claims are private and never appear in a log.
+    /// Omits the claims, which are private and must not appear in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claims").finish_non_exhaustive()
     }
 }
 
 impl Scheme {
-    /// The scheme's name in logs and expressions.
+    /// Returns the scheme's name in logs and expressions.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Jwt => "jwt",

@@ -1,17 +1,17 @@
-//! Interim replies on their way from an upstream to the client.
+//! Passes interim replies from an upstream to the client.
 
 use std::rc::Rc;
 
 use message::ReplyHead;
 
-/// The client's side of a connection, as the reader of an upstream's interim replies sees it.
+/// The client's side of a connection, to which interim replies of an upstream are passed.
 pub trait InterimReplies {
     /// Passes on the head of an interim reply (1xx, RFC 9110, 15.2) before the reply of `stream`; an HTTP/1 connection has only
     /// one stream. If there is no room for it, it is dropped, since a final reply always follows.
     fn pass(&self, stream: u32, head: &ReplyHead);
 }
 
-/// The way of one exchange's interim replies to the client. HTTP/1.0 has none.
+/// The sender of one exchange's interim replies to the client. HTTP/1.0 does not support them.
 #[derive(Clone)]
 pub struct Interim {
     to: Rc<dyn InterimReplies>,

@@ -1,8 +1,8 @@
 //! The contract between the pipeline and the policies.
 //!
-//! The shape of a step is its cost: a step cannot touch more than its variant hands it, so nothing waits, copies or buffers by
-//! accident. Policies never see sockets, plans or each other. They reach outside only by [`Fetch`] and [`Background`]. What lives on
-//! every worker, such as deliveries, is a [`Resident`].
+//! The shape of a step is its cost: a step can only use what its variant gets, so nothing waits, copies or buffers by accident. Policies
+//! never see sockets, plans or each other. They reach other services only through [`Fetch`] and [`Background`]. Work that runs on every
+//! worker, such as deliveries, is a [`Resident`].
 #![forbid(unsafe_code)]
 
 mod answerer;

@@ -12,82 +12,82 @@ use telemetry::{SoapFault, StreamEnd};
 
 use crate::{Answerer, Relay};
 
-/// An upstream and a target that policies chose instead of the route's own: the diversion, and the path with the query.
+/// The upstream and the target that policies chose in place of the route's own: the diversion, and the path with the query.
 pub type RouteOverride = (Option<usize>, Option<Box<[u8]>>);
 
 /// Notes of one exchange.
 #[derive(Default)]
 pub struct Notes {
-    /// The index in the route's `diversions` of the destination for this exchange, in place of the route's own. A policy or the
-    /// route's split sets it.
+    /// The index in the route's `diversions` of the destination for this exchange, in place of the route's own. It is set by a policy or
+    /// the route's split.
     pub divert: Option<usize>,
-    /// The path as it was sent and is forwarded, if it has escapes that the head's path, which was matched, has not.
+    /// The path as received, which is forwarded, if it has escapes that are decoded in the head's path, which was matched.
     pub path_sent: Option<Box<[u8]>>,
-    /// The path and query for the upstream, whatever the route says about paths.
+    /// The path and query for the upstream, which override the path settings of the route.
     pub target: Option<Box<[u8]>>,
-    /// A service chose `target` for this one request, so that the next like it may get another.
+    /// Whether a service chose `target` for this request alone, so that the next equal request may get another.
     pub rewritten: bool,
-    /// The request is a HEAD: its reply has no body, whatever its head says.
+    /// Whether the request is a HEAD, whose reply has no body whatever its head announces.
     pub asked_head: bool,
-    /// The conditional headers of the client, where a cache revalidates its own reply with others.
+    /// The client's conditional headers, while a cache has replaced them to revalidate its own reply.
     pub conditions: Option<Box<Conditions>>,
     /// The message format of the client, on routes with policies over XML messages.
     pub message_format: Option<MessageFormat>,
-    /// The envelope below was made from the client's message, and says nothing about the client's format.
+    /// Whether the envelope was made from a client's message in another format, so that it does not indicate the client's format.
     pub translated: bool,
-    /// The content coding that a policy over XML removed from the reply. The topmost of them applies it again.
+    /// The content coding that a policy over XML removed from the reply. The topmost such policy applies it again.
     pub coding: Option<&'static str>,
-    /// The index of the request's operation among the route's operations, or [`UNKNOWN_OPERATION`]; none if no policy looked.
+    /// The index of the request's operation in the route's list, or [`UNKNOWN_OPERATION`]. `None` if no policy has determined it.
     pub operation: Option<u32>,
-    /// The code of the SOAP fault in the upstream's reply. It is known once the reply has passed.
+    /// The code of the SOAP fault in the upstream's reply, which is known once the reply has passed.
     pub soap_fault: Option<Rc<Cell<Option<SoapFault>>>>,
     /// A policy's notes about the open stream, for the access log.
     pub stream: Option<Rc<StreamNotes>>,
-    /// The token that showed who asks, where an interceptor is told it though the upstream does not see it.
+    /// The client's token, kept for an interceptor although the upstream does not get it.
     pub token: Option<Box<[u8]>>,
-    /// What a token lacks, where a policy below is to refuse other things first.
+    /// The fault for a missing scope, which a policy below raises after its own checks.
     pub scope_fault: Option<Box<Fault>>,
-    /// Answers in place of the upstream, which gets the request as that would.
+    /// An answerer in place of the upstream, which gets the request in the same form.
     pub instead: Option<Arc<dyn Answerer>>,
-    /// Looks into the tunnel that the reply opens.
+    /// The relay that inspects the tunnel which the reply opens.
     pub relay: Option<Box<dyn Relay>>,
     /// The policy that refused the request.
     pub refused_by: Option<&'static str>,
-    /// What the policies do, if an operator asked.
+    /// The trace of what policies do, if an operator requested one.
     pub policies: Option<Box<PolicyTrace>>,
-    /// What policies may have taken out of the request, where one below validates it as it came.
+    /// Credentials that policies may have removed from the request, if a policy below validates the request as received.
     pub cut: Option<Box<CutCredentials>>,
 }
 
-/// Credentials as they came, which policies may have taken out of a request since.
+/// Credentials as received, which policies may since have removed from the request.
 #[derive(Debug, Default)]
 pub struct CutCredentials {
     /// Header lines.
     pub lines: Headers,
-    /// Parameters of the query, each with its value as it came.
+    /// Query parameters, each with its value as received.
     pub pairs: Vec<(String, Vec<u8>)>,
 }
 
 /// A policy's notes about an open stream.
 #[derive(Debug, Default)]
 pub struct StreamNotes {
-    /// Events that passed.
+    /// The number of events that have passed.
     pub events: Cell<u64>,
-    /// Set once a policy ended the stream.
+    /// The reason why a policy ended the stream, if one did.
     pub end: Cell<Option<StreamEnd>>,
 }
 
-/// The request calls none of the operations of the route's description.
+/// The index for a request that calls none of the operations in the route's description.
 pub const UNKNOWN_OPERATION: u32 = u32::MAX;
 
-/// The conditional headers of the client, and the upstream they were replaced for. A cache may replace them for that upstream only.
+/// The conditional headers of the client, and the upstream for which they were replaced. A cache may replace them only for that upstream.
 #[derive(Debug)]
 pub struct Conditions {
     pub route_override: RouteOverride,
     pub lines: Headers,
 }
 
-/// The message format of a client of a route with policies over XML messages. It is answered in the same one.
+/// The message format of a client of a route with policies over XML messages. Replies have the same format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageFormat {
     Soap11,
@@ -100,17 +100,17 @@ impl Notes {
         (self.divert, self.target.clone())
     }
 
-    /// True if a policy has since chosen another way for this request alone. A path that comes from the configuration is the
-    /// same for all requests.
+    /// Returns true if a policy has since chosen another upstream or path for this request alone. A path from the configuration does not
+    /// count, since it is the same for all requests.
     pub fn went_elsewhere(&self, (divert, target): &RouteOverride) -> bool {
         self.divert != *divert || self.rewritten && self.target != *target
     }
 }
 
 impl MessageFormat {
-    /// By a request's `Content-Type`. A missing or unknown one is SOAP 1.1.
+    /// Returns the format for a request's `Content-Type`. A missing or unknown type means SOAP 1.1.
     pub fn of(content_type: Option<&[u8]>) -> MessageFormat {
-        // Harmless: a missing type is that of SOAP 1.1.
+        // Harmless: a missing type means SOAP 1.1.
         let media = message::media_type(content_type.unwrap_or_default());
         if media.eq_ignore_ascii_case(b"application/soap+xml") {
             MessageFormat::Soap12

@@ -1,4 +1,4 @@
-//! The ways beyond an exchange: calls to another service, background work, and work that lives on every worker.
+//! The interfaces beyond an exchange: calls to another service, background work, and work that runs on every worker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,11 +14,11 @@ use telemetry::span::Tracing;
 
 use crate::{Call, Caller};
 
-/// A way to another service, with its pools, balancing, health and timeouts. A policy that calls out gets one when it is built,
-/// and does not know the upstream behind it.
+/// A connection to another service, with its pools, balancing, health and timeouts. A policy that calls a service gets one when it is
+/// built, and does not know the upstream itself.
 pub trait Fetch: Send + Sync {
-    /// Sends a request and returns the reply as soon as its head is there, without hop-by-hop headers. The request needs no
-    /// `Host`, and gets the id of its exchange.
+    /// Sends a request and returns the reply as soon as its head has arrived, without hop-by-hop headers. The request needs no `Host`, and
+    /// gets the id of its exchange.
     fn fetch<'a>(
         &'a self,
         call: Call<'a>,
@@ -26,33 +26,33 @@ pub trait Fetch: Send + Sync {
     ) -> LocalBoxFuture<'a, Result<Reply, Fault>>;
 }
 
-/// Work beside the requests: fetching key sets anew, reporting counts to a store. It runs on a thread of its own until it is
-/// dropped by its last holder.
+/// Background work, such as refreshing key sets or sharing counts through a store. It runs on a separate thread until its last owner drops
+/// it.
 pub trait Background: Send + Sync {
-    /// Does one round of work and returns the pause until the next. `caller` is the caller to make its fetches with.
+    /// Does one round of work and returns the pause until the next. `caller` is the caller to use for its fetches.
     fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration>;
 }
 
-/// Work that lives on every worker for as long as a plan names it, such as deliveries.
+/// Work that runs on every worker for as long as a plan contains it, such as deliveries.
 pub trait Resident: Send + Sync {
-    /// Does the work of one worker, until it is told to end. It ends with what it has begun.
+    /// Does the work of one worker until the end signal. Then it finishes what it has begun.
     fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()>;
 }
 
-/// The worker of a resident, as the resident sees it.
+/// The worker that a resident runs on.
 pub struct Residence {
-    /// The caller to make calls with; it names the worker.
+    /// The caller to make calls with. It identifies the worker.
     pub caller: Rc<Caller>,
     /// The number of workers.
     pub workers: usize,
-    /// Gives the access log of the present plan.
+    /// Returns the access log of the current plan.
     pub access_log: Rc<dyn Fn() -> Option<Arc<AccessLog>>>,
-    /// Gives the tracing of the present plan.
+    /// Returns the tracing of the current plan.
     pub tracing: Rc<dyn Fn() -> Option<Rc<Tracing>>>,
     pub ending: Rc<EndSignal>,
 }
 
-/// The signal that a resident has to end.
+/// The signal for a resident to end.
 #[derive(Debug, Default)]
 pub struct EndSignal {
     is_asked: Cell<bool>,
@@ -60,7 +60,7 @@ pub struct EndSignal {
 }
 
 impl EndSignal {
-    /// Asks it to end.
+    /// Requests the end.
     pub fn ask(&self) {
         self.is_asked.set(true);
         if let Some(waker) = self.waker.take() {
@@ -68,7 +68,7 @@ impl EndSignal {
         }
     }
 
-    /// Ready once it has to end. One task waits for that.
+    /// Ready once the end is requested. Only one task may wait for it.
     pub fn poll_asked(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_asked.get() {
             return Poll::Ready(());

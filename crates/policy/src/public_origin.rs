@@ -1,15 +1,15 @@
-//! The scheme and the host of the gateway as the client sees them, for links that the gateway makes about itself.
+//! Determines the scheme and the host under which the client reaches the gateway, for links to the gateway itself.
 
 use message::RequestHead;
 
 use crate::{Exchange, Scheme};
 
-/// The longest host that is believed: a name of DNS and a port.
+/// The maximum length of a trusted host value: a DNS name and a port.
 const HOST_BYTES_MAX: usize = 253 + 6;
 
 impl Exchange {
-    /// The scheme and the host that the client asked: what a trusted proxy says in `X-Forwarded-Proto` and `X-Forwarded-Host`, and otherwise
-    /// what the request and its connection have. Of several proxies each of which adds its own, the first stands before the client.
+    /// Returns the scheme and the host that the client used: those in `X-Forwarded-Proto` and `X-Forwarded-Host` of a trusted proxy, or
+    /// else those of the request and its connection. If several proxies have added values, the first value was added nearest to the client.
     pub fn public_origin<'h>(&self, head: &'h RequestHead) -> (&'static str, &'h [u8]) {
         let scheme = match self.told(head, "x-forwarded-proto") {
             Some(proto) if proto.eq_ignore_ascii_case(b"https") => Scheme::Https,
@@ -20,14 +20,14 @@ impl Exchange {
         (scheme.name(), host.unwrap_or(head.host()))
     }
 
-    /// The first value of a header of a trusted proxy.
+    /// Returns the first value of a header, if it comes from a trusted proxy.
     fn told<'h>(&self, head: &'h RequestHead, name: &str) -> Option<&'h [u8]> {
         let line = head.headers.get(name).filter(|_| self.peer_trusted)?;
         line.split(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
     }
 }
 
-/// True if a value is a host, with or without a port, as far as its characters show.
+/// Returns true if a value has only the characters of a host with or without a port.
 fn is_host(value: &[u8]) -> bool {
     let is_of_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte);
     (1..=HOST_BYTES_MAX).contains(&value.len()) && value.iter().all(is_of_host)

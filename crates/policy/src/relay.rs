@@ -1,4 +1,4 @@
-//! A policy that looks into both directions of a tunnel.
+//! The interface of a policy that inspects both directions of a tunnel.
 
 use std::task::{Context, Poll};
 
@@ -11,28 +11,28 @@ pub enum TunnelSide {
     Upstream,
 }
 
-/// Bytes for the ends of a tunnel, until they are taken.
+/// Bytes to be sent to the two ends of a tunnel.
 #[derive(Debug, Default)]
 pub struct Outbox {
     pub client: Vec<u8>,
     pub upstream: Vec<u8>,
 }
 
-/// Decides what passes through one tunnel, and speaks to both ends itself. It belongs to one task. A side is read only while the outbox
-/// of the other is empty, so that what a relay adds at once is all that it has to bound.
+/// Decides what passes through one tunnel, and may send data of its own to both ends. It belongs to one task. A side is read only while the
+/// outbox for the other side is empty, so a relay only has to bound what it adds in one call.
 pub trait Relay {
-    /// Bytes have come from a side.
+    /// Called when bytes have arrived from a side.
     fn on_bytes(&mut self, from: TunnelSide, bytes: &[u8], out: &mut Outbox);
 
-    /// Nothing more comes from a side: it has ended, or is gone.
+    /// Called when a side has ended or disconnected, so that no more bytes arrive from it.
     fn on_end(&mut self, from: TunnelSide, out: &mut Outbox);
 
-    /// The tunnel has to leave: it ends as soon as it may. Called again and again.
+    /// Requests the tunnel to end at the next message boundary. May be called repeatedly.
     fn leave(&mut self, out: &mut Outbox);
 
-    /// The tunnel is cut: whoever can still be told of the end is told now.
+    /// Called when the tunnel is cut. The relay may still notify the ends.
     fn cut(&mut self, why: StreamEnd, out: &mut Outbox);
 
-    /// Ready once the tunnel is over, and what is in the outbox the last of it. Until then the task is woken for the relay's deadlines.
+    /// Ready once the tunnel is over and the outbox holds its last bytes. Until then, the task is woken for the relay's deadlines.
     fn poll_over(&mut self, cx: &mut Context<'_>, out: &mut Outbox) -> Poll<()>;
 }

@@ -1,4 +1,4 @@
-//! Messages that steps of flows made and that are given again, by the rules of a shared cache.
+//! The interface of a cache for messages that flow steps have produced. It follows the rules of a shared HTTP cache.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use message::{Headers, ReplyHead, RequestHead};
 
 use crate::Exchange;
 
-/// The reason why nothing is kept or given: a word for `detail` in `Cache-Status` (RFC 9211, 2.8).
+/// The reason why a message is not stored or served: a word for `detail` in `Cache-Status` (RFC 9211, 2.8).
 pub type CacheHindrance = &'static str;
 
-/// The parts of a request, beside its URL, that a key has.
+/// The parts of a request that are part of the key, in addition to its URL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyParts {
     pub body: bool,
@@ -19,23 +19,23 @@ pub struct KeyParts {
     pub authorization: bool,
 }
 
-/// The conditions that the replies set which a message was made of.
+/// The caching conditions of the replies from which a message was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheTerms {
-    /// One of them may not be kept.
+    /// The reason why one of the replies must not be stored, if any.
     pub hindrance: Option<CacheHindrance>,
-    /// The shortest time for which one of them is fresh.
+    /// The shortest freshness lifetime of the replies.
     pub fresh_for: Option<Duration>,
-    /// There is one.
+    /// Whether there was a reply.
     pub replied: bool,
-    /// One of them does not say that it may be given to all clients.
+    /// Whether one of the replies is not explicitly shareable among all clients.
     pub unshared: bool,
-    /// The headers of the request that they vary by, in lower case.
+    /// The request headers that the replies vary by, in lower case.
     pub varies: Vec<Box<str>>,
 }
 
 impl CacheTerms {
-    /// Adds the conditions of other replies.
+    /// Adds the conditions of further replies.
     pub fn add(&mut self, other: &CacheTerms) {
         self.hindrance = self.hindrance.or(other.hindrance);
         self.fresh_for = [self.fresh_for, other.fresh_for].into_iter().flatten().min();
@@ -45,18 +45,18 @@ impl CacheTerms {
     }
 }
 
-/// A message that is kept.
+/// A stored message.
 #[derive(Debug, Clone)]
 pub struct KeptMessage {
     pub head: ReplyHead,
     pub body: Bytes,
-    /// A number of the step's own, which it gets back with the message.
+    /// A number that the step stores with the message, for its own use.
     pub mark: u64,
 }
 
-/// The messages of one step.
+/// The cached messages of one step.
 pub trait ReplyCache: Send + Sync {
-    /// The message for a request, by the step's key. An error says why it is neither looked for nor kept.
+    /// Returns the message for a request, by the step's key. The error is the reason why the cache is bypassed.
     fn find(
         &self,
         ex: &Exchange,
@@ -67,7 +67,7 @@ pub trait ReplyCache: Send + Sync {
     /// Adds the conditions of a reply to a request with the lines `sent`.
     fn note(&self, head: &RequestHead, sent: &Headers, reply: &ReplyHead, terms: &mut CacheTerms);
 
-    /// Keeps a message, unless something speaks against it.
+    /// Stores a message, unless its conditions forbid it.
     fn keep(
         &self,
         ex: &Exchange,

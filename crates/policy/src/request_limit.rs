@@ -1,4 +1,4 @@
-//! A limit of requests, as steps that stand in no list of policies ask it.
+//! The interface of a request limit, for flow steps that are not in a list of policies.
 
 use std::pin::Pin;
 
@@ -7,11 +7,11 @@ use message::{Headers, RequestHead};
 
 use crate::Exchange;
 
-/// The header lines that say how much is left, or the refusal.
+/// A future that resolves to the header lines with the remaining quota, or to the refusal.
 pub type Limited<'a> = Pin<Box<dyn Future<Output = Result<Option<Headers>, Fault>> + 'a>>;
 
 /// The counts of one step.
 pub trait RequestLimit: Send + Sync {
-    /// Takes one request, which came by this route. It waits only where other gateways count too.
+    /// Counts one request of this route. It waits only if the count is shared with other gateways.
     fn admit<'a>(&'a self, ex: &'a Exchange, head: &'a RequestHead, route: &'a str) -> Limited<'a>;
 }

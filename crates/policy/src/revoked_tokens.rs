@@ -4,28 +4,27 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// At most so many are kept. Each has an end, after which the token is refused because it has expired.
+/// The maximum number of revoked tokens. An entry is dropped once its token has expired, since the token is then refused anyway.
 pub const REVOKED_MAX: usize = 100_000;
 
-/// No `jti` is longer.
+/// The maximum length of a `jti`, in bytes.
 pub const TOKEN_ID_BYTES_MAX: usize = 512;
 
-/// Names of tokens (`jti`) that are refused until they would have expired anyway. The process has one such list; it outlives
-/// plans.
+/// The ids (`jti`) of tokens that are refused until they expire. The process has one such list, which outlives plans.
 #[derive(Debug, Default)]
 pub struct RevokedTokens {
-    /// The tokens with their ends, in seconds since the Unix epoch.
+    /// The ids with the expiry of each token, in seconds since the Unix epoch.
     until: RwLock<HashMap<Box<str>, u64>>,
-    /// Grows with every change, so that whoever cached an accepted token checks it again.
+    /// Grows with every change, so that caches of accepted tokens check them again.
     changes: AtomicU64,
 }
 
-/// There is no room for more.
+/// The list is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 impl RevokedTokens {
-    /// Refuses a token until `until`.
+    /// Revokes a token until `until`.
     pub fn add(&self, id: &str, until: u64, now: u64) -> Result<(), Full> {
         let mut all = self.write();
         if all.len() >= REVOKED_MAX && !all.contains_key(id) {
@@ -39,25 +38,25 @@ impl RevokedTokens {
         Ok(())
     }
 
-    /// Accepts a token again. False if it was not refused.
+    /// Accepts a token again. Returns false if it was not revoked.
     pub fn remove(&self, id: &str) -> bool {
         let removed = self.write().remove(id).is_some();
-        // Whoever cached the refusal has to drop it.
+        // Caches of refused tokens must drop this one.
         self.changes.fetch_add(1, Ordering::Release);
         removed
     }
 
-    /// True if a token is refused. It is asked once for each token and change of the list.
+    /// Returns true if a token is revoked. Called once for each token and change of the list.
     pub fn contains(&self, id: &str, now: u64) -> bool {
         self.read().get(id).is_some_and(|until| *until > now)
     }
 
-    /// A number that changes with the list.
+    /// Returns a number that changes with the list.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// All refused tokens with their ends, in the order of their names.
+    /// Returns all revoked tokens with their expiry, ordered by id.
     pub fn all(&self, now: u64) -> Vec<(String, u64)> {
         let all = self.read();
         let current = all.iter().filter(|(_, until)| **until > now);
@@ -66,7 +65,8 @@ impl RevokedTokens {
         current
     }
 
-    /// The map is consistent even if a thread panicked while it held the lock: every change is one call.
+    /// Locks the map for reading. A poisoned lock is ignored: every change is a single call, so the map is consistent even if a thread
+    /// panicked.
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, u64>> {
         self.until.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,5 @@
-//! State that one policy keeps between its request step and its response step. Each policy has its own place in the exchange,
-//! which no other policy can name.
+//! State that one policy keeps between its request step and its response step. Each policy has its own slot in the exchange, which no other
+//! policy can access.
 
 use std::any::Any;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use crate::Exchange;
 
-/// A policy's place in each exchange of its route, with the type of its content.
+/// A policy's slot in each exchange of its route, with the type of its content.
 pub struct Slot<T> {
     index: usize,
     of: PhantomData<fn() -> T>,
@@ -19,12 +19,12 @@ pub struct Slots {
     given: usize,
 }
 
-/// The contents of one exchange's slots. They take no memory until the first is filled, and one vector for all of them then.
+/// The contents of one exchange's slots. They use no memory until the first is filled, and then one vector for all of them.
 #[derive(Default)]
 pub struct SlotValues(Vec<Option<Box<dyn Any>>>);
 
 impl Slots {
-    /// A slot that no other policy of the route has.
+    /// Returns a slot that no other policy of the route has.
     pub fn assign<T: 'static>(&mut self) -> Slot<T> {
         let index = self.given;
         self.given += 1;
@@ -33,7 +33,7 @@ impl Slots {
 }
 
 impl<T: 'static> Slot<T> {
-    /// Keeps this until it is taken or the exchange ends. A previous value is dropped.
+    /// Stores a value until it is taken or the exchange ends. A previous value is dropped.
     pub fn put(self, ex: &mut Exchange, value: T) {
         let SlotValues(slots) = &mut ex.slots;
         if slots.len() <= self.index {
@@ -54,7 +54,7 @@ impl<T: 'static> Slot<T> {
 
     pub fn remove(self, ex: &mut Exchange) -> Option<T> {
         let value = ex.slots.0.get_mut(self.index)?.take()?;
-        // Harmless: a slot holds values of one type.
+        // Harmless: a slot only holds values of one type.
         value.downcast().ok().map(|value| *value)
     }
 }
@@ -75,7 +75,7 @@ impl<T> fmt::Debug for Slot<T> {
 
 impl fmt::Debug for SlotValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Harmless: empty slots are not counted.
+        // Harmless: empty slots are skipped on purpose.
         write!(f, "{} filled", self.0.iter().flatten().count())
     }
 }

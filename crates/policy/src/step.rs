@@ -1,4 +1,4 @@
-//! Steps: the work of a policy on the way down and on the way up.
+//! Steps: the work of a policy on the request and on the reply.
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -18,24 +18,23 @@ pub struct Policy {
 
 /// The shape of a step is its cost.
 pub enum Step<H> {
-    /// Reads and edits the head. Inline, cannot wait.
+    /// Reads and edits the head. It runs inline and cannot wait.
     Head(Box<dyn OnHead<H>>),
     /// May wait for something outside.
     Call(Box<dyn OnCall<H>>),
     /// Sees the body's bytes as they pass.
     Streamed(Box<dyn OnStreamed<H>>),
-    /// Gets the gathered body, within its bound.
+    /// Gets the whole body in memory, within its bound.
     Buffered(Box<dyn OnBuffered<H>>),
 }
 
-/// The decision of a step. A fault also turns the exchange around, with the reply of its kind.
+/// The decision of a step. A fault also ends the way down, with the reply of its kind.
 pub type Flow = Result<Onward, Fault>;
 
 /// The direction of an exchange after a step.
 pub enum Onward {
     Next,
-    /// Answer now: the steps above this one see the reply, those below never saw the request. On the way up it
-    /// replaces the reply.
+    /// Answer now. The steps above this one see the reply; those below never see the request. On the way up, it replaces the reply.
     Turn(Reply),
 }
 
@@ -43,10 +42,10 @@ pub trait OnHead<H>: Send + Sync {
     fn on_head(&self, ex: &mut Exchange, head: &mut H) -> Flow;
 }
 
-/// A decision, or a wait for one. A decision that is ready costs no future and no allocation, and `explain` uses no other.
+/// A decision, or a future that resolves to one. A ready decision needs no future and no allocation. `explain` uses only ready decisions.
 pub enum Decision<'a, T = Flow> {
     Ready(T),
-    /// Nothing outside is called before this is polled.
+    /// No other service is called before the future is polled.
     Waits(LocalBoxFuture<'a, T>),
 }
 
@@ -55,7 +54,7 @@ pub trait OnCall<H>: Send + Sync {
 }
 
 pub trait OnStreamed<H>: Send + Sync {
-    /// Looks at the head and returns a step for the body's bytes, or none to let the body pass untouched.
+    /// Reads the head and returns a transform for the body's bytes, or `None` to let the body pass unchanged.
     fn on_streamed(
         &self,
         ex: &mut Exchange,
@@ -63,40 +62,41 @@ pub trait OnStreamed<H>: Send + Sync {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault>;
 }
 
-/// Sees one body as it passes.
+/// Transforms one body while it is streamed.
 pub trait BodyTransform {
-    /// Appends to `out` the bytes that replace `bytes`. `End` ends the body behind them: the rest is not read, and
-    /// [`BodyTransform::on_end`] is not called.
+    /// Appends to `out` the bytes that replace `bytes`. `End` ends the body after them: the rest is not read, and [`BodyTransform::on_end`]
+    /// is not called.
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault>;
 
-    /// Ready when the body is to end before its sender ends it, such as at a deadline. Asked before each read; until it is ready, the
-    /// task is woken when that changes. [`BodyTransform::on_end`] is not called.
+    /// Ready when the body must end before its sender ends it, such as at a deadline. It is polled before each read, and wakes the task
+    /// when it becomes ready. In this case [`BodyTransform::on_end`] is not called.
     fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    /// Gets the trailer lines behind the body, before [`BodyTransform::on_end`]. It may change them, or take them for the body.
+    /// Gets the trailer lines after the body, before [`BodyTransform::on_end`]. It may change them, or move them into the body.
     fn on_trailers(&mut self, _trailers: &mut Trailers) {}
 
-    /// Appends the rest at the end.
+    /// Appends the remaining bytes at the end of the body.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// Bytes still to come, if known; `inner` is that number for the body that passes.
+    /// Returns the number of bytes still to come, if known. `inner` is this number for the original body.
     fn remaining(&self, _inner: Option<u64>) -> Option<u64> {
         None
     }
 }
 
 pub trait OnBuffered<H>: Send + Sync {
-    /// Looks at the head before its body is gathered. False: the step is done, and the body passes as it comes.
+    /// Reads the head before the body is gathered. If it returns false, the step is finished, and the body is streamed unchanged.
     fn wants(&self, _ex: &mut Exchange, _head: &mut H) -> Result<bool, Fault> {
         Ok(true)
     }
 
-    /// A larger body is 413 for a request and 502 for a reply.
+    /// Returns the maximum size of the body. A larger body gets 413 for a request, and 502 for a reply.
     fn bytes_max(&self) -> usize;
 
-    /// Looks at a body that comes in pieces, and decides in place of [`OnBuffered::on_buffered`]. None: the step waits for the end.
+    /// Returns an inspector for a body that arrives in pieces, which then decides in place of [`OnBuffered::on_buffered`]. If `None`, the
+    /// step waits for the end of the body.
     fn on_pieces(&self, _ex: &mut Exchange, _head: &H) -> Option<Box<dyn OnPieces<H>>> {
         None
     }
@@ -110,9 +110,9 @@ pub trait OnBuffered<H>: Send + Sync {
     ) -> Decision<'a>;
 }
 
-/// Looks at one body while it is gathered, so that a mistake is found before the end.
+/// Inspects one body while it is gathered, so that an error is found before its end.
 pub trait OnPieces<H> {
-    /// Looks at the bytes from `from` on; `so_far` is everything that has come.
+    /// Inspects the bytes from `from` on. `so_far` is everything received so far.
     fn on_piece(
         &mut self,
         ex: &mut Exchange,
@@ -121,12 +121,12 @@ pub trait OnPieces<H> {
         from: usize,
     ) -> Result<(), Fault>;
 
-    /// The body is whole. Reads and may replace it.
+    /// Called with the complete body, which it may replace.
     fn on_end(&mut self, ex: &mut Exchange, head: &mut H, body: &mut GatheredBody) -> Flow;
 }
 
 impl<H> Step<H> {
-    /// The name of the step's cost, for `explain`.
+    /// Returns the name of the step's shape, for `explain`.
     pub fn cost(&self) -> &'static str {
         match self {
             Step::Head(_) => "head",

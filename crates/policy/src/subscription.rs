@@ -1,14 +1,14 @@
-//! The subscription by which a request came: noted by the policy that found it, for those that limit by it.
+//! The subscription of a request, recorded by the policy that found it, for policies that limit by it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What leads from a credential to its application: a digest, so that a look-up reads no text.
+/// The key under which the application of a credential is found: a digest, so that a look-up compares no text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApplicationKey(pub [u8; 16]);
 
-/// At most so many messages, and bytes of them, in so long.
+/// A maximum number of messages, of bytes, or both, per time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pub messages: Option<u64>,
@@ -19,16 +19,16 @@ pub struct Quota {
 /// The subscription of a request's client.
 #[derive(Debug, Clone)]
 pub struct Subscribed {
-    /// By which what is used of the subscription is counted, on every gateway the same.
+    /// The key of the subscription's counts, the same on every gateway.
     pub digest: u64,
     /// The name of its plan.
     pub plan: Arc<str>,
-    /// The quotas of events and messages, all of which hold. None: the plan says nothing of them.
+    /// The quotas on events and messages, all of which apply, or `None` if the plan has none.
     pub events: Option<Arc<[Quota]>>,
 }
 
 impl fmt::Debug for ApplicationKey {
-    /// Without the digest, which leads to an application.
+    /// Omits the digest, which identifies an application.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ApplicationKey")
     }

@@ -1,8 +1,8 @@
-//! Texts with placeholders, read once and filled for each exchange.
+//! Texts with placeholders, parsed once and filled in for each exchange.
 //!
-//! A placeholder is a name in braces: `{subject}`. Other braces are text, so that JSON needs no quoting; `{{name}}` stands for
-//! `{name}` itself, and `${name}` is text too. Owns the list of names, and the escaping of values for other languages. A value
-//! that an exchange does not have is an empty text.
+//! A placeholder is a name in braces: `{subject}`. Other braces are text, so that JSON needs no quoting; `{{name}}` stands for `{name}`
+//! itself, and `${name}` is text, too. Owns the list of names, and the escaping of values for other languages. If an exchange does not have
+//! a value, the placeholder becomes an empty text.
 
 use std::borrow::Cow;
 
@@ -30,15 +30,15 @@ enum PlaceholderValue {
     Client,
     Method,
     Host,
-    /// The host that the client asked, where a trusted proxy may say so.
+    /// The host that the client used, possibly as reported by a trusted proxy.
     PublicHost,
     Path,
     Query,
-    /// Looked up by the whole name first, then part by part, as a path.
+    /// A claim, looked up by the whole name first, and then as a path of names.
     Claim(Box<str>),
-    /// The groups with commas between them.
+    /// The groups, joined by commas.
     Groups,
-    /// What is known of the client by this name.
+    /// The attribute of the client with this name.
     Attribute(Box<str>),
     /// The path parameter at this index.
     Parameter(usize),
@@ -48,24 +48,24 @@ enum PlaceholderValue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPlaceholder(pub String);
 
-/// The language of a text. It decides which characters have to be escaped.
+/// The language of a text, which determines the characters to escape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Escape {
     /// No known language: nothing is escaped.
     #[default]
     Plain,
-    /// Within a string of JSON.
+    /// Within a JSON string.
     Json,
-    /// Within text or a quoted attribute of XML or HTML.
+    /// Within text or a quoted attribute in XML or HTML.
     Xml,
 }
 
-/// The names that exist besides path parameters, `claims.NAME` and `attributes.NAME`.
+/// The names of placeholders other than path parameters, `claims.NAME` and `attributes.NAME`.
 pub const PLACEHOLDERS: &[&str] =
     &["subject", "tier", "groups", "request_id", "client", "method", "host", "path", "query"];
 
 impl Template {
-    /// Parses a text on a route whose path has these parameters. Their names win over the others.
+    /// Parses a text on a route whose path has these parameters. Their names take precedence over others.
     pub fn parse(text: &str, parameters: &[&str]) -> Result<Template, UnknownPlaceholder> {
         let (mut parts, mut plain) = (Vec::new(), String::new());
         let mut rest = text;
@@ -77,7 +77,7 @@ impl Template {
                 rest = behind;
                 continue;
             }
-            // `${name}` is the result of `$${name}` in the configuration: the operator wants it as text.
+            // `${name}` results from `$${name}` in the configuration, which the operator writes to get it as text.
             let meant = |name: &str| is_placeholder(name) && !before.ends_with('$');
             match after.split_once('}').filter(|(name, _)| meant(name)) {
                 Some((name, behind)) => {
@@ -96,7 +96,7 @@ impl Template {
         Ok(Template(parts.into()))
     }
 
-    /// The text, if it is the same for every exchange.
+    /// Returns the text if it is the same for every exchange.
     pub fn constant(&self) -> Option<&str> {
         match &*self.0 {
             [] => Some(""),
@@ -105,7 +105,7 @@ impl Template {
         }
     }
 
-    /// The same, for links to the gateway itself: their host is the one that the client asked.
+    /// Returns the template for links to the gateway itself, in which `{host}` is the host that the client used.
     #[must_use]
     pub fn for_links(mut self) -> Template {
         for part in &mut self.0 {
@@ -116,7 +116,7 @@ impl Template {
         self
     }
 
-    /// True if it uses the client identity.
+    /// Returns true if the text uses the client identity.
     pub fn wants_identity(&self) -> bool {
         let asks = |named: &PlaceholderValue| {
             matches!(
@@ -131,7 +131,7 @@ impl Template {
         self.values().any(asks)
     }
 
-    /// True if it may be a different text for each client of the same resource.
+    /// Returns true if the text may differ between clients of the same resource.
     pub fn tells_who_asks(&self) -> bool {
         let tells = |named: &PlaceholderValue| {
             matches!(named, PlaceholderValue::Client | PlaceholderValue::RequestId)
@@ -139,7 +139,7 @@ impl Template {
         self.wants_identity() || self.values().any(tells)
     }
 
-    /// True if it uses the request's head.
+    /// Returns true if the text uses the request's head.
     pub fn wants_head(&self) -> bool {
         let asks = |named: &PlaceholderValue| {
             matches!(
@@ -154,7 +154,7 @@ impl Template {
         self.values().any(asks)
     }
 
-    /// The text for an exchange. Without a head, values that only the head has are empty.
+    /// Returns the text for an exchange. Without a head, values from the head are empty.
     pub fn fill(&self, ex: &Exchange, head: Option<&RequestHead>, escape: Escape) -> Vec<u8> {
         let mut filled = Vec::new();
         for part in &self.0 {
@@ -180,8 +180,8 @@ fn push_text(plain: &mut String, parts: &mut Vec<Part>) {
     }
 }
 
-/// True if the text between braces is meant as a name. Members of JSON objects, declarations of style sheets and empty braces
-/// are not; a claim may be named by a URL.
+/// Returns true if the text between braces is intended as a name. Members of JSON objects, CSS declarations and empty braces are not. The
+/// name of a claim may be a URL.
 fn is_placeholder(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
     match text.strip_prefix("claims.").or_else(|| text.strip_prefix("attributes.")) {
@@ -220,7 +220,7 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
 
 impl PlaceholderValue {
     fn value<'v>(&self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
-        // Harmless: without a request nothing has to be filled in.
+        // Harmless: without a head, the value is empty by definition.
         let of_head = |read: fn(&'v RequestHead) -> &'v [u8]| head.map(read).unwrap_or_default();
         let identity = ex.identity.as_deref();
         let told: &[u8] = match self {
@@ -228,7 +228,7 @@ impl PlaceholderValue {
                 identity.map_or("", |identity| &identity.subject).as_bytes()
             }
             PlaceholderValue::Tier => {
-                // Harmless: a client without a tier has an empty one.
+                // Harmless: without a tier, the value is empty by definition.
                 identity.and_then(|i| i.tier.as_deref()).unwrap_or_default().as_bytes()
             }
             PlaceholderValue::RequestId => ex.id.as_bytes(),
@@ -238,14 +238,14 @@ impl PlaceholderValue {
             PlaceholderValue::Method => of_head(RequestHead::method),
             PlaceholderValue::Host => of_head(RequestHead::host),
             PlaceholderValue::PublicHost => {
-                // Harmless: without a request nothing has to be filled in.
+                // Harmless: without a head, the value is empty by definition.
                 head.map(|head| ex.public_origin(head).1).unwrap_or_default()
             }
             PlaceholderValue::Path => of_head(RequestHead::path),
             // Harmless: a request may have no query.
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
             PlaceholderValue::Groups => {
-                // Harmless: without a client identity no groups apply.
+                // Harmless: without a client identity, there are no groups.
                 let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
                 return groups.join(",").into_bytes().into();
             }
@@ -260,7 +260,7 @@ impl PlaceholderValue {
                 return claim.map(words).unwrap_or_default().into_bytes().into();
             }
             PlaceholderValue::Parameter(at) => {
-                // Harmless: each placeholder has a parameter of its route.
+                // Harmless: each placeholder refers to an existing parameter of the route.
                 ex.parameters.get(*at).map(|p| &**p).unwrap_or_default()
             }
         };
@@ -276,7 +276,7 @@ fn claim<'c>(members: &'c serde_json::Map<String, Json>, name: &str) -> Option<&
     })
 }
 
-/// A claim as a text. A list is joined by commas, as in header lines; a value without a text of its own is JSON.
+/// Returns a claim as text. A list is joined by commas, as in header lines. Objects are written as JSON.
 fn words(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -287,7 +287,7 @@ fn words(value: &Json) -> String {
 }
 
 impl Escape {
-    /// By the content type of the text.
+    /// Returns the escaping for a text's content type.
     pub fn of(content_type: &str) -> Escape {
         let media = message::media_type(content_type.as_bytes()).to_ascii_lowercase();
         match media.rsplit(|byte| matches!(byte, b'/' | b'+')).next() {
@@ -301,7 +301,7 @@ impl Escape {
         match self {
             Escape::Plain => out.extend_from_slice(value),
             Escape::Json => {
-                // JSON has no other bytes. Each is the character of ISO 8859-1, so that none is lost.
+                // JSON must be UTF-8. Other bytes are read as ISO 8859-1, so that none is lost.
                 let text = match std::str::from_utf8(value) {
                     Ok(text) => text.to_owned(),
                     Err(_) => value.iter().map(|byte| char::from(*byte)).collect(),

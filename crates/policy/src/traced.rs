@@ -1,4 +1,4 @@
-//! What a policy made of a message, for an operator who asked. Without a question none of this runs.
+//! Records what a policy does to a message, if an operator has requested a trace. Otherwise none of this runs.
 //!
 //! Owns the comparison of a message before and after a step. Secrets are masked, and bodies are cut.
 
@@ -12,28 +12,28 @@ use crate::{Exchange, Flow, Onward};
 
 /// A head that can be compared.
 pub trait TracedHead {
-    /// What its first line says, by what it is called.
+    /// Returns the parts of the first line, each with its name.
     fn start(&self) -> Vec<(&'static str, String)>;
 
     fn lines(&self) -> &Headers;
 }
 
-/// A message before a step, with what else a step may decide.
+/// A message before a step, with other state that a step may change.
 pub struct MessageBefore {
     start: Vec<(&'static str, String)>,
     lines: Vec<(String, String)>,
-    /// The bytes of the body, as far as they are in memory.
+    /// The body, if it is in memory.
     body: Option<Bytes>,
     is_known: bool,
 }
 
-/// The values of a header in one text are cut here.
+/// The maximum length, in characters, of a header's values. The rest is cut off.
 const VALUE_CHARS_MAX: usize = 200;
 
 impl TracedHead for RequestHead {
     fn start(&self) -> Vec<(&'static str, String)> {
         vec![
-            // Harmless: it is shown and no more.
+            // Harmless: the text is only displayed.
             ("method", String::from_utf8_lossy(self.method()).into_owned()),
             ("path", trace::target(self.target())),
         ]
@@ -60,7 +60,7 @@ impl MessageBefore {
         MessageBefore { start: start(ex, head), lines: lines(head.lines()), body, is_known }
     }
 
-    /// What a step has decided and changed.
+    /// Returns what a step has decided and changed.
     pub fn after<H: TracedHead>(
         &self,
         (name, place): (&'static str, &str),
@@ -102,7 +102,7 @@ impl MessageBefore {
                 (Some(before), Some(after)) => {
                     changes.push(format!("~ {}", shown(name, &format!("{before} -> {after}"))));
                 }
-                // What shows who asks is a credential.
+                // A header that the authentication step removed is a credential.
                 (Some(_), None) if ex.identity.is_some() && !self.is_known => {
                     changes.push(format!("- {name}: {MASK}"));
                 }
@@ -115,7 +115,7 @@ impl MessageBefore {
     }
 }
 
-/// The bytes of a body that is in memory.
+/// Returns the bytes of a body if they are in memory.
 pub fn held(body: &Body) -> Option<Bytes> {
     match body {
         Body::Empty => Some(Bytes::new()),
@@ -124,7 +124,7 @@ pub fn held(body: &Body) -> Option<Bytes> {
     }
 }
 
-/// A decision in words, with the reason that is logged.
+/// Describes a decision, with the reason that is logged.
 fn verdict(flow: &Flow) -> String {
     match flow {
         Ok(Onward::Next) => "passes".to_owned(),
@@ -133,7 +133,7 @@ fn verdict(flow: &Flow) -> String {
     }
 }
 
-/// The first line of a head, and what the exchange knows of its client and its way.
+/// Returns the parts of the first line of a head, and the exchange's state about the client and the destination.
 fn start<H: TracedHead>(ex: &Exchange, head: &H) -> Vec<(&'static str, String)> {
     let mut start = head.start();
     if let Some(identity) = &ex.identity {
@@ -148,23 +148,23 @@ fn start<H: TracedHead>(ex: &Exchange, head: &H) -> Vec<(&'static str, String)> 
     start
 }
 
-/// Lines by their names in lower case, in their order, without those that frame the body: they follow from it.
+/// Returns the header lines in their order, with names in lower case, without the framing headers, which follow from the body.
 fn lines(headers: &Headers) -> Vec<(String, String)> {
-    // Harmless: they are shown and no more.
+    // Harmless: the values are only displayed.
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let lines = headers.iter();
     let lines = lines.map(|(name, value)| (text(name).to_ascii_lowercase(), text(value)));
     lines.filter(|(name, _)| !matches!(&**name, "content-length" | "transfer-encoding")).collect()
 }
 
-/// Each name once, in the order in which they come first.
+/// Returns each name once, in the order of first occurrence.
 fn names<'l>(before: &'l [(String, String)], after: &'l [(String, String)]) -> Vec<&'l str> {
     let mut known = HashSet::new();
     let all = before.iter().chain(after).map(|(name, _)| name.as_str());
     all.filter(|name| known.insert(*name)).collect()
 }
 
-/// The values of a header as one text.
+/// Returns the values of a header as one text.
 fn values(lines: &[(String, String)], name: &str) -> Option<String> {
     let values: Vec<&str> =
         lines.iter().filter(|(known, _)| known == name).map(|(_, value)| &**value).collect();

@@ -1,4 +1,4 @@
-//! The gateway's own part of requests to an upstream.
+//! The interface for the gateway's own part of requests to an upstream.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use crate::Decision;
 
 /// The gateway's own part of every request to an upstream, such as an access token in the head or a security header in the message.
 pub trait UpstreamAddition: Send + Sync + fmt::Debug {
-    /// Puts it into a request, before the deadline of the call.
+    /// Adds the part to a request, before the deadline of the call.
     fn make<'a>(
         &'a self,
         request: &'a mut Request,
         deadline: Option<Instant>,
     ) -> Decision<'a, Result<(), Fault>>;
 
-    /// Puts another one into a request whose reply refuses the first. The future gives false if there is no other one; none: this
-    /// reply does not refuse it.
+    /// Replaces the part after a reply that refuses it, such as an expired token. The future resolves to false if there is no replacement.
+    /// `None` means that the reply does not refuse the part.
     fn renew<'a>(
         &'a self,
         _request: &'a mut Request,
