@@ -1,4 +1,4 @@
-//! The cost limits of expressions and templates. One budget serves all of a message's evaluations.
+//! The cost limits of expressions and templates. All evaluations for one message share one budget.
 
 use kit::turns::Steps;
 
@@ -7,17 +7,17 @@ use crate::FailureKind;
 /// The bounds of a [`Budget`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Nodes and values looked at, functions called, and every eight bytes of text compared or made.
+    /// Number of steps: nodes and values visited, functions called, and every eight bytes of text compared or produced.
     pub steps_max: u64,
-    /// Nodes that one expression finds.
+    /// Number of nodes that one expression may select.
     pub results_max: u32,
-    /// Bytes that are written, all together.
+    /// Number of bytes that may be written in total.
     pub output_bytes_max: u64,
-    /// Objects and arrays inside one another, as far as a walk goes down.
+    /// Maximum nesting of objects and arrays that a walk follows.
     pub depth_max: u32,
 }
 
-/// The rest of [`Limits`].
+/// What remains of the [`Limits`].
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
@@ -28,13 +28,13 @@ pub struct Budget {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // About a second of work, a thousand times the need of services' messages. Others of the worker run meanwhile.
+            // About a second of work, a thousand times what typical messages need. Other tasks of the worker run in between.
             steps_max: 200_000_000,
-            // A message of 16 MiB has no more values.
+            // A message of 16 MiB has fewer values.
             results_max: 10_000_000,
-            // The output bound of a flow's step.
+            // The same as the output limit of a flow step.
             output_bytes_max: 16 << 20,
-            // The depth limit of the parsers of messages.
+            // The same as the depth limit of the message parsers.
             depth_max: 512,
         }
     }
@@ -46,27 +46,27 @@ impl Default for Budget {
     }
 }
 
-/// Bytes of output between two looks at the memory of the process.
+/// Number of output bytes between two checks of the process's memory.
 const ROOM_BYTES: u64 = 64 << 10;
 
 impl Budget {
-    /// A whole budget.
+    /// Returns a full budget.
     pub fn new(limits: Limits) -> Budget {
         let (steps, output) = (Steps::new(limits.steps_max), limits.output_bytes_max);
         Budget { steps, output, limits }
     }
 
-    /// The limits it started with.
+    /// Returns the limits that the budget started with.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Steps that are left.
+    /// Returns the number of steps left.
     pub fn steps_left(&self) -> u64 {
         self.steps.left()
     }
 
-    /// Takes steps off. Now and then the computation pauses here, so that others run.
+    /// Spends steps. From time to time this pauses the computation, so that other tasks run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), FailureKind> {
         if self.steps.spend(steps) { Ok(()) } else { Err(self.steps_over()) }
@@ -76,16 +76,16 @@ impl Budget {
         FailureKind::Limit { name: "steps_max", max: self.limits.steps_max }
     }
 
-    /// Accounts for a text that is looked through.
+    /// Spends the steps for scanning a text.
     #[inline]
     pub fn text(&mut self, bytes: usize) -> Result<(), FailureKind> {
         self.charge(1 + bytes as u64 / 8)
     }
 
-    /// Accounts for bytes that are written, before they are.
+    /// Spends output bytes, before they are written.
     pub fn output(&mut self, bytes: usize) -> Result<(), FailureKind> {
         match self.output.checked_sub(bytes as u64) {
-            // Now and then it asks for the memory of what comes until it asks again.
+            // At intervals, checks that there is memory for the bytes up to the next check.
             Some(left)
                 if left / ROOM_BYTES != self.output / ROOM_BYTES
                     && !kit::memory::has_room(bytes) =>
@@ -103,7 +103,7 @@ impl Budget {
         }
     }
 
-    /// Checks how many nodes an expression has found.
+    /// Checks the number of nodes that an expression has selected.
     #[inline]
     pub fn results(&self, len: usize) -> Result<(), FailureKind> {
         let max = self.limits.results_max;
@@ -114,7 +114,7 @@ impl Budget {
         }
     }
 
-    /// Checks how deep a walk is.
+    /// Checks the depth of a walk.
     #[inline]
     pub fn depth(&self, levels: usize) -> Result<(), FailureKind> {
         let max = self.limits.depth_max;

@@ -1,96 +1,96 @@
-//! Errors of a text when it is compiled, and failures when it runs.
+//! Errors of compiling a text, and failures of evaluating it.
 
 use std::fmt;
 
 use kit::TextPosition;
 
-/// A text that does not compile.
+/// The error of a text that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// The kind of error.
     pub kind: ErrorKind,
-    /// The place in the whole text: of a template in the template.
+    /// The position in the whole text. For a template, that is the position in the template.
     pub at: TextPosition,
 }
 
-/// The reason why a text does not compile. The texts say what was found, or what to write.
+/// The reason why a text does not compile. The message says what was found, or what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The grammar of the language is broken.
+    /// The text violates the grammar of its language.
     Syntax(Box<str>),
-    /// A name that nothing has where the text stands.
+    /// A name that is not defined in this place.
     UnknownName(Box<str>),
-    /// A name that only says which names follow, as `$headers`.
+    /// A name that needs a further part, such as `$headers`.
     Group(Box<str>),
-    /// A prefix that no declaration explains.
+    /// A prefix without a declaration.
     UndeclaredPrefix(Box<str>),
-    /// A function that the language does not have, or has with other arguments.
+    /// A function that the language does not have, or not with these arguments.
     Function(Box<str>),
-    /// Types that do not go together: JSONPath's well-typedness, and uses of a text or a truth as the other.
+    /// Incompatible types: a violation of JSONPath's well-typedness, or a text used as a boolean or the other way round.
     Type(Box<str>),
-    /// A regular expression that is none.
+    /// An invalid regular expression.
     Regex(Box<str>),
-    /// A placeholder where nothing can be put in safely.
+    /// A placeholder where no value can be inserted safely.
     Misplaced(Box<str>),
-    /// A template whose own text breaks the grammar of its output.
+    /// A template whose own text violates the grammar of its output.
     Malformed(Box<str>),
-    /// The text is over a limit of this crate.
+    /// The text exceeds a limit of this crate.
     Limit {
-        /// The limit's name.
+        /// The name of the limit.
         name: &'static str,
-        /// Its value.
+        /// The value of the limit.
         max: u64,
     },
 }
 
-/// The failure of an expression or template.
+/// The failure of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// The expression: its beginning in its text.
+    /// The position at which the expression begins.
     pub at: TextPosition,
 }
 
-/// The reason why a run of an expression or template failed.
+/// The reason why an evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// A budget is used up: its name in [`crate::Limits`] and its value.
+    /// A limit is exceeded: its name in [`crate::Limits`] and its value.
     Limit {
-        /// The budget's name.
+        /// The name of the limit.
         name: &'static str,
-        /// Its value.
+        /// The value of the limit.
         max: u64,
     },
-    /// Nothing was found where something is required.
+    /// A required expression found nothing.
     Missing,
-    /// A character that must not stand where the value goes.
+    /// The value contains a character that is not allowed where it is inserted.
     Forbidden {
         /// The character.
         character: char,
-        /// The place for which it was meant.
+        /// The kind of place where the value is inserted.
         place: &'static str,
     },
-    /// A path would have a segment that is empty or climbs.
+    /// A path would get an empty segment, `.` or `..`.
     Segment(Box<str>),
-    /// Bytes that are not UTF-8 text.
+    /// The bytes are not UTF-8.
     NotText,
-    /// A number that JSON cannot write: NaN or an infinity.
+    /// A number that JSON cannot represent: NaN or an infinity.
     NotJson,
-    /// A value of a type with which the language can do nothing there.
+    /// A value of a type that the language cannot use there.
     Type(Box<str>),
-    /// A message that breaks the format of its content type.
+    /// A message that is malformed according to its content type.
     Malformed(Box<str>),
-    /// The expression's own computation: a division by zero, a member that CEL does not find.
+    /// An error in the expression's own computation, such as a division by zero or a member that CEL does not find.
     Computation(Box<str>),
-    /// The scope failed to give a value.
+    /// The scope failed to supply a value.
     Scope(Box<str>),
 }
 
 impl ErrorKind {
-    /// The error of this kind at a byte of a text.
+    /// Returns an error of this kind at a byte offset in a text.
     pub(crate) fn at(self, text: &str, offset: usize) -> Error {
         Error { kind: self, at: TextPosition::of(text, offset) }
     }

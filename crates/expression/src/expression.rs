@@ -1,4 +1,4 @@
-//! An expression: the language of a text, its names as slots, and its value.
+//! An expression: detects the language of a text, resolves its names to slots, and evaluates it.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use crate::tape::JsonText;
 use crate::value::JsonNodes;
 use crate::{Budget, Error, ErrorKind, Failure, FailureKind, NameKind, Names, Scope, Slot, Value};
 
-/// No expression that a person wrote is longer.
+/// Maximum length of an expression; no hand-written one is longer.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
 
-/// The language that a text is in.
+/// The language of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// By the text: one that [`is_expression`] is an expression, any other a literal.
+    /// Depends on the text: it is an expression if [`is_expression`] says so, otherwise a literal.
     Marked,
-    /// XPath 1.0, `{ xpath: TEXT }`.
+    /// XPath 1.0, written `{ xpath: TEXT }`.
     XPath,
-    /// A whole JSONPath query over the body, `{ json: TEXT }`.
+    /// A JSONPath query over the body, written `{ json: TEXT }`.
     Json,
-    /// CEL, `{ cel: TEXT }`.
+    /// CEL, written `{ cel: TEXT }`.
     Cel,
-    /// The text itself, `{ text: LITERAL }`.
+    /// A literal, written `{ text: LITERAL }`.
     Text,
 }
 
-/// A compiled expression. Immutable, to be shared between threads.
+/// A compiled expression. Immutable, so that threads can share it.
 #[derive(Debug, Clone)]
 pub struct Expression {
     program: Program,
@@ -48,7 +48,7 @@ enum Program {
         query: Query,
     },
     Path(Arc<Path>),
-    /// `$name[1]` is an index of JSON and a predicate of XPath: the value decides.
+    /// `$name[1]` is an index in JSON and a predicate in XPath. The value decides at run time.
     Either {
         slot: Slot,
         query: Query,
@@ -57,10 +57,10 @@ enum Program {
     Rule(Arc<Rule>),
 }
 
-/// A name at the beginning of a text, resolved.
+/// The name at the beginning of a text, resolved.
 struct LeadingName {
     slot: Slot,
-    /// Bytes of the text that it takes.
+    /// Number of bytes of the text that the name takes.
     end: usize,
 }
 
@@ -86,17 +86,17 @@ impl Expression {
         Ok(Expression { program, levels, required: false, at: TextPosition::of(text, 0) })
     }
 
-    /// The same with [`FailureKind::Missing`] in place of nothing.
+    /// Makes the expression fail with [`FailureKind::Missing`] if it finds nothing.
     pub fn required(self) -> Expression {
         Expression { required: true, ..self }
     }
 
-    /// The same as a part of a longer text.
+    /// Sets the position of the expression within a longer text.
     pub(crate) fn placed(self, at: TextPosition) -> Expression {
         Expression { at, ..self }
     }
 
-    /// The text of a literal; none of any other expression.
+    /// Returns the text if the expression is a literal.
     pub fn literal(&self) -> Option<&str> {
         match &self.program {
             Program::Literal(text) => Some(text),
@@ -108,13 +108,13 @@ impl Expression {
         }
     }
 
-    /// The number of levels of elements of the message that it looks at, of the Body of SOAP at those around it as well. None
-    /// unless it is known to look at no deeper ones, and at nothing but nodes of the message.
+    /// Returns the number of element levels of the message that the expression uses; for the Body of a SOAP message, the levels around it
+    /// are included. Returns `None` if it may use deeper levels, or anything other than nodes of the message.
     pub fn levels(&self) -> Option<usize> {
         self.levels
     }
 
-    /// The slot whose value is its own, if it does nothing else with it.
+    /// Returns the slot if the expression is exactly the value of one slot.
     pub fn slot(&self) -> Option<Slot> {
         match &self.program {
             Program::Slot(slot) => Some(*slot),
@@ -126,7 +126,7 @@ impl Expression {
         }
     }
 
-    /// The kind of its value in words, where that can be seen and is not true or false. Only CEL is looked into.
+    /// Returns the type of the value in words if it is known statically and not boolean. Only known for CEL.
     pub fn gives(&self) -> Option<&'static str> {
         match &self.program {
             Program::Rule(rule) => rule.gives(),
@@ -138,7 +138,7 @@ impl Expression {
         }
     }
 
-    /// The values and groups that it may ask its scope for.
+    /// Returns the slots of all values and groups that the expression may request from its scope.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = match &self.program {
             Program::Literal(_) => Vec::new(),
@@ -152,7 +152,7 @@ impl Expression {
         slots
     }
 
-    /// Its value.
+    /// Evaluates the expression.
     pub fn value(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<Value, Failure> {
         let value = self.program.value(scope, budget);
         let value = value.and_then(|value| {
@@ -161,14 +161,14 @@ impl Expression {
         value.map_err(|kind| kind.at(self.at))
     }
 
-    /// Its value as text. A plain path is followed while an unread document is read.
+    /// Evaluates the expression as text. For a plain path, a document that has not been parsed is only scanned.
     pub fn text(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<String, Failure> {
         if let Program::Path(path) = &self.program
             && let Some(found) = path.text_unread(scope, budget)
         {
             let found = found.and_then(|found| match (found, self.required) {
                 (None, true) => Err(FailureKind::Missing),
-                // Harmless: what is not found is nothing, unless it is required.
+                // Harmless: a path that finds nothing is an empty text, unless it is required.
                 (found, _) => Ok(found.unwrap_or_default()),
             });
             return found.map_err(|kind| kind.at(self.at));
@@ -181,7 +181,7 @@ impl Expression {
         text.map_err(|kind| kind.at(self.at))
     }
 
-    /// Its value as a truth.
+    /// Evaluates the expression as a boolean.
     pub fn boolean(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<bool, Failure> {
         if let Program::Path(path) = &self.program
             && let Some(found) = path.text_unread(scope, budget)
@@ -228,7 +228,7 @@ impl Program {
     }
 }
 
-/// A value that a query follows: of a form its fields.
+/// Returns the value that a query is applied to. For a form, that is the object of its fields.
 pub(crate) fn followed(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKind> {
     let value = scope.value(slot)?;
     match &value {
@@ -242,7 +242,7 @@ pub(crate) fn followed(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKi
     }
 }
 
-/// The values that a query finds in a value: nothing, if that is not JSON.
+/// Applies a query to a value. Returns nothing if the value is not JSON.
 pub(crate) fn below(
     query: &Query,
     value: Value,
@@ -253,14 +253,14 @@ pub(crate) fn below(
         let Some(root) = json.first() else { return Ok(Value::Nothing) };
         return Ok(Value::Json(query.value(&json.text, root, budget)?));
     }
-    // The result of a query that may find many is an array for the next query.
+    // If a query may select many values, the next query is applied to an array of them.
     let mut text = String::new();
     Value::Json(json).write_json(&mut text, budget)?;
     let array = made_json(text, budget)?;
     Ok(Value::Json(query.value(&array.text, JsonText::ROOT, budget)?))
 }
 
-/// A JSON text that this crate wrote.
+/// Parses a JSON text that this crate wrote.
 pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, FailureKind> {
     let limits = json::Limits {
         depth_max: budget.limits().depth_max as usize + 1,
@@ -270,7 +270,7 @@ pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, Fail
     Ok(JsonNodes::root(JsonText::read(text, &limits).map_err(what)?))
 }
 
-/// True for a text that begins with `$`, with `/`, or with a function of XPath and its `(`.
+/// Returns true if a text begins with `$`, with `/`, or with the name of an XPath function and `(`.
 pub fn is_expression(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
@@ -278,7 +278,7 @@ pub fn is_expression(text: &str) -> bool {
     text.starts_with(['$', '/']) || rest.starts_with('(') && xpath::is_core_function(name)
 }
 
-/// The part of a literal for which it may have been meant as an expression or a template: `{{`, `//`, or `$` before a name.
+/// Returns the part of a literal that suggests it was meant as an expression or a template: `{{`, `//`, or `$` before a name.
 pub fn seems_expression(literal: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_alphabetic() || c == '_';
     let names = || literal.split('$').skip(1).any(|behind| behind.starts_with(is_name));
@@ -293,7 +293,7 @@ pub fn seems_expression(literal: &str) -> Option<&'static str> {
     }
 }
 
-/// A text that [`is_expression`].
+/// Compiles a text for which [`is_expression`] is true.
 fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
     let path = || Path::compile(text, names).map(|path| Program::Path(path.into()));
     if !text.starts_with('$') {
@@ -321,7 +321,7 @@ Err(ErrorKind::syntax(
 });
     match (query, rest.starts_with('.')) {
         (Ok(query), true) => Ok(Program::Query { slot, query }),
-        // A path of values that it cannot take says so itself.
+        // If the text is also a path over a value that paths cannot use, the path's error is more helpful.
         (Err(error), true) => {
             path().map_err(
                 |of_path| if matches!(of_path.kind, ErrorKind::Type(_)) { of_path } else { error },
@@ -335,7 +335,7 @@ Err(ErrorKind::syntax(
     }
 }
 
-/// The name at the beginning: `$body`, `$headers.X-Id`, `$headers['X.Id']`.
+/// Resolves the name at the beginning: `$body`, `$headers.X-Id`, `$headers['X.Id']`.
 fn leading(text: &str, names: &dyn Names) -> Result<LeadingName, Error> {
     let is_name = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
     let word = |from: usize| {
@@ -369,7 +369,7 @@ fn leading(text: &str, names: &dyn Names) -> Result<LeadingName, Error> {
     }
 }
 
-/// The value that a dotted name begins with, and how many of its parts name it.
+/// Resolves the value that a dotted name begins with. Returns it with the number of parts that name it.
 pub(crate) fn resolve(parts: &[&str], names: &dyn Names) -> Option<(NameKind, usize)> {
     let mut taken = 1;
     loop {

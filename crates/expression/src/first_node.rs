@@ -1,27 +1,27 @@
-//! The first node that a plain path leads to, found while the document is read.
+//! Finds the first node that a plain path selects, while the document is parsed.
 //!
-//! A plain path has steps down from the root that need only what a parser tells of a node. The whole document is read, so that
-//! the result is the one that a tree gives, also if there is none.
+//! A plain path has steps down from the root that need only what the parser reports of a node. The whole document is parsed, so that the
+//! result, or the error, is the same as with a tree.
 
 use xml::{Here, QName, Sink, Start};
 use xpath::{NodeKind, Selection, StreamNode};
 
 use crate::{Budget, FailureKind};
 
-/// A path to follow.
+/// A path to search for.
 #[derive(Debug)]
 pub(crate) struct Search {
     path: Selection,
 }
 
 impl Search {
-    /// None where the path needs a tree.
+    /// Returns the search, or `None` if the path needs a tree.
     pub(crate) fn of(path: Selection) -> Option<Search> {
         let plain = path.from_root && !path.below.is_empty() && path.attributes.is_empty();
         plain.then_some(Search { path })
     }
 
-    /// The first node's string value, if there is one.
+    /// Returns the string-value of the first node, or `None` if there is no such node.
     pub(crate) fn first(
         &self,
         bytes: &[u8],
@@ -41,17 +41,17 @@ impl Search {
 
 struct PathReader<'s> {
     path: &'s Selection,
-    /// Elements that are open.
+    /// Number of open elements.
     depth: usize,
-    /// Of these, so many from the root down are steps of the path.
+    /// Number of steps of the path that the open elements match, counted from the root.
     steps: usize,
     found: FirstNode,
 }
 
-/// The state of the first node.
+/// What is known about the first node.
 enum FirstNode {
     Nothing,
-    /// It is open.
+    /// The node is open.
     Part {
         of: NodeKind,
         text: String,
@@ -60,7 +60,7 @@ enum FirstNode {
 }
 
 impl PathReader<'_> {
-    /// A node begins. If its value is told, that is all of it.
+    /// Handles the start of a node. If the node has a value, it is complete.
     fn node(&mut self, told: &StreamNode<'_>) {
         let depth = self.depth;
         let asked = self.path.below.get(depth).filter(|_| self.steps == depth);

@@ -1,7 +1,7 @@
-//! JSONPath (RFC 9535): text to a [`Query`] once, a query to nodes of a [`JsonText`] for each message.
+//! JSONPath (RFC 9535): compiles a text to a [`Query`] once, and evaluates the query on a [`JsonText`] for each message.
 //!
-//! Owns the grammar, the types of expressions, regular expressions as RFC 9485 has them, and the order of results.
-//! A query recurses by its own nesting, never by the depth of a text.
+//! Owns the grammar, the types of expressions, regular expressions (RFC 9485), and the order of results. Recursion follows the nesting of
+//! the query, never the depth of the JSON text.
 
 mod check;
 mod compare;
@@ -28,13 +28,13 @@ pub struct Query {
 #[derive(Debug, Clone, Default)]
 struct Path {
     segments: Vec<Segment>,
-    /// It finds one value at the most.
+    /// Whether the query selects at most one value.
     singular: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Segment {
-    /// `..`: of the node and all below it.
+    /// Whether the segment is `..`, which applies to the node and all its descendants.
     descends: bool,
     selectors: Vec<Selector>,
 }
@@ -68,15 +68,15 @@ enum Comparison {
     GreaterEqual,
 }
 
-/// A query inside a filter.
+/// A query within a filter.
 #[derive(Debug, Clone)]
 struct Inner {
-    /// `$`, else `@`.
+    /// Whether the query begins with `$` instead of `@`.
     from_root: bool,
     path: Path,
 }
 
-/// An expression with one value or nothing (`comparable` in RFC 9535).
+/// An expression with at most one value (`comparable` in RFC 9535).
 #[derive(Debug, Clone)]
 enum Comparable {
     Null,
@@ -93,23 +93,23 @@ enum Comparable {
 #[derive(Debug, Clone)]
 enum Pattern {
     Known(Regex),
-    /// Its text comes from the message.
+    /// The text of the pattern comes from the message.
     Found(Comparable),
 }
 
 impl Query {
-    /// Compiles a whole query: `$` and segments.
+    /// Compiles a whole query: `$` followed by segments.
     pub fn compile(text: &str) -> Result<Query, Error> {
         Ok(Query { path: Arc::new(parse::whole(text)?) })
     }
 
-    /// Compiles the segments at a byte of a text, and says where they end.
+    /// Compiles the segments at a byte offset of a text. Returns them with the offset after them.
     pub(crate) fn compile_segments(text: &str, from: usize) -> Result<(Query, usize), Error> {
         let (path, end) = parse::segments(text, from)?;
         Ok((Query { path: Arc::new(path) }, end))
     }
 
-    /// A chain of member names.
+    /// Returns the query for a chain of member names.
     pub(crate) fn of_names<'n>(names: impl Iterator<Item = &'n str>) -> Query {
         let segment =
             |name: &str| Segment { descends: false, selectors: vec![Selector::Name(name.into())] };
@@ -117,12 +117,12 @@ impl Query {
         Query { path: Arc::new(Path { segments, singular: true }) }
     }
 
-    /// It finds one value at the most.
+    /// Returns true if the query selects at most one value.
     pub fn is_singular(&self) -> bool {
         self.path.singular
     }
 
-    /// The nodes that it finds below a node, which is its `$`.
+    /// Returns the nodes that the query selects. `root` is its `$`.
     pub fn nodes(
         &self,
         text: &JsonText,
@@ -132,7 +132,7 @@ impl Query {
         eval::Run::new(text, root, budget).path(&self.path, root)
     }
 
-    /// The values that it finds below a node.
+    /// Returns the values that the query selects. `root` is its `$`.
     pub(crate) fn value(
         &self,
         text: &Arc<JsonText>,

@@ -1,9 +1,9 @@
-//! The expression language of message flows: languages that find, compare and compute, and the templates that hold them.
+//! The expression language of message flows: languages that select, compare and compute, and templates that contain expressions.
 //!
-//! Owns which of its languages a text is in, JSONPath, the values that go from one to another with their conversions
-//! ([`Value`]), and how a value is written into a text of which it must not break out ([`Template`]). XPath is the crate
-//! `xpath`, CEL a library. It knows no message: names are asked for once, at compile, through [`Names`], and are numbers
-//! from then on, for which a [`Scope`] has values. Every run takes from a [`Budget`].
+//! Owns the choice of the language of a text, JSONPath, the conversions between values ([`Value`]), and the safe insertion of values into a
+//! text ([`Template`]). XPath is in the crate `xpath`; CEL is a library. The crate knows nothing of messages: names are resolved to numbers
+//! once, when a text is compiled, through [`Names`]. A [`Scope`] supplies the values for these numbers. Every evaluation spends a
+//! [`Budget`].
 //!
 //! ```text
 //! text       = marked | literal            of { xpath | json | cel | text: TEXT } the key says the language
@@ -17,8 +17,8 @@
 //! expression = marked | xpath
 //! ```
 //!
-//! If a tail begins with `[` and is right in both languages, the value decides: nodes take XPath, JSON takes JSONPath.
-//! A path into a value of the wrong kind, as steps of XPath into JSON, finds nothing.
+//! If a tail begins with `[` and is valid in both languages, the value decides: nodes use XPath, JSON uses JSONPath.
+//! A path into a value of the wrong kind, such as XPath steps into JSON, finds nothing.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -8,25 +8,25 @@ use xml::{Document, Form, Kind, NodeId, Options};
 
 use crate::{Budget, FailureKind};
 
-/// Prefixes that are looked for in the markup of an element.
+/// Maximum number of prefixes that are searched for in the markup of an element.
 const AROUND_MAX: usize = 8;
 
-/// Namespace declarations around an element that cost no more than the element itself.
+/// Maximum number of namespace declarations around an element that cost no more than the element itself.
 const DECLARED_FEW: usize = 32;
 
-/// Parses a message for an expression that looks at its first levels alone ([`Expression::levels`](crate::Expression::levels)) and
-/// whose nodes are written as markup. What is further down has no nodes where elements are copied as they stand.
+/// Parses a message for an expression that uses only its first levels ([`Expression::levels`](crate::Expression::levels)) and whose nodes
+/// are written as markup. Deeper content has no nodes, unless elements cannot be copied as written.
 pub fn parse_levels(bytes: &[u8], levels: usize) -> Result<Document, xml::Error> {
     let options = Options::default();
     if has_references(bytes) {
         Document::parse(bytes, &options)
     } else {
-        // One namespace that is around all others is `xml`.
+        // The namespace of `xml` is always around an element, and takes one of the places.
         Document::parse_levels(bytes, &options, levels, AROUND_MAX - 1)
     }
 }
 
-/// Numeric references stand in it, so that what is copied is written anew.
+/// Returns true if there may be numeric references. Elements are then serialised anew instead of being copied.
 fn has_references(bytes: &[u8]) -> bool {
     memchr::memchr(b'&', bytes).is_some() && memchr::memmem::find(bytes, b"&#").is_some()
 }
@@ -46,7 +46,7 @@ pub(crate) fn push_text(
     })
 }
 
-/// Appends text to an attribute's value, in whichever quotes it stands.
+/// Appends text to an attribute value, for either kind of quotes.
 pub(crate) fn push_attribute(
     out: &mut String,
     text: &str,
@@ -65,8 +65,8 @@ pub(crate) fn push_attribute(
     })
 }
 
-/// Appends text to a CDATA section. Each `>` ends the section and begins another, so that no `]]>` can come about, not even
-/// of what stands before the text and behind it; carriage returns, which a reader would lose, stand between sections.
+/// Appends text to a CDATA section. Each `>` ends the section and begins a new one, so that `]]>` cannot arise, not even together with the
+/// text around the placeholder. Carriage returns, which a parser would normalise, are written between sections.
 pub(crate) fn push_cdata(
     out: &mut String,
     text: &str,
@@ -77,8 +77,8 @@ pub(crate) fn push_cdata(
         '\r' => Some("]]>&#xD;<![CDATA["),
         _ => None,
     })?;
-    // A `]` at the end and `]>` behind the placeholder would be an end, and so would `]]` before it, `>` behind it and
-    // nothing between them.
+    // A `]` at the end could form `]]>` with `]>` after the placeholder. An empty text could join `]]` before the placeholder and `>` after
+    // it.
     if text.is_empty() || text.ends_with(']') { push(out, "]]><![CDATA[", budget) } else { Ok(()) }
 }
 
@@ -114,20 +114,20 @@ fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Elements of a document whose markup means the same wherever it stands, as the look at one around them has shown.
+/// A range of elements whose markup is known to mean the same anywhere, found by examining an element around them.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     from: u32,
     to: u32,
-    /// Number of such looks.
+    /// Number of elements examined individually.
     looks: u32,
 }
 
-/// After so many looks at elements, and after twice as many, and so on, all that follows them in their parent is looked at at once.
+/// After this many examined elements, and after each doubling of the number, all following siblings are examined at once.
 const LOOKS: u32 = 16;
 
 impl Plain {
-    /// An element was looked at.
+    /// Counts an examined element.
     fn note(&mut self, document: &Document, node: NodeId) {
         self.looks += 1;
         let is_due = self.looks >= LOOKS && self.looks.is_power_of_two();
@@ -138,7 +138,7 @@ impl Plain {
     }
 }
 
-/// Returns whether all that follows a plain element in its parent is plain as well.
+/// Returns whether the markup of all siblings after a plain element is plain as well.
 fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
     let (Some(around), Some(own)) = (document.markup(parent), document.markup(node)) else {
         return false;
@@ -151,7 +151,7 @@ fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
     around.get(from..end).is_some_and(|rest| MarkupProperties::at(rest).is_plain())
 }
 
-/// A property of markup whose meaning depends on its place.
+/// What in a piece of markup depends on its context.
 #[derive(Debug, Clone, Copy)]
 struct MarkupProperties {
     has_references: bool,
@@ -159,20 +159,20 @@ struct MarkupProperties {
     has_declarations: bool,
 }
 
-/// The search for it, which is made ready at a cost.
+/// The searcher, which is expensive to construct.
 static DECLARED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"xmlns"));
 
 impl MarkupProperties {
     fn at(markup: &str) -> MarkupProperties {
         let bytes = markup.as_bytes();
-        // Most have none of the three.
+        // Fast path: most markup has none of the three.
         match memchr::memchr3(b'&', b':', b'=', bytes) {
             None => MarkupProperties {
                 has_references: false,
                 has_prefixes: false,
                 has_declarations: false,
             },
-            // A search for one byte costs less than one for several.
+            // Searching for one byte is cheaper than searching for several at once.
             Some(_) => MarkupProperties {
                 has_references: has_references(bytes),
                 has_prefixes: memchr::memchr(b':', bytes).is_some(),
@@ -187,11 +187,11 @@ impl MarkupProperties {
     }
 }
 
-/// Appends a node: elements, comments and instructions as markup, of a document its content, all else as text.
+/// Appends a node: an element, comment or instruction as markup, a document as its content, anything else as text.
 ///
-/// An element takes along the namespaces that names in it use, or texts and values that begin as such a name would. One
-/// without a namespace takes the default one back, where there is one at its new place. `plain` is of earlier nodes of the
-/// document.
+/// An element is written with the declarations of the namespaces that its names use, and of those that texts and values appear to use in
+/// prefixed names. An element without a namespace undeclares the default namespace if the new place has one. `plain` holds what is known
+/// from earlier nodes of the document.
 pub(crate) fn push_node(
     document: &Document,
     node: NodeId,
@@ -233,7 +233,7 @@ fn push_element(
     budget: &mut Budget,
 ) -> Result<(), FailureKind> {
     let from = out.len();
-    // A document may declare thousands, and each element looks at all of them.
+    // A document may have thousands of declarations, and each element examines all of them.
     let declared = document.declarations_above(node);
     let looked_at = if declared > DECLARED_FEW { declared as u64 } else { 0 };
     budget.charge(looked_at.saturating_mul(64))?;
@@ -287,7 +287,7 @@ fn push_element(
     Ok(())
 }
 
-/// Namespaces around an element that its markup may use. Without a colon that is the default one alone.
+/// Returns the namespaces around an element that its markup may use. Without a colon in the markup, that is only the default namespace.
 fn around(document: &Document, node: NodeId, has_prefixes: bool) -> Vec<(&str, &str)> {
     let parent = document.parent(node).filter(|parent| *parent != Document::ROOT);
     match (parent, has_prefixes) {
@@ -312,8 +312,8 @@ fn push_declaration(
     push(out, "\"", budget)
 }
 
-/// Returns a bit for each prefix that stands in the markup with its colon: in a name, or at the start of a word that looks like
-/// one. The bits of the empty prefix and of `xml`, which need no declaration, are set too. There are at most [`AROUND_MAX`].
+/// Returns a bit for each prefix that occurs in the markup with a colon, in a name or at the start of a word that looks like a prefixed
+/// name. The bits of the empty prefix and of `xml`, which need no declaration, are always set. There are at most [`AROUND_MAX`] prefixes.
 fn prefixes_in(around: &[(&str, &str)], markup: &str) -> u32 {
     let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     let bits = around.iter().enumerate().map(|(at, (prefix, _))| (1u32 << at, *prefix));
@@ -335,7 +335,7 @@ fn prefixes_in(around: &[(&str, &str)], markup: &str) -> u32 {
     found
 }
 
-/// True if an element of a subtree has no prefix, or a type is named without one: both are in the default namespace.
+/// Returns true if a subtree contains an unprefixed element or an unprefixed type name, which are in the default namespace.
 fn uses_default(document: &Document, node: NodeId) -> bool {
     (node.0..document.end(node).0).map(NodeId).any(|id| match document.kind(id) {
         Kind::Element => document.name(id).prefix.is_empty() || document.hides_bare_names(id),
@@ -362,7 +362,7 @@ fn push_in(
     Ok(())
 }
 
-/// The prefixes that a subtree uses: in names, or at the start of words of its texts and values that look like names.
+/// Returns the prefixes that a subtree uses: in names, and at the start of words in texts and values that look like prefixed names.
 fn used(document: &Document, node: NodeId) -> Vec<&str> {
     let mut used = BTreeSet::new();
     for id in (node.0..document.end(node).0).map(NodeId) {
@@ -382,7 +382,7 @@ fn used(document: &Document, node: NodeId) -> Vec<&str> {
     used.into_iter().collect()
 }
 
-/// The prefixes of the words: the part before the colon.
+/// Returns the prefixes of the words of a text: the parts before a colon.
 fn prefixes(text: &str) -> impl Iterator<Item = &str> {
     let words = text.contains(':').then(|| text.split_ascii_whitespace());
     // Harmless: a word without a colon has no prefix.

@@ -1,14 +1,14 @@
-//! Numbers to the digit: decimal texts, compared without rounding.
+//! Exact decimal numbers, compared without rounding.
 
 use std::cmp::Ordering;
 
-/// Compares the values of two numbers of JSON. They were read before, so that both follow its grammar.
+/// Compares two JSON numbers by value. Both must be valid.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
     }
     let (x, y) = (value(a), value(b));
-    // Rounding keeps the order, so that only numbers that it makes equal have to be compared digit by digit.
+    // Rounding preserves the order, so only numbers that round to the same double have to be compared digit by digit.
     match x.partial_cmp(&y) {
         Some(Ordering::Less) => Ordering::Less,
         Some(Ordering::Greater) => Ordering::Greater,
@@ -16,12 +16,12 @@ pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The double that is nearest.
+/// Returns the nearest double.
 pub(crate) fn value(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
 
-/// True if a text is a number of JSON.
+/// Returns true if a text is a JSON number.
 pub(crate) fn is_number(text: &str) -> bool {
     let limits = json::Limits { depth_max: 0, entries_max: 1 };
     let mut tape = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn is_number(text: &str) -> bool {
         && json::read(text, &limits, &mut tape).is_ok()
 }
 
-/// `0.DIGITS * 10^exponent`, without zeros at either end; no digits are zero.
+/// The number `0.DIGITS * 10^exponent`. The digits have no zeros at either end, and are empty for zero.
 struct Decimal {
     negative: bool,
     digits: Vec<u8>,
@@ -47,7 +47,7 @@ impl Decimal {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let negative_exponent = exponent.starts_with('-');
-        // An exponent with too many digits counts as infinite.
+        // An exponent too large for the type counts as infinite.
         let end = if negative_exponent { i64::MIN / 4 } else { i64::MAX / 4 };
         let exponent = exponent.trim_start_matches('+').parse::<i64>().unwrap_or(end);
         let exponent = exponent.clamp(i64::MIN / 4, i64::MAX / 4);

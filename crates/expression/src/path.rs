@@ -1,8 +1,8 @@
-//! XPath 1.0 over the documents of a message, with its values as variables.
+//! XPath 1.0 over the documents of a message, whose values are available as variables.
 //!
-//! `$NAME` in a path is a value of the message; `$headers.X-Id` is one name to XPath too, and `$body.total` takes a member
-//! of a JSON value, `$body..total` all of that name. A path into a value that is not a node finds nothing; `count` and `sum` take
-//! the items of an array.
+//! `$NAME` in a path is a value of the message. `$headers.X-Id` is a single name in XPath too. `$body.total` selects a member of a JSON
+//! value, and `$body..total` all members with that name. A path into a value that is not a node finds nothing. `count` and `sum` take the
+//! items of an array.
 
 mod scan;
 
@@ -25,27 +25,27 @@ use crate::{
     Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,
 };
 
-/// The level of the Body in a message of SOAP; the root element is the first.
+/// The level of the Body in a SOAP message. The root element is level 1.
 pub(crate) const BODY_LEVEL: usize = 2;
 
-/// A compiled path, or any other expression of XPath.
+/// A compiled path or other XPath expression.
 #[derive(Debug)]
 pub(crate) struct Path {
     expr: Expr,
-    /// In the order in which they stand.
+    /// The variables in the order of the text.
     variables: Vec<Variable>,
-    /// The document for `/` and names without a start; none if nothing begins so.
+    /// The document for `/` and for paths without an explicit start, or `None` if nothing starts there.
     document: Option<Slot>,
-    /// The search without a tree, if there is one.
+    /// The search without a tree, or `None` if a tree is needed.
     search: Option<Search>,
-    /// The value that a path starts at, if it starts at a variable.
+    /// The value that the path starts at, or `None` if it does not start at a variable.
     started: Option<Slot>,
 }
 
 #[derive(Debug)]
 struct Variable {
     slot: Slot,
-    /// Of a dotted name, the rest behind the value's own name.
+    /// For a dotted name, the query for the parts after the value's own name.
     members: Option<Query>,
     taken_as: Use,
 }
@@ -74,8 +74,8 @@ impl Path {
         variables.chain(self.document).collect()
     }
 
-    /// The levels of elements of the message that it looks at, if it looks at no deeper ones and at nothing else. The Body of
-    /// SOAP, which `body` may be, is the second.
+    /// Returns the number of element levels of the message that the path uses, or `None` if it may use deeper levels or anything else.
+    /// `body` may be the slot of the Body of a SOAP message, which is at level 2.
     pub(crate) fn levels(&self, body: Slot) -> Option<usize> {
         let of_message = |(start, levels): (DownStart, usize)| match start {
             DownStart::Root => Some(levels),
@@ -89,7 +89,7 @@ impl Path {
         levels?.into_iter().max()
     }
 
-    /// The first node's text while the document is read; the outer none where it is read already, or needs a tree.
+    /// Evaluates the path while parsing the document. The outer `None` means that the document is parsed already, or that a tree is needed.
     pub(crate) fn text_unread(
         &self,
         scope: &dyn Scope,
@@ -117,7 +117,7 @@ impl Path {
             Some(Value::Nodes(nodes)) => nodes.iter().next().map(|(document, _)| document.clone()),
             _ => None,
         };
-        // Paths over a message that is not XML find nothing in it, and many begin at a variable.
+        // The document used for paths over a message that is not XML, and for paths that begin at a variable.
         static NOTHING: LazyLock<Arc<Document>> =
             LazyLock::new(|| Arc::new(xml::Builder::new().finish()));
         let start = start.unwrap_or_else(|| NOTHING.clone());
@@ -128,8 +128,8 @@ impl Path {
         })
     }
 
-    /// The one node that a path starts at, if that is the value of a variable and the path has no other start. Its document is the
-    /// first then, and need not be added to another.
+    /// Returns the node that the path starts at, if that is the only node of a variable and the path has no other start. Its document is
+    /// then the first of the set, and need not be added to another.
     fn start_node(
         &self,
         scope: &dyn Scope,
@@ -167,10 +167,10 @@ impl Path {
     }
 }
 
-/// The meaning of names when a path is compiled.
+/// Resolves names while a path is compiled.
 struct Meaning<'n> {
     names: &'n dyn Names,
-    /// For each variable in the order of the text.
+    /// The use of each variable, in the order of the text.
     uses: Vec<Use>,
     found: RefCell<Vec<Variable>>,
 }
@@ -187,7 +187,7 @@ impl Statics for Meaning<'_> {
         let rest = parts.get(taken..).unwrap_or_default();
         let members = match rest {
             [] => None,
-            // Two dots descend.
+            // Two dots select descendants.
             rest if rest.contains(&"") => {
                 Some(Query::compile(&format!("$.{}", rest.join("."))).ok()?)
             }
@@ -213,12 +213,12 @@ impl Statics for Meaning<'_> {
     }
 }
 
-/// The values of a message as variables of one evaluation.
+/// Supplies the values of a message as variables during one evaluation.
 struct Values<'v> {
     scope: &'v dyn Scope,
     variables: &'v [Variable],
     budget: &'v mut Budget,
-    /// The reason why a value could not be had.
+    /// The reason why a value could not be supplied, or `None`.
     failed: Option<FailureKind>,
 }
 
@@ -298,7 +298,7 @@ impl Host for Values<'_> {
     }
 }
 
-/// Nodes of a value in a world, to which their documents are added once each.
+/// Converts the nodes of a value. Each of their documents is added to the set once.
 fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureKind> {
     let mut all = Vec::with_capacity(nodes.len());
     for group in nodes.groups() {
@@ -308,7 +308,7 @@ fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureK
     Ok(xpath::Value::nodes(all))
 }
 
-/// The items of a value that is not a node, each as an element with its text.
+/// Converts the items of a value that is not a node, each to an element that contains the item's text.
 fn item_set(
     value: &Value,
     world: &DocumentSet,
@@ -341,7 +341,7 @@ fn document_in(world: &DocumentSet, document: &Arc<Document>) -> Result<DocId, F
     }
 }
 
-/// A result, taken out of its world. A namespace has no place in a document: it is its text.
+/// Converts a result. A namespace node has no place in a document, so it becomes its text.
 fn taken(value: &xpath::Value, world: &DocumentSet) -> Value {
     match value {
         xpath::Value::Boolean(yes) => Value::Boolean(*yes),

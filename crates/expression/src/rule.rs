@@ -1,9 +1,8 @@
-//! CEL over the values of a message, or of a request: `body`, `headers`, `status`, `vars.NAME`, `claims` and whatever else has a
-//! name.
+//! CEL over the values of a message or a request: `body`, `headers`, `status`, `vars.NAME`, `claims` and all other names.
 //!
-//! Owns all of CEL in the program: what is refused before an expression runs ([`analysis`]), its values ([`values`]), its numbers
-//! ([`numbers`]) and its cost ([`meter`]). The library counts no steps, so the compiled expression is rewritten to call the meter: for each round of a loop,
-//! and for each text or list before it is compared, searched or copied.
+//! Owns all use of CEL in the program: the checks before an expression runs ([`analysis`]), its values ([`values`]), its numbers
+//! ([`numbers`]) and its cost ([`meter`]). The library counts no steps, so the compiled expression is rewritten to call the meter in each
+//! round of a loop, and for each text or list before it is compared, searched or copied.
 
 mod analysis;
 mod failures;
@@ -23,21 +22,21 @@ use cel::{Context, IdedExpr};
 use crate::{Budget, Error, ErrorKind, FailureKind, NameKind, Names, Scope, Slot, Value};
 use values::{GivenValues, HeldValue};
 
-/// No expression that a person wrote is longer. The library's parser needs room by the square of it.
+/// Maximum length of an expression; no hand-written one is longer. The memory that the library's parser needs grows with its square.
 const RULE_BYTES_MAX: usize = 4096;
 
-/// A compiled expression of CEL.
+/// A compiled CEL expression.
 pub(crate) struct Rule {
-    /// With its calls of the meter, and those that stand for operators.
+    /// The expression with the calls of the meter and those that replace operators.
     metered: IdedExpr,
-    /// Parts of the expression as written.
+    /// Number of parts of the expression as written.
     parts: u64,
-    /// Names of values, and of groups.
+    /// Names of values and groups that the expression uses.
     roots: Vec<(Box<str>, NameKind)>,
-    /// The names that follow `vars.`.
+    /// The names that the expression uses after `vars.`.
     variables: Vec<(Box<str>, NameKind)>,
     gives: Option<&'static str>,
-    /// It names one value, and computes nothing.
+    /// Whether the expression only names a value and computes nothing.
     is_path: bool,
 }
 
@@ -55,14 +54,14 @@ impl Rule {
         })?;
         let used = analysis::of(program.expression(), names).map_err(|(kind, id)| {
             let place = program.source_info().offset_for(id).map_or(0, |(from, _)| from);
-            // The library counts characters.
+            // The library counts characters, not bytes.
             let offset = text.char_indices().nth(place as usize).map_or(0, |(at, _)| at);
             kind.at(text, offset)
         })?;
         let find = |path: &str, shown: String| match names.find(&[path]) {
             Some(known) => Ok((path.into(), known)),
             None => {
-                // Harmless: the place is only shown.
+                // Harmless: the position is only shown in the error.
                 let at = text.find(&shown).unwrap_or_default();
                 Err(ErrorKind::UnknownName(shown.into()).at(text, at))
             }
@@ -77,7 +76,7 @@ impl Rule {
         Ok(Rule { metered, parts: used.parts, roots, variables, gives, is_path })
     }
 
-    /// The kind of its value in words, where that can be seen and is not true or false.
+    /// Returns the type of the value in words if it is known statically and not boolean.
     pub(crate) fn gives(&self) -> Option<&'static str> {
         self.gives
     }
@@ -120,7 +119,7 @@ impl Rule {
         let run = || cel::Value::resolve_val(&self.metered, &context);
         match meter::metering(budget, run)? {
             Ok(value) => values::taken(&*value, budget),
-            // As with the other languages: a path may find nothing.
+            // As in the other languages, a path may find nothing.
             Err(error) if self.is_path && failures::is_absence(&error) => Ok(Value::Nothing),
             Err(error) => {
                 Err(FailureKind::Computation(failures::said(&error, &self.metered).into()))
@@ -129,7 +128,7 @@ impl Rule {
     }
 }
 
-/// The values of an expression's names.
+/// The values of the names that an expression uses.
 struct RootValues<'m>(Vec<(&'m str, Box<dyn Val + 'm>)>);
 
 impl VariableResolver for RootValues<'_> {
@@ -139,14 +138,14 @@ impl VariableResolver for RootValues<'_> {
     }
 }
 
-/// The byte at a line, from 1, and a column, from 0 or 1 as the library has it.
+/// Returns the byte offset of a line, counted from 1, and a column, counted from 0 or 1 as the library does.
 fn offset(text: &str, line: isize, column: isize) -> usize {
-    // Harmless: the place is only shown.
+    // Harmless: the position is only shown in the error.
     let lines = usize::try_from(line - 1).unwrap_or_default();
-    // Harmless: the lines before the place are counted.
+    // Harmless: this only counts the lines before the position.
     let before: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
     let rest = text.get(before..).unwrap_or_default();
-    // Harmless: the place is only shown.
+    // Harmless: the position is only shown in the error.
     let column = usize::try_from(column - 1).unwrap_or_default();
     before + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at)
 }

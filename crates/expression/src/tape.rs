@@ -1,6 +1,7 @@
-//! A JSON text with the list of its values, and how to get about in it.
+//! A JSON text together with its tape, and navigation in it.
 //!
-//! A node is the number of a value on the tape. Of members with one name the last counts; those before it are not nodes.
+//! A node is the index of a value on the tape. If several members of an object have the same name, the last one counts and the others are
+//! not nodes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,23 +9,23 @@ use std::sync::{Arc, OnceLock};
 
 use json::{JsonError, Kind, Limits, TapeEntry};
 
-/// With at most this many members, names are compared pairwise; a table would cost more.
+/// Objects with at most this many members have their names compared pairwise. A hash table would cost more.
 const COMPARED_MAX: u32 = 8;
 
-/// A value of a [`JsonText`]: its place on the tape.
+/// A value of a [`JsonText`]: its index on the tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JsonNode(pub u32);
 
-/// A JSON text, read.
+/// A parsed JSON text.
 #[derive(Debug)]
 pub struct JsonText {
     text: String,
     tape: Vec<TapeEntry>,
-    /// Members that a later one of the same name hides.
+    /// Members that are hidden by a later member of the same name.
     hidden: OnceLock<HashSet<u32>>,
 }
 
-/// The values of an object or array in order, each with its name or index.
+/// Iterates over the values of an object or array in order, each with its name if it is a member.
 pub(crate) struct Children<'t> {
     text: &'t JsonText,
     hidden: &'t HashSet<u32>,
@@ -34,17 +35,17 @@ pub(crate) struct Children<'t> {
 }
 
 impl JsonText {
-    /// The whole value.
+    /// The root value.
     pub const ROOT: JsonNode = JsonNode(0);
 
-    /// Reads a text.
+    /// Parses a text.
     pub fn read(text: String, limits: &Limits) -> Result<Arc<JsonText>, JsonError> {
         let mut tape = Vec::new();
         json::read(&text, limits, &mut tape)?;
         Ok(Arc::new(JsonText { text, tape, hidden: OnceLock::new() }))
     }
 
-    /// The text as it was read.
+    /// Returns the original text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -54,42 +55,42 @@ impl JsonText {
         self.tape.get(at as usize)
     }
 
-    /// The byte at which a value begins.
+    /// Returns the byte offset at which a value begins.
     pub(crate) fn place(&self, node: JsonNode) -> usize {
         self.entry(node.0).map_or(0, |entry| entry.from as usize)
     }
 
-    /// The kind of a value.
+    /// Returns the kind of a value.
     #[inline]
     pub fn kind(&self, node: JsonNode) -> Kind {
         self.entry(node.0).map_or(Kind::Null, |entry| entry.kind)
     }
 
-    /// Members of an object as written, items of an array.
+    /// Returns the number of members (as written) or items.
     #[inline]
     pub(crate) fn count(&self, node: JsonNode) -> u32 {
         self.entry(node.0).map_or(0, |entry| entry.count)
     }
 
-    /// A value as it is written; of a string the text between the quotes.
+    /// Returns a value as written; for a string, the text between the quotes.
     #[inline]
     fn inner(&self, node: JsonNode) -> &str {
         let span = self.entry(node.0).and_then(|e| self.text.get(e.from as usize..e.to as usize));
-        // Harmless: each entry has its place in the text.
+        // Harmless: each entry has a valid range in the text.
         span.unwrap_or_default()
     }
 
-    /// A value as it is written, every digit and blank of it.
+    /// Returns a value exactly as written, with every digit and blank.
     pub fn raw(&self, node: JsonNode) -> &str {
         let span = self.entry(node.0).and_then(|entry| {
             let quote = usize::from(matches!(entry.kind, Kind::Plain | Kind::Escaped));
             self.text.get(entry.from as usize - quote..entry.to as usize + quote)
         });
-        // Harmless: the same.
+        // Harmless: each entry has a valid range in the text.
         span.unwrap_or_default()
     }
 
-    /// A string without its escapes; of any other value its text.
+    /// Returns a string unescaped; for any other value its text.
     #[inline]
     pub fn string(&self, node: JsonNode) -> Cow<'_, str> {
         match self.kind(node) {
@@ -104,7 +105,7 @@ impl JsonText {
         }
     }
 
-    /// The value of an object's member.
+    /// Returns the value of a member, or `None`.
     pub fn member(&self, node: JsonNode, name: &str) -> Option<JsonNode> {
         let object = self.entry(node.0).filter(|entry| entry.kind == Kind::Object)?;
         let (mut at, mut found) = (node.0 + 1, None);
@@ -118,11 +119,11 @@ impl JsonText {
         found
     }
 
-    /// An array's item; negative indexes count from its end.
+    /// Returns an item of an array, or `None`. Negative indexes count from the end.
     pub fn item(&self, node: JsonNode, index: i64) -> Option<JsonNode> {
         let array = self.entry(node.0).filter(|entry| entry.kind == Kind::Array)?;
         let index = if index < 0 { i64::from(array.count) + index } else { index };
-        // Harmless: no item comes before the first.
+        // Harmless: an index before the first item selects nothing.
         let index = u32::try_from(index).ok().filter(|index| *index < array.count)?;
         let mut at = node.0 + 1;
         for _ in 0..index {
@@ -141,7 +142,7 @@ impl JsonText {
         }
     }
 
-    /// The values of an object or array; none of any other value.
+    /// Returns the values of an object or array; nothing for any other value.
     #[inline]
     pub(crate) fn children(&self, node: JsonNode) -> Children<'_> {
         Children {
@@ -153,7 +154,7 @@ impl JsonText {
         }
     }
 
-    /// The values inside an object or array as they were written, each with its name where it is a member.
+    /// Returns the values inside an object or array as written, duplicates included, each with its name if it is a member.
     pub fn members(
         &self,
         node: JsonNode,
@@ -161,16 +162,16 @@ impl JsonText {
         self.children(node)
     }
 
-    /// The node behind a value and everything in it.
+    /// Returns the node after a value and all its descendants.
     pub fn end(&self, node: JsonNode) -> JsonNode {
         JsonNode(self.entry(node.0).map_or(node.0.saturating_add(1), |entry| entry.next))
     }
 
-    /// An object in which two members have one name, if there is one.
+    /// Returns an object in which two members have the same name, or `None`.
     pub fn doubled(&self) -> Option<JsonNode> {
         let doubled = json::doubled(&self.text, &self.tape);
         if doubled.is_none() {
-            // Harmless: it is known already.
+            // Harmless: if it is set already, the value is the same.
             let _known = self.hidden.set(HashSet::new());
         }
         doubled.map(|doubled| JsonNode(doubled.object))
@@ -191,7 +192,7 @@ impl JsonText {
         })
     }
 
-    /// The entries of an object's names.
+    /// Returns the entries of the names of an object.
     fn names(&self, object: u32, count: u32) -> impl Iterator<Item = u32> {
         let mut at = object + 1;
         (0..count).map(move |_| {
@@ -225,7 +226,7 @@ impl JsonText {
         }
     }
 
-    /// The normalized path of a value (RFC 9535, 2.7).
+    /// Returns the normalized path of a value (RFC 9535, 2.7).
     pub fn location(&self, node: JsonNode) -> String {
         let mut path = "$".to_owned();
         let mut at = JsonText::ROOT;
@@ -245,7 +246,7 @@ impl JsonText {
     }
 }
 
-/// `['name']`, escaped as normalized paths have it.
+/// Appends `['name']`, escaped as in normalized paths.
 fn push_name(path: &mut String, name: &str) {
     path.push_str("['");
     for c in name.chars() {
@@ -265,7 +266,7 @@ fn push_name(path: &mut String, name: &str) {
 }
 
 impl Iterator for Children<'_> {
-    /// Name, where it is a member, and value.
+    /// The name, if the value is a member, and the value.
     type Item = (Option<JsonNode>, JsonNode);
 
     #[inline]

@@ -1,22 +1,22 @@
-//! Templates: texts with `{{ expression }}` in them, out of which no value can break.
+//! Templates: texts with `{{ expression }}` placeholders, whose values cannot break out of their place.
 //!
-//! A template is compiled with the grammar of its output, by which its own text is read. Each placeholder is then known by
-//! its place, and its value is written as that place demands; a placeholder where nothing can be put in
-//! safely does not compile. A value can therefore change a text and never its structure.
+//! A template is compiled with the grammar of its output, which is applied to its own text. This determines the place of each placeholder,
+//! and its value is written as that place requires. A placeholder where no value can be inserted safely does not compile. A value can
+//! therefore change texts, but never the structure.
 //!
-//! | made of | place                       | a value there                                                      |
+//! | made of | place                       | how a value is written                                             |
 //! |---------|-----------------------------|--------------------------------------------------------------------|
 //! | XML     | content of an element       | nodes as markup, all else as text                                  |
-//! | XML     | an attribute's value        | text; none in declarations of namespaces                           |
-//! | XML     | a CDATA section             | text; what would end the section ends and begins it anew           |
+//! | XML     | an attribute's value        | text; not allowed in namespace declarations                        |
+//! | XML     | a CDATA section             | text; the section is ended and reopened where necessary            |
 //! | XML     | names, tags, comments, instructions | refused                                                    |
 //! | JSON    | inside a string             | text, escaped                                                      |
 //! | JSON    | where a value may stand     | a value of JSON                                                    |
-//! | line    | anywhere                    | text; control characters fail                                      |
-//! | path    | a segment                   | percent-encoded; a segment that is empty, `.` or `..` fails        |
+//! | line    | anywhere                    | text; fails if it has control characters                           |
+//! | path    | a segment                   | percent-encoded; fails if a segment is empty, `.` or `..`          |
 //! | path, query | behind `?`              | percent-encoded                                                    |
-//! | text    | anywhere                    | as it is                                                           |
-//! | key     | anywhere                    | several nodes, or elements within one, as markup; else its text    |
+//! | text    | anywhere                    | unchanged                                                          |
+//! | key     | anywhere                    | as markup if there are several nodes or nested elements; else text |
 
 mod json_places;
 mod pieces;
@@ -35,23 +35,23 @@ use pieces::Piece;
 /// The grammar of a template's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Content of an element, or a document.
+    /// The content of an element, or a document.
     Xml,
-    /// A value of JSON.
+    /// A JSON value.
     Json,
     /// Plain text.
     Text,
-    /// A text by which messages are told apart: other elements are another text, whatever text is in them.
+    /// A text that identifies a message. Different elements give different texts, even if their string-values are equal.
     Key,
     /// The value of a header line.
     Line,
-    /// A path, perhaps with a query behind `?`.
+    /// A path, optionally with a query after `?`.
     Path,
     /// A query without its `?`.
     Query,
 }
 
-/// A compiled template. Immutable, to be shared between threads.
+/// A compiled template. Immutable, so that threads can share it.
 #[derive(Debug, Clone)]
 pub struct Template {
     kind: Kind,
@@ -67,7 +67,7 @@ enum Part {
 /// The place of a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Site {
-    /// The flag: a default namespace is in force there.
+    /// `default_namespace`: whether a default namespace is in scope there.
     XmlContent {
         default_namespace: bool,
     },
@@ -83,7 +83,7 @@ enum Site {
 }
 
 impl Template {
-    /// Compiles a text.
+    /// Compiles a template.
     pub fn compile(text: &str, kind: Kind, names: &dyn Names) -> Result<Template, Error> {
         let pieces = pieces::of(text)?;
         let (sites, literals) = match kind {
@@ -94,7 +94,7 @@ impl Template {
             Kind::Text => (everywhere(&pieces, Site::Text), None),
             Kind::Key => (everywhere(&pieces, Site::Key), None),
         };
-        // Harmless: without changed literals they stand as written.
+        // Harmless: literals that were not changed are used as written.
         let (mut sites, mut literals) = (sites.into_iter(), literals.into_iter().flatten());
         let mut parts = Vec::new();
         for piece in &pieces {
@@ -115,7 +115,7 @@ impl Template {
         Ok(Template { kind, parts: parts.into() })
     }
 
-    /// The text of a template without placeholders.
+    /// Returns the text of a template without placeholders, or `None`.
     pub fn literal(&self) -> Option<&str> {
         match &*self.parts {
             [] => Some(""),
@@ -124,7 +124,7 @@ impl Template {
         }
     }
 
-    /// The expressions of its placeholders; true where nodes are written as their markup.
+    /// Returns the expressions of the placeholders, each with whether nodes are written as markup.
     pub fn values(&self) -> impl Iterator<Item = (&Expression, bool)> {
         self.parts.iter().filter_map(|part| match part {
             Part::Literal(_) => None,
@@ -134,7 +134,7 @@ impl Template {
         })
     }
 
-    /// The values and groups that it may ask its scope for.
+    /// Returns the slots of all values and groups that the template may request from its scope.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> =
             self.values().flat_map(|(expression, _)| expression.slots()).collect();
@@ -143,10 +143,10 @@ impl Template {
         slots
     }
 
-    /// Fills it.
+    /// Evaluates the placeholders and returns the resulting text.
     pub fn fill(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<String, Failure> {
         let mut out = String::new();
-        // The starts of values in a path, for the check of its segments.
+        // The offsets at which values begin in a path, for the check of its segments.
         let mut marks = Vec::new();
         let mut last = TextPosition::of("", 0);
         for part in &*self.parts {
@@ -170,7 +170,7 @@ impl Template {
     }
 }
 
-/// True for nodes whose text does not tell them from others: several, or one with elements in it.
+/// Returns true if the text of the nodes does not identify them: there are several, or one contains elements.
 fn has_markup(value: &Value) -> bool {
     let Value::Nodes(nodes) = value else { return false };
     let mut nodes = nodes.iter();
@@ -182,7 +182,7 @@ fn has_markup(value: &Value) -> bool {
 }
 
 impl Site {
-    /// Writes a value as the place demands.
+    /// Writes a value as the place requires.
     fn put(
         self,
         expression: &Expression,
@@ -251,7 +251,7 @@ fn put(text: &str, out: &mut String, budget: &mut Budget) -> Result<(), FailureK
     Ok(())
 }
 
-/// A header's value holds no control characters but tabs (RFC 9110, 5.5).
+/// Returns true if a header value must not contain the character: control characters except tabs (RFC 9110, 5.5).
 fn is_no_line_char(c: char) -> bool {
     (u32::from(c) < 0x20 && c != '\t') || c == '\u{7f}'
 }

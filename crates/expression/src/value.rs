@@ -1,21 +1,21 @@
-//! The values of expressions, and the conversion of each kind to another.
+//! The values of expressions, and their conversions.
 //!
-//! | value            | as text                 | truth              | number       | in JSON            | in XML     |
+//! | value            | as text                 | as boolean         | as number    | in JSON            | in XML     |
 //! |------------------|-------------------------|--------------------|--------------|--------------------|------------|
 //! | nothing          | empty                   | false              | NaN          | `""`               | empty      |
 //! | null             | `null`                  | false              | NaN          | `null`             | text       |
 //! | boolean          | `true`, `false`         | itself             | 1, 0         | `true`, `false`    | text       |
 //! | number           | its digits              | not 0, not NaN     | itself       | its digits         | text       |
-//! | text             | itself                  | not empty          | as XPath     | a string           | text       |
+//! | text             | itself                  | not empty          | as in XPath  | a string           | text       |
 //! | bytes            | if they are UTF-8       | not empty          | of the text  | a string           | text       |
-//! | nodes            | the first's string value | any there         | of the text  | a string           | markup     |
-//! | JSON: string     | without escapes         | not empty          | as XPath     | as it is written   | text       |
-//! | JSON: number     | its digits              | not 0              | itself       | as it is written   | text       |
-//! | JSON: `true` ..  | as it is written        | `true`             | 1, 0; NaN    | as it is written   | text       |
-//! | JSON: object, array | as it is written     | not empty          | NaN          | as it is written   | text       |
-//! | JSON: of a query that may find many | the first's | any there    | the first's  | an array of all    | text       |
+//! | nodes            | string-value of first   | if there are any   | of the text  | a string           | markup     |
+//! | JSON: string     | without escapes         | not empty          | as in XPath  | as written         | text       |
+//! | JSON: number     | its digits              | not 0              | itself       | as written         | text       |
+//! | JSON: `true` ..  | as written              | `true`             | 1, 0; NaN    | as written         | text       |
+//! | JSON: object, array | as written           | not empty          | NaN          | as written         | text       |
+//! | JSON: result of a query that may select many | of the first | if there are any | of the first | an array of all | text |
 //!
-//! Numbers are read from texts as XPath's `number()` does. Attributes and texts among nodes go into XML as text.
+//! Texts are converted to numbers as by XPath's `number()`. Attribute and text nodes are written into XML as text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,20 +29,20 @@ use crate::{Budget, FailureKind, markup, number};
 /// The value of an expression. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub enum Value {
-    /// An expression found nothing.
+    /// The expression found nothing.
     #[default]
     Nothing,
-    /// JSON's, where it was computed.
+    /// A JSON null that was computed.
     Null,
     /// True or false.
     Boolean(bool),
-    /// A number that was computed, or that a text was made.
+    /// A number that was computed or parsed from a text.
     Number(Number),
     /// Text.
     Text(Arc<str>),
-    /// A body that nobody has looked into.
+    /// A body that has not been parsed.
     Bytes(Arc<[u8]>),
-    /// Nodes of XML in document order.
+    /// XML nodes in document order.
     Nodes(Nodes),
     /// Values of a JSON text.
     Json(JsonNodes),
@@ -52,7 +52,7 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Number(Arc<str>);
 
-/// Nodes of one document or of several.
+/// Nodes of one or several documents.
 #[derive(Debug, Clone)]
 pub struct Nodes {
     groups: Arc<[NodeGroup]>,
@@ -63,7 +63,7 @@ pub struct Nodes {
 pub struct NodeGroup {
     /// The document.
     pub document: Arc<Document>,
-    /// In document order.
+    /// The nodes, in document order.
     pub ids: Vec<NodeId>,
 }
 
@@ -72,29 +72,29 @@ pub struct NodeGroup {
 pub struct JsonNodes {
     /// The text.
     pub text: Arc<JsonText>,
-    /// In the order in which the query found them.
+    /// The values, in the order in which the query selected them.
     pub nodes: Arc<[JsonNode]>,
-    /// The query finds one value at the most, so that this is the value and no list.
+    /// Whether the query selects at most one value, so that this is a value and not a list.
     pub singular: bool,
 }
 
 impl Number {
-    /// A number that was computed.
+    /// Returns a computed number.
     pub fn of(value: f64) -> Number {
         Number(xpath::number_text(value).as_ref().into())
     }
 
-    /// A number as JSON writes it, every digit kept.
+    /// Parses a JSON number and keeps every digit.
     pub fn parse(text: &str) -> Option<Number> {
         number::is_number(text).then(|| Number(text.into()))
     }
 
-    /// As it is written.
+    /// Returns the number as written.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn value(&self) -> f64 {
         match &*self.0 {
             "Infinity" => f64::INFINITY,
@@ -105,44 +105,44 @@ impl Number {
 }
 
 impl Nodes {
-    /// Nodes by their documents.
+    /// Creates a list from nodes grouped by document. Drops empty groups.
     pub fn new(groups: Vec<NodeGroup>) -> Nodes {
         Nodes { groups: groups.into_iter().filter(|group| !group.ids.is_empty()).collect() }
     }
 
-    /// One node.
+    /// Creates a list of one node.
     pub fn one(document: Arc<Document>, id: NodeId) -> Nodes {
         Nodes::new(vec![NodeGroup { document, ids: vec![id] }])
     }
 
-    /// The nodes by their documents.
+    /// Returns the nodes grouped by document.
     pub fn groups(&self) -> &[NodeGroup] {
         &self.groups
     }
 
-    /// All nodes in order.
+    /// Returns all nodes in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<Document>, NodeId)> {
         self.groups.iter().flat_map(|group| group.ids.iter().map(|id| (&group.document, *id)))
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.groups.iter().map(|group| group.ids.len()).sum()
     }
 
-    /// There are none.
+    /// Returns true if there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 }
 
 impl JsonNodes {
-    /// A whole text.
+    /// Returns the root value of a text.
     pub fn root(text: Arc<JsonText>) -> JsonNodes {
         JsonNodes { text, nodes: Arc::new([JsonText::ROOT]), singular: true }
     }
 
-    /// The one value, or the first.
+    /// Returns the first value.
     pub fn first(&self) -> Option<JsonNode> {
         self.nodes.first().copied()
     }
@@ -172,12 +172,12 @@ impl JsonNodes {
 }
 
 impl Value {
-    /// A text.
+    /// Returns a text value.
     pub fn text_of(text: impl Into<Arc<str>>) -> Value {
         Value::Text(text.into())
     }
 
-    /// Nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_missing(&self) -> bool {
         match self {
             Value::Nothing => true,
@@ -191,7 +191,7 @@ impl Value {
         }
     }
 
-    /// Its truth.
+    /// Converts the value to a boolean.
     pub fn boolean(&self) -> bool {
         match self {
             Value::Nothing | Value::Null => false,
@@ -204,7 +204,7 @@ impl Value {
         }
     }
 
-    /// As a number; NaN where it is none.
+    /// Converts the value to a number, or to NaN.
     pub fn number(&self) -> f64 {
         match self {
             Value::Nothing | Value::Null => f64::NAN,
@@ -217,7 +217,7 @@ impl Value {
         }
     }
 
-    /// As text.
+    /// Converts the value to text.
     pub fn text(&self) -> Result<Cow<'_, str>, FailureKind> {
         Ok(match self {
             Value::Nothing => Cow::Borrowed(""),
@@ -242,7 +242,7 @@ impl Value {
         })
     }
 
-    /// Appends it as a value of JSON.
+    /// Appends the value as JSON.
     pub fn write_json(&self, out: &mut String, budget: &mut Budget) -> Result<(), FailureKind> {
         match self {
             Value::Null | Value::Boolean(_) => push(out, &self.text()?, budget),
@@ -275,8 +275,8 @@ impl Value {
         }
     }
 
-    /// Appends it as content of an XML element: nodes as markup that means the same wherever it stands, with
-    /// `default_namespace` saying whether one is in force there; everything else as text.
+    /// Appends the value as content of an XML element: nodes as markup that means the same in its new place, everything else as text.
+    /// `default_namespace`: whether a default namespace is in scope there.
     pub fn write_xml(
         &self,
         default_namespace: bool,
@@ -302,8 +302,8 @@ impl Value {
         Ok(())
     }
 
-    /// The items of a loop: nodes one by one, the items of an array, the values of a query that may find many; any other
-    /// value is the only one.
+    /// Returns the items of a loop: single nodes, the items of an array, or the values of a query that may select many. Any other value is
+    /// its own single item.
     pub fn items(&self) -> Vec<Value> {
         match self {
             Value::Nothing => Vec::new(),

@@ -1,22 +1,22 @@
-//! Names that come twice in one object: two readers could take different values (RFC 8259, 4).
+//! Detection of duplicate names in an object. Two readers could use different values of such a member (RFC 8259, 4).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::{Kind, TapeEntry, unescaped};
 
-/// With at most this many members, names are compared pairwise; a table would cost more.
+/// Objects with at most this many members have their names compared pairwise. A hash table would cost more.
 const COMPARED_MAX: u32 = 8;
 
-/// A name that an object has twice, by its entries on the tape.
+/// A duplicate name in an object, by tape entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubled {
     pub object: u32,
-    /// The second of the two.
+    /// The second occurrence of the name.
     pub name: u32,
 }
 
-/// The first object in which two members have one name, if there is one.
+/// Returns the first object in which two members have the same name, or `None`.
 pub fn doubled(text: &str, tape: &[TapeEntry]) -> Option<Doubled> {
     let objects = tape.iter().zip(0..).filter(|(entry, _)| entry.kind == Kind::Object);
     let mut several = objects.filter(|(entry, _)| entry.count > 1);
@@ -26,13 +26,13 @@ pub fn doubled(text: &str, tape: &[TapeEntry]) -> Option<Doubled> {
     })
 }
 
-/// The second name of an object that is there twice.
+/// Returns the second occurrence of a duplicate name.
 fn second(text: &str, tape: &[TapeEntry], object: u32, count: u32) -> Option<u32> {
     if count > COMPARED_MAX {
         let mut known = HashSet::with_capacity(count as usize);
         return names(tape, object, count).find(|name| !known.insert(string(text, tape, *name)));
     }
-    // Names whose marks differ are not compared.
+    // Only names with equal marks are compared.
     let mut marks = 0_u64;
     let mut all = names(tape, object, count).zip(0..);
     let found = all.find(|(name, before)| {
@@ -46,7 +46,7 @@ fn second(text: &str, tape: &[TapeEntry], object: u32, count: u32) -> Option<u32
     found.map(|(name, _)| name)
 }
 
-/// The entries of the first `count` names of an object.
+/// Returns the entries of the first `count` names of an object.
 fn names(tape: &[TapeEntry], object: u32, count: u32) -> impl Iterator<Item = u32> {
     let mut at = object + 1;
     (0..count).map(move |_| {

@@ -1,8 +1,8 @@
-//! JSON parsed once, into a list of where its values are: the tape.
+//! JSON parsed once, into a list of the positions of its values: the tape.
 //!
-//! Owns the strict grammar of RFC 8259 and the limits of a text. It makes no tree: a value is its place in the text and the
-//! number of values in it, so that members can be visited in any order a schema wants. Text goes in, [`TapeEntry`] values come out; the
-//! only thing it writes are strings. It knows no schema and parses no number; whoever wants no name twice in an object asks [`doubled()`].
+//! Owns the strict grammar of RFC 8259 and the limits on a text. There is no tree: a value is a range of the text and the number of values
+//! in it, so that members can be visited in any order. The input is text and the output is a list of [`TapeEntry`]; the only thing written
+//! is strings. The crate knows no schemas and does not parse numbers. [`doubled()`] detects duplicate names.
 #![forbid(unsafe_code)]
 
 mod doubled;
@@ -22,33 +22,33 @@ pub enum Kind {
     False,
     True,
     Number,
-    /// Without escapes: the text between the quotes is the value.
+    /// A string without escapes: the text between the quotes is the value.
     Plain,
-    /// With escapes.
+    /// A string with escapes.
     Escaped,
     Object,
     Array,
 }
 
-/// One value, or the key of a member before its value.
+/// One value, or the name of a member, which precedes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapeEntry {
     pub kind: Kind,
-    /// Offsets in the text, without the quotes: from `from` up to `to`.
+    /// Offsets in the text: the value is `from..to`, without quotes.
     pub from: u32,
     pub to: u32,
     /// The index of the entry after this value.
     pub next: u32,
-    /// Members of an object, items of an array.
+    /// Number of members of an object or items of an array.
     pub count: u32,
 }
 
-/// The limits of a text.
+/// The limits on a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Nested objects and arrays; whoever walks the tape recurses this deep.
+    /// Maximum nesting of objects and arrays. Code that walks a tape may recurse this deep.
     pub depth_max: usize,
-    /// Values and keys of one text, 20 bytes each.
+    /// Maximum number of values and names in one text. Each takes 20 bytes.
     pub entries_max: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct Limits {
 pub struct JsonError {
     /// The offset in bytes.
     pub at: usize,
-    /// The element that was expected at that offset.
+    /// What was expected at that offset.
     pub what: &'static str,
 }
 
@@ -66,7 +66,7 @@ pub fn read(text: &str, limits: &Limits, tape: &mut Vec<TapeEntry>) -> Result<()
     parse(text, limits, tape).map(|_| ())
 }
 
-/// See [`read`]; returns how deep objects and arrays are inside one another.
+/// Like [`read`]. Returns the nesting depth of objects and arrays.
 fn parse(text: &str, limits: &Limits, tape: &mut Vec<TapeEntry>) -> Result<usize, JsonError> {
     tape.clear();
     if u32::try_from(text.len()).is_err() {
@@ -75,7 +75,7 @@ fn parse(text: &str, limits: &Limits, tape: &mut Vec<TapeEntry>) -> Result<usize
     reader::read(text.as_bytes(), limits, tape)
 }
 
-/// A string with its escapes decoded. It was parsed before, so every escape is complete.
+/// Decodes the escapes of a string. The string must have been parsed, so that every escape is complete.
 pub fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -218,7 +218,7 @@ mod tests {
         assert!(kinds(&list(LIMITS.entries_max - 1)).is_ok());
     }
 
-    /// Strings are scanned in pieces; the end of one may be anywhere in a piece.
+    /// Strings are scanned in pieces, and a string may end anywhere in a piece.
     #[test]
     fn strings_end_where_they_end() {
         for len in 0..100 {

@@ -1,19 +1,19 @@
-//! The grammar, without recursion.
+//! The parser, without recursion.
 
 use kit::turns;
 
 use crate::{JsonError, Kind, Limits, TapeEntry};
 
-/// No object or array is open.
+/// The value of `open` if no object or array is open.
 const NONE: u32 = u32::MAX;
 
-/// Entries for which a tape that has no memory gets some: those of a small message.
+/// Minimum number of entries to allocate for a tape, enough for a small message.
 const TAPE_ENTRIES_MIN: usize = 32;
 
-/// The number of bytes of a string that are scanned at once: two vectors of the smallest machine.
+/// Number of bytes of a string that are scanned at once: two vectors on the smallest supported CPU.
 const PIECE: usize = 32;
 
-/// Returns how deep objects and arrays are inside one another.
+/// Parses a text. Returns the nesting depth of objects and arrays.
 pub(crate) fn read(
     bytes: &[u8],
     limits: &Limits,
@@ -30,9 +30,9 @@ struct Reader<'a> {
     at: usize,
     limits: &'a Limits,
     tape: &'a mut Vec<TapeEntry>,
-    /// Entries that the tape may have before it grows.
+    /// Number of entries that fit before the tape has to grow.
     room: usize,
-    /// The innermost open object or array. Until it is closed, its `to` holds the enclosing one.
+    /// The entry of the innermost open object or array. While it is open, its `to` holds the enclosing one.
     open: u32,
     depth: usize,
     deepest: usize,
@@ -44,7 +44,7 @@ impl Reader<'_> {
         self.value()?;
         while self.open != NONE {
             self.blanks();
-            // The entry exists: it was pushed when the object or array was opened.
+            // The entry exists: it was added when the object or array was opened.
             let behind = number(self.tape.len());
             if behind.is_multiple_of(turns::PARTS) {
                 turns::pause_if_due();
@@ -108,7 +108,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Makes the tape larger, if it may be and if there is memory.
+    /// Enlarges the tape, within the limit and the available memory.
     #[cold]
     fn grow(&mut self) -> Result<(), JsonError> {
         let len = self.tape.len();
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let from = self.at;
         let mut kind = Kind::Plain;
         loop {
-            // Harmless: past the end nothing is ordinary.
+            // Harmless: after the end of the text there are no ordinary bytes.
             self.at += self.bytes.get(self.at..).map(ordinary).unwrap_or_default();
             match self.peek() {
                 Some(b'"') => break,
@@ -217,7 +217,7 @@ impl Reader<'_> {
                         self.at += 6;
                     }
                     0xDC00..=0xDFFF => return self.refuse("a whole character"),
-                    // Harmless: any other unit is a character by itself.
+                    // Harmless: any other code unit is a character of its own.
                     _ => {}
                 }
             }
@@ -264,27 +264,27 @@ impl Reader<'_> {
     }
 }
 
-/// The text's length fits 32 bits, and so does the number of entries.
+/// Converts an offset or index. The length of the text and the number of entries fit 32 bits.
 #[inline]
 fn number(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// The number of bytes before the first with a meaning in a string.
+/// Returns the number of bytes before the first special byte of a string.
 #[inline]
 fn ordinary(bytes: &[u8]) -> usize {
     let means = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     let word = |piece: &[u8; 8]| {
         let found = meaning(u64::from_le_bytes(*piece));
-        // Harmless: it is below eight.
+        // Harmless: the value is less than eight.
         (found != 0).then(|| usize::try_from(found.trailing_zeros() / 8).unwrap_or_default())
     };
-    // Most names end here.
+    // Fast path: most names end within the first eight bytes.
     if let Some(found) = bytes.first_chunk().and_then(word) {
         return found;
     }
     let (mut at, mut rest) = (0, bytes);
-    // There is no branch within a piece, so that the compiler uses vector instructions.
+    // There is no branch within a piece, so that the compiler emits vector instructions.
     while let Some((piece, behind)) = rest.split_first_chunk::<PIECE>() {
         if piece.iter().fold(0, |found, byte| found | u8::from(means(*byte))) != 0 {
             break;
@@ -302,10 +302,10 @@ fn ordinary(bytes: &[u8]) -> usize {
     at + rest.iter().position(|byte| means(*byte)).unwrap_or(rest.len())
 }
 
-/// True if a JSON string may contain these bytes unescaped and a terminal may show them: printable ASCII except the quote and
-/// the backslash.
+/// Returns true if a JSON string may contain these bytes unescaped and a terminal may show them: printable ASCII except the quote and the
+/// backslash.
 pub fn is_plain(text: &[u8]) -> bool {
-    // From 0x7F on, a byte or one more than it has the top bit.
+    // For a byte from 0x7F on, either the byte itself or the byte plus one has the top bit set.
     let odd = |word: &[u8; 8]| {
         let word = u64::from_le_bytes(*word);
         meaning(word) | (word | word.wrapping_add(ONES)) & TOPS
@@ -322,8 +322,8 @@ pub fn is_plain(text: &[u8]) -> bool {
 const ONES: u64 = u64::MAX / 255;
 const TOPS: u64 = ONES << 7;
 
-/// Sets the top bit of each of eight bytes that has a meaning in a string. Only the lowest set bit is reliable, since
-/// subtraction borrows.
+/// Sets the top bit of each of eight bytes that is special in a string. Only the lowest set bit is reliable, because the subtraction
+/// borrows.
 #[inline]
 fn meaning(word: u64) -> u64 {
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
@@ -334,8 +334,8 @@ fn meaning(word: u64) -> u64 {
 pub(crate) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 4)?;
     let all = digits.iter().all(u8::is_ascii_hexdigit);
-    // Harmless: the caller refuses what is not a number.
+    // Harmless: the caller refuses anything that is not a number.
     let text = std::str::from_utf8(digits).ok().filter(|_| all)?;
-    // Harmless: the same.
+    // Harmless: the caller refuses anything that is not a number.
     u32::from_str_radix(text, 16).ok()
 }

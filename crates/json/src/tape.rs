@@ -1,4 +1,4 @@
-//! A tape that owns its memory, which the thread recycles.
+//! A tape that owns its memory, which the thread reuses.
 
 use std::cell::RefCell;
 
@@ -10,11 +10,11 @@ thread_local! {
     static TAPES: Spare<TapeEntry> = const { RefCell::new(Vec::new()) };
 }
 
-/// The values of one text in order; the first is the whole of it.
+/// The values of one text in order. The first entry is the whole text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tape {
     entries: Vec<TapeEntry>,
-    /// Objects and arrays inside one another.
+    /// Nesting depth of objects and arrays.
     depth: usize,
 }
 
@@ -26,7 +26,7 @@ impl Tape {
         Ok(tape)
     }
 
-    /// The tape of a string that is not written as JSON: without quotes, as it is.
+    /// Returns the tape of a string given unescaped and without quotes.
     pub fn of_string(text: &str) -> Tape {
         let mut entries = pack::take(&TAPES);
         let to = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -39,7 +39,7 @@ impl Tape {
         &self.entries
     }
 
-    /// True if the text may be read with these limits.
+    /// Returns true if the text is within these limits.
     pub fn is_within(&self, limits: &Limits) -> bool {
         self.depth <= limits.depth_max && self.entries.len() <= limits.entries_max
     }

@@ -1,4 +1,4 @@
-//! Writing of JSON strings.
+//! Writes JSON strings.
 
 /// Appends a string in quotes, escaped (RFC 8259, 7).
 pub fn push_string(out: &mut String, text: &str) {
@@ -7,7 +7,7 @@ pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The same without the quotes.
+/// Like [`push_string`], without the quotes.
 pub fn push_escaped(out: &mut String, text: &str) {
     let mut from = 0;
     for (at, byte) in text.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Bodies are pulled: the sender of a body asks for its next bytes once it has room for them. This is the only back pressure.
+//! Message bodies. The sender of a body pulls its next bytes when it has room for them. This is the only back pressure.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -13,8 +13,7 @@ use xml::{Document, Transcript};
 
 use crate::{DecidedNames, DirectWriter, Headers, View, room};
 
-/// Memory that is reserved at once for the announced rest of a body. A peer that announces more than it sends has not more than
-/// this for its first bytes.
+/// Maximum memory reserved in advance for the announced rest of a body. A peer that announces more than it sends obtains no more than this.
 const RESERVED_BYTES_MAX: usize = 128 << 10;
 
 /// Trailer lines, raw and validated: `Name: value\r\n...`. Empty if there are none.
@@ -23,10 +22,10 @@ pub type Trailers = Vec<u8>;
 /// The payload of a request or reply, without its framing.
 #[derive(Default)]
 pub enum Body {
-    /// Empty, and nothing will come.
+    /// The body is empty, and no bytes will follow.
     #[default]
     Empty,
-    /// Complete, in memory, with what a step read of it.
+    /// The complete body in memory, optionally with its parsed form.
     Whole(Bytes, Option<View>),
     /// Still arriving.
     Stream(Box<dyn Source>),
@@ -37,39 +36,39 @@ pub enum Body {
 pub struct GatheredBody {
     pub bytes: Bytes,
     pub trailers: Trailers,
-    /// Of these bytes, or of those that a step has replaced.
+    /// The parsed form of `bytes`, or of bytes that a step has replaced since.
     view: Option<View>,
 }
 
 /// The origin of a streaming body's bytes.
-// One method more than a trait should have: a body inside another must only be written directly if the outer one lets it, so whatever
-// wraps a body has to be asked.
+// One method more than the project's limit for traits. A body inside another may be written directly only if the outer one allows it, so
+// every wrapper has to be asked.
 pub trait Source {
-    /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. It may append and return `End` at once.
-    /// After `End` or a fault it is not called again.
+    /// Appends the next bytes to `out`, at most about [`kit::scratch::SCRATCH_BYTES`]. May append bytes and return `End` at once. Must not
+    /// be called after `End` or a fault.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>>;
 
-    /// Bytes still to come, if the sender announced them.
+    /// Returns the number of bytes still to come, or `None` if the sender did not announce it.
     fn remaining(&self) -> Option<u64>;
 
-    /// The trailer lines, after the end.
+    /// Returns the trailer lines. Called after the end.
     fn trailers(&mut self) -> Trailers {
         Trailers::new()
     }
 
-    /// True if trailer lines may come. False if the framing has no place for them.
+    /// Returns true if trailer lines may follow, and false if the framing has no place for them.
     fn may_trail(&self) -> bool {
         true
     }
 
-    /// True if the sender waits for a 100 before it sends the body (`Expect: 100-continue`, RFC 9110, 10.1.1). Pulling the body
+    /// Returns true if the sender waits for a 100 before it sends the body (`Expect: 100-continue`, RFC 9110, 10.1.1). Pulling the body
     /// sends the 100.
     fn awaits_leave(&self) -> bool {
         false
     }
 
-    /// The task waits for nothing but the next bytes. Until it asks for them, whoever makes them may write them by this writer and leave
-    /// the task asleep. False if it never does.
+    /// Tells the source that the client's task waits only for the next bytes. Until the task polls again, the source may write bytes
+    /// through `writer` and let the task sleep. Returns false if the source never writes directly.
     fn write_directly(&mut self, _writer: &Rc<dyn DirectWriter>) -> bool {
         false
     }
@@ -79,18 +78,18 @@ pub trait Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     More,
-    /// There is more, but nothing now: the task is woken when there is. Asking again before that costs a look in vain, and is allowed.
+    /// There are more bytes, but not now. The task is woken when they arrive. Polling earlier is allowed, but useless.
     Later,
     End,
 }
 
 impl Body {
-    /// A body in memory; empty bytes are an empty body.
+    /// Returns a body in memory. Empty bytes make an empty body.
     pub fn whole(bytes: Bytes) -> Body {
         if bytes.is_empty() { Body::Empty } else { Body::Whole(bytes, None) }
     }
 
-    /// A body in memory, with its trailers if there are some.
+    /// Returns a body in memory, with its trailers if there are any.
     pub fn gathered(mut gathered: GatheredBody) -> Body {
         match (gathered.trailers.is_empty(), gathered.bytes.is_empty()) {
             (true, true) => Body::Empty,
@@ -105,14 +104,14 @@ impl Body {
         }
     }
 
-    /// Drops what was read of it: no step will ask for it any more.
+    /// Drops the parsed form, because no later step will use it.
     pub fn forget_view(&mut self) {
         if let Body::Whole(_, view) = self {
             *view = None;
         }
     }
 
-    /// Bytes still to come, if known.
+    /// Returns the number of bytes still to come, or `None` if it is unknown.
     pub fn remaining(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
@@ -121,8 +120,8 @@ impl Body {
         }
     }
 
-    /// Lets all other ready tasks run before the message is written. A large body does not wait: the other tasks would push it
-    /// out of the CPU's cache.
+    /// Lets all other ready tasks run before the message is written. A large body does not wait, because the other tasks would evict it
+    /// from the CPU cache.
     pub async fn yield_to_ready(&self) {
         if self.remaining().is_none_or(|n| n < LARGE_BYTES as u64) {
             kit::task::yield_to_ready().await;
@@ -133,7 +132,7 @@ impl Body {
         matches!(self, Body::Empty)
     }
 
-    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body at its end is `Empty` and returns `End`.
+    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body that has ended becomes `Empty` and returns `End`.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -150,7 +149,7 @@ impl Body {
         }
     }
 
-    /// The trailer lines, after the end.
+    /// Returns the trailer lines. Called after the end.
     pub fn trailers(&mut self) -> Trailers {
         match self {
             Body::Empty | Body::Whole(..) => Trailers::new(),
@@ -158,7 +157,7 @@ impl Body {
         }
     }
 
-    /// True if trailers may come after the body.
+    /// Returns true if trailers may follow the body.
     pub fn may_trail(&self) -> bool {
         match self {
             Body::Empty | Body::Whole(..) => false,
@@ -166,7 +165,7 @@ impl Body {
         }
     }
 
-    /// True if its sender waits for a 100 before it sends the body.
+    /// Returns true if the sender waits for a 100 before it sends the body.
     pub fn awaits_leave(&self) -> bool {
         matches!(self, Body::Stream(source) if source.awaits_leave())
     }
@@ -179,8 +178,8 @@ impl Body {
         }
     }
 
-    /// Drops trailers whose name the head has decided about. Otherwise a header that a policy set or removed in the head would
-    /// come back for a reader that merges trailers into headers.
+    /// Drops trailers whose names occur in the head or were removed from it. Otherwise a header that a policy set or removed would come
+    /// back in a recipient that merges trailers into headers.
     pub fn guard_trailers(&mut self, head: &Headers) {
         *self = match std::mem::take(self) {
             Body::Stream(inner) if inner.may_trail() => {
@@ -190,13 +189,13 @@ impl Body {
         };
     }
 
-    /// Reads all of it into one piece; more than `bytes_max` is a fault of kind `too_large`. Trailers are dropped: a gathered
-    /// body gets a length.
+    /// Reads the whole body into one buffer. More than `bytes_max` bytes are a fault of kind `too_large`. Trailers are dropped, because the
+    /// body is then sent with a length.
     pub async fn gather(self, bytes_max: usize, too_large: Kind) -> Result<Bytes, Fault> {
         Ok(self.gather_all(bytes_max, too_large).await?.bytes)
     }
 
-    /// Reads all of it into one piece, with its trailers; more than `bytes_max` is a fault of kind `too_large`.
+    /// Reads the whole body into one buffer, with its trailers. More than `bytes_max` bytes are a fault of kind `too_large`.
     pub async fn gather_all(
         self,
         bytes_max: usize,
@@ -222,16 +221,16 @@ impl Body {
             if fill == Fill::End {
                 return Ok(GatheredBody::new(gathered.into(), source.trailers()));
             }
-            // It grows to twice its size, and is moved.
+            // The buffer doubles when it grows, and for a moment both copies exist.
             room(gathered.len())?;
-            // The rest is on its way: it is read into one piece of memory, which does not grow with each part.
+            // Reserves memory for the announced rest, so that the buffer does not grow with each part.
             let rest =
                 source.remaining().map_or(0, |rest| usize::try_from(rest).unwrap_or(usize::MAX));
             gathered.reserve(rest.min(RESERVED_BYTES_MAX));
         }
     }
 
-    /// Gathers a body whose announced length is small, so that it can be sent more than once. Any other body stays as it is.
+    /// Buffers a body whose announced length is small, so that it can be sent more than once. Any other body stays unchanged.
     pub async fn gather_small(self, bytes_max: usize, too_large: Kind) -> Result<Body, Fault> {
         let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
         let small = self.remaining().is_some_and(|n| n <= limit);
@@ -242,7 +241,7 @@ impl Body {
         }
     }
 
-    /// A second body with the same bytes, if they are in memory.
+    /// Returns a second body with the same bytes, or `None` if they are not in memory.
     pub fn replay(&self) -> Option<Body> {
         match self {
             Body::Empty => Some(Body::Empty),
@@ -257,33 +256,33 @@ impl GatheredBody {
         GatheredBody { bytes, trailers, view: None }
     }
 
-    /// Takes the tape of the bytes, if a step has read them as JSON.
+    /// Takes the tape of the bytes, if a step has parsed them as JSON.
     pub fn take_tape(&mut self) -> Option<Tape> {
         self.take_view()?.into_tape()
     }
 
-    /// Keeps the tape of the bytes, all of which are one text of JSON, for the next step.
+    /// Stores the tape of the bytes for the next step. All of the bytes must be one JSON text.
     pub fn keep_tape(&mut self, tape: Tape) {
         self.view = Some(View::json(&self.bytes, tape));
     }
 
-    /// The tree of the bytes, if a step has read them as XML.
+    /// Returns the tree of the bytes, if a step has parsed them as XML.
     pub fn tree(&self) -> Option<&Arc<Document>> {
         self.view.as_ref().filter(|view| view.is_of(&self.bytes))?.tree()
     }
 
-    /// Keeps the tree of the bytes for the next step.
+    /// Stores the tree of the bytes for the next step.
     pub fn keep_tree(&mut self, tree: Arc<Document>) {
         self.view = Some(View::xml(&self.bytes, tree));
     }
 
-    /// The bytes with their transcript, if the step that wrote them noted one.
+    /// Returns the bytes with their transcript, if the step that wrote them recorded one.
     pub fn transcribed(&mut self) -> (&Bytes, Option<&mut Transcript>) {
         let view = self.view.as_mut().filter(|view| view.is_of(&self.bytes));
         (&self.bytes, view.and_then(View::events))
     }
 
-    /// Keeps the transcript of the bytes for the next step.
+    /// Stores the transcript of the bytes for the next step.
     pub fn keep_transcript(&mut self, transcript: Transcript) {
         self.view = Some(View::transcript(&self.bytes, transcript));
     }
@@ -317,7 +316,7 @@ impl Source for GuardedBody {
     }
 }
 
-/// It is sent in chunks, since trailers need them.
+/// A buffered body with trailers is sent in chunks, because only chunked framing has trailers.
 impl Source for GatheredBody {
     fn poll_fill(&mut self, _: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         out.extend_from_slice(&std::mem::take(&mut self.bytes));
@@ -350,7 +349,7 @@ mod tests {
         body
     }
 
-    /// The body as the next step gets it, which it need not wait for.
+    /// Returns the body as the next step receives it, without waiting.
     fn next(body: GatheredBody) -> GatheredBody {
         let gathered = pin!(Body::gathered(body).gather_all(99, Kind::BodyTooLarge));
         match gathered.poll(&mut Context::from_waker(Waker::noop())) {

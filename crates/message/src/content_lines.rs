@@ -1,15 +1,15 @@
-//! Content where a method gives it no meaning, and the lines that speak of content.
+//! Content in requests whose method gives it no meaning, and the header lines that describe content.
 
 use crate::Headers;
 
-/// True for methods whose content has no meaning (RFC 9110, 9.3). A service that does not read the content of such a request takes
-/// it for the next request of the connection.
+/// Returns true for methods whose content has no meaning (RFC 9110, 9.3). A service that ignores the content of such a request would take
+/// it for the next request on the connection.
 pub fn ignores_content(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"DELETE" | b"OPTIONS" | b"TRACE")
 }
 
 impl Headers {
-    /// Removes the lines that speak of a body, in whichever spelling: `Content-Type` and its like, digests, `Trailer`.
+    /// Removes the header lines that describe a body, in any spelling: `Content-Type` and similar, digests, `Trailer`.
     pub fn remove_content_lines(&mut self) {
         const FRONT: &[u8] = b"content-";
         const OTHERS: [&[u8]; 3] = [b"digest", b"repr-digest", b"trailer"];

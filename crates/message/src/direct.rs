@@ -1,8 +1,8 @@
-//! Bytes of a stream that many clients share: framed once, and written by their source while the tasks of the clients wait.
+//! Direct writing for streams that many clients share: bytes are framed once, and the source writes them while the clients' tasks sleep.
 
 use crate::outgoing::frame;
 
-/// Bytes of a body with their frame, made once for all clients that get them.
+/// Body bytes with their chunk framing, made once for all clients.
 #[derive(Debug)]
 pub struct Chunk {
     framed: Vec<u8>,
@@ -10,44 +10,44 @@ pub struct Chunk {
     header_len: usize,
 }
 
-/// The way to a client whose task waits for nothing but the next bytes of its body.
+/// A direct way to a client whose task waits only for the next bytes of its body.
 pub trait DirectWriter {
-    /// Writes as much as the client takes now, and keeps the rest for its task; false if there is a rest. Then the task has to be woken,
-    /// and nothing may be written here until it has waited again.
+    /// Writes as much as the client accepts now, and keeps the rest for its task. Returns false if there is a rest. The caller must then
+    /// wake the task, and write nothing here until the task has waited again.
     fn write(&self, chunk: &Chunk) -> bool;
 }
 
-/// The bytes that a direct writer has taken since the task of the client ran last.
+/// What a direct writer has accepted since the client's task last ran.
 #[derive(Debug, Default)]
 pub struct DirectBytes {
-    /// Bytes of the body, written or not.
+    /// Number of body bytes accepted, whether sent or not.
     pub made_bytes: u64,
-    /// Bytes that the client has taken, framing included.
+    /// Number of bytes sent to the client, including framing.
     pub sent_bytes: u64,
-    /// The part that it has not taken.
+    /// The bytes that could not be sent.
     pub rest: Vec<u8>,
 }
 
 impl Chunk {
-    /// A chunk of these bytes, one after the other.
+    /// Makes a chunk of these pieces, concatenated.
     pub fn of<'b>(pieces: impl Iterator<Item = &'b [u8]>) -> Chunk {
         let mut framed = Vec::new();
         pieces.for_each(|piece| framed.extend_from_slice(piece));
         let payload_len = framed.len();
         let header_len = match payload_len {
-            // An empty chunk would be the last.
+            // An empty chunk would end the body.
             0 => 0,
             _ => frame(&mut framed, 0, payload_len),
         };
         Chunk { framed, payload_len, header_len }
     }
 
-    /// For a body that is sent in chunks.
+    /// Returns the bytes for a body that is sent in chunks.
     pub fn framed(&self) -> &[u8] {
         &self.framed
     }
 
-    /// For one that ends with its connection.
+    /// Returns the bytes for a body that ends with its connection.
     pub fn payload(&self) -> &[u8] {
         self.framed.get(self.header_len..self.header_len + self.payload_len).unwrap_or_default()
     }

@@ -1,41 +1,42 @@
-//! Server-sent events as they pass: where they end, however the bytes are split (WHATWG HTML, 9.2.5 and 9.2.6).
+//! Server-sent events in transit: finds where they end, however the bytes are split (WHATWG HTML, 9.2.5 and 9.2.6).
 
 use memchr::memchr2;
 
-/// Finds the ends of the blocks of an event stream. A block is its lines up to and including an empty one; lines end with CR, LF or both.
+/// Finds the ends of the blocks in an event stream. A block is a group of lines up to and including an empty one. Lines end with CR, LF or
+/// both.
 #[derive(Debug, Clone, Copy)]
 pub struct EventScanner {
     line: Line,
-    /// Bytes of the byte order mark that came, as long as nothing else has.
+    /// Number of bytes of a byte order mark received so far, while nothing else has been received.
     mark: u8,
-    /// An LF that comes next belongs to the end of the line before.
+    /// Whether an LF that comes next belongs to the end of the previous line.
     after_cr: bool,
-    /// No byte of a line has come since the last empty one.
+    /// Whether no byte of a line has come since the last empty line.
     is_between: bool,
     has_data: bool,
 }
 
-/// A block that has ended.
+/// A complete block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// The number of the given bytes up to its end.
+    /// Number of the given bytes up to the end of the block.
     pub len: usize,
-    /// It has a `data` field, so that the reader gets an event of it. A comment has none.
+    /// Whether the block has a `data` field, so that it is an event for the reader. A comment has none.
     pub is_event: bool,
 }
 
-/// The part of a line that came.
+/// The part of the current line received so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// As many bytes of it as of [`DATA`], and equal to them.
+    /// A prefix of [`DATA`] of this many bytes.
     Name(u8),
-    /// More, of which nobody needs to know anything.
+    /// Anything else; the rest of the line is irrelevant.
     Rest,
 }
 
 const DATA: &[u8] = b"data";
 
-/// A stream may begin with it, and readers pass over it.
+/// A stream may begin with this mark, which readers skip.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 impl Default for EventScanner {
@@ -46,12 +47,13 @@ impl Default for EventScanner {
 }
 
 impl EventScanner {
-    /// True if no byte of a block has come since the last one ended.
+    /// Returns true if no byte has come since the last block ended.
     pub fn is_between(&self) -> bool {
         self.is_between
     }
 
-    /// Goes on to the end of the block, or of the bytes if it does not end in them. To be called again with the bytes behind the block.
+    /// Scans up to the end of the block, or to the end of the bytes and returns `None`. The next call continues with the bytes after the
+    /// block.
     pub fn next_block(&mut self, bytes: &[u8]) -> Option<Block> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
@@ -97,27 +99,27 @@ impl EventScanner {
         None
     }
 
-    /// The block ends here. True if it is an event.
+    /// Ends the block. Returns true if it is an event.
     fn end(&mut self) -> bool {
         self.is_between = true;
         self.mark = MARK_OVER;
         std::mem::take(&mut self.has_data)
     }
 
-    /// True if the byte is the next of a mark at the beginning of the stream.
+    /// Returns true if the byte continues a byte order mark at the beginning of the stream.
     fn is_mark(&self, byte: u8) -> bool {
         BYTE_ORDER_MARK.get(usize::from(self.mark)) == Some(&byte)
     }
 }
 
-/// A byte of something else has come.
+/// The value of `mark` once another byte has been received.
 const MARK_OVER: u8 = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The blocks of a stream that comes in pieces of so many bytes: each with its bytes, and true for an event; and the rest.
+    /// Splits a stream into pieces of this many bytes. Returns the blocks, each with its text and whether it is an event, and the rest.
     fn blocks(stream: &str, piece: usize) -> (Vec<(String, bool)>, String) {
         let (mut scanner, mut blocks, mut held) = (EventScanner::default(), Vec::new(), Vec::new());
         for piece in stream.as_bytes().chunks(piece) {

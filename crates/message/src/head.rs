@@ -36,13 +36,13 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// A head whose method and target are spans of the bytes that `headers` holds.
+    /// Makes a head whose method and target are spans of the bytes in `headers`.
     pub fn parsed(headers: Headers, protocol: Protocol, method: Span, target: Span) -> RequestHead {
         let path_len = path_len(headers.text(target));
         RequestHead { headers, protocol, method, target, path_len }
     }
 
-    /// A head made from parts, as HTTP/2 gives them.
+    /// Makes a head from parts, as HTTP/2 supplies them.
     pub fn new(protocol: Protocol, method: &[u8], target: &[u8]) -> RequestHead {
         let mut headers = Headers::new();
         let method = headers.append(&[method]);
@@ -54,34 +54,34 @@ impl RequestHead {
         self.headers.text(self.method)
     }
 
-    /// Path and query as they came.
+    /// Returns path and query as received.
     pub fn target(&self) -> &[u8] {
         self.headers.text(self.target)
     }
 
-    /// The target without its query.
+    /// Returns the target without its query.
     pub fn path(&self) -> &[u8] {
         let end = self.target.start.saturating_add(self.path_len);
         self.headers.text(Span { start: self.target.start, end })
     }
 
-    /// The query without its question mark, if there is one.
+    /// Returns the query without its question mark, or `None` if there is none.
     pub fn query(&self) -> Option<&[u8]> {
         let start = self.target.start.saturating_add(self.path_len).saturating_add(1);
         (start <= self.target.end).then(|| self.headers.text(Span { start, end: self.target.end }))
     }
 
-    /// Host and port as the client named them; empty if it named none.
+    /// Returns host and port as the client sent them, or an empty text.
     pub fn host(&self) -> &[u8] {
         self.headers.get("host").unwrap_or(b"")
     }
 
-    /// The host without its port and a final dot, in lower case, as routes are matched. Copies only if necessary.
+    /// Returns the host without port and final dot, in lower case, as used for routing. Copies only if necessary.
     pub fn host_name(&self) -> Cow<'_, [u8]> {
         host_name(self.host())
     }
 
-    /// Replaces the target by the concatenated parts.
+    /// Replaces the target by the concatenation of the parts.
     pub fn set_target(&mut self, parts: &[&[u8]]) {
         self.target = self.headers.append(parts);
         self.path_len = path_len(self.target());
@@ -96,14 +96,14 @@ impl RequestHead {
         }
     }
 
-    /// True if sending the request twice has the same effect as sending it once (RFC 9110, 9.2.2).
+    /// Returns true if sending the request twice has the same effect as sending it once (RFC 9110, 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
     }
 
-    /// Writes request line and header lines, without the blank line. The body that follows is `body_len` bytes long, or
-    /// chunked; see [`Headers::write_framed`]. A request that is expected to have a body says that it has none (RFC 9110, 8.6):
-    /// some servers answer it with 411 otherwise.
+    /// Writes the request line and the header lines, without the empty line. The body is `body_len` bytes long, or chunked if `None`; see
+    /// [`Headers::write_framed`]. A method that normally has a body is sent with `Content-Length: 0` if there is none (RFC 9110, 8.6),
+    /// because some servers would answer 411.
     pub fn write_to(&self, body_len: Option<u64>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.method());
         out.push(b' ');
@@ -141,7 +141,8 @@ pub struct ReplyHead {
     pub headers: Headers,
     /// The protocol that the upstream used.
     pub protocol: Protocol,
-    /// The upstream's reason phrase, and the status it belongs to if there is one. Not one value: that would be larger.
+    /// The upstream's reason phrase, and the status that it belongs to, or `None`. Two fields, because one `Option` of both would be
+    /// larger.
     reason: Span,
     reason_of: Option<NonZeroU16>,
 }
@@ -153,7 +154,7 @@ impl ReplyHead {
         ReplyHead { status, headers, protocol, reason, reason_of }
     }
 
-    /// Copies a parsed head out of the buffer it was read into.
+    /// Copies a parsed head out of the buffer that it was read into.
     pub fn copied(bytes: &[u8], lines: &[Line], status: u16, reason: Span) -> ReplyHead {
         let protocol =
             if bytes.starts_with(b"HTTP/1.0") { Protocol::Http10 } else { Protocol::Http11 };
@@ -161,17 +162,17 @@ impl ReplyHead {
         ReplyHead { status, headers, protocol, reason, reason_of: NonZeroU16::new(status) }
     }
 
-    /// True for an event stream: it may have no end, and may be silent for any time.
+    /// Returns true for an event stream, which may be endless and may be silent for any time.
     pub fn is_event_stream(&self) -> bool {
         const EVENTS: &[u8] = b"text/event-stream";
         let content_type = self.headers.get("content-type").unwrap_or(b"").trim_ascii_start();
-        // Every reply is asked, and few begin so.
+        // Fast path: this is checked for every reply, and few content types begin so.
         let begins = content_type.get(..EVENTS.len());
         begins.is_some_and(|begins| begins.eq_ignore_ascii_case(EVENTS))
             && media_type(content_type).len() == EVENTS.len()
     }
 
-    /// The upstream's own reason phrase, or the standard one if the status was changed.
+    /// Returns the upstream's reason phrase, or the standard one if the status was changed.
     pub fn reason(&self) -> &[u8] {
         match self.reason_of {
             Some(status) if status.get() == self.status => self.headers.text(self.reason),
@@ -179,7 +180,7 @@ impl ReplyHead {
         }
     }
 
-    /// Writes status line and header lines, without the blank line.
+    /// Writes the status line and the header lines, without the empty line.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         let [hundreds, tens, ones] = digits(self.status);
         out.extend_from_slice(b"HTTP/1.1 ");

@@ -1,4 +1,4 @@
-//! Header lines as offsets into the bytes they came in.
+//! Header lines as offsets into the received bytes.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ thread_local! {
     static LINES: Spare<Line> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lends the thread's scratch list of lines, to parse a head into.
+/// Lends the thread's reusable list of lines to parse a head into.
 pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
     let mut lines = pack::take(&LINES);
     let result = parse(&mut lines);
@@ -20,22 +20,23 @@ pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
     result
 }
 
-/// Room for the lines that the gateway usually adds to a head, so that the head is not moved again.
+/// Room for the lines that the gateway usually adds, so that the bytes are not moved when it does.
 const ADDED_BYTES: usize = 256;
 
-/// Steps of one kind remove the same names, one step after the other. So many notes are looked at, and no more, for there may be many.
+/// How many earlier removal notes are compared. Consecutive steps of one kind remove the same names; comparing all notes could be slow.
 const NOTES_COMPARED: usize = 4;
 
-/// The lines of a head, in order. Removing forgets an offset; adding appends to the bytes.
+/// The lines of a head, in order. Removing a line drops its offsets; adding one appends to the bytes.
 #[derive(Debug, Default)]
 pub struct Headers {
     bytes: Vec<u8>,
     lines: Vec<Line>,
-    /// A bit for each length that a name has, or had before it was removed. Most names that are looked up are absent, and most
-    /// of those differ from all others in length.
+    /// One bit for each length that a name has, or had before it was removed. Most names that are looked up are absent, and most of those
+    /// differ from all others in length.
     lengths: u32,
-    /// The end of the last note about removed names (present or not); 0 if there is none. The notes stand among the bytes: a
-    /// name or several lines of them, their length, and the end of the note before. A list of their own would make heads too large to be moved cheaply.
+    /// The end of the last note about removed names, or 0. A note is stored among the bytes, whether or not the names were present: one or
+    /// several names on lines of their own, their length, and the end of the previous note. A separate list would make heads too large to
+    /// be moved cheaply.
     removed: u32,
 }
 
@@ -43,10 +44,10 @@ pub struct Headers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidLine;
 
-/// See [`Headers::decided`]. Names, each followed by a line end.
+/// The names of [`Headers::decided`], each followed by a line end.
 pub struct DecidedNames(Vec<u8>);
 
-/// A header line as it stands in a head, with its line end. What is added to message after message is appended in one copy.
+/// A complete header line with its line end, which is appended in one copy. Used for lines that many messages get.
 #[derive(Debug, Clone)]
 pub struct WholeLine {
     text: Cow<'static, str>,
@@ -54,7 +55,7 @@ pub struct WholeLine {
 }
 
 impl WholeLine {
-    /// `text` is known to be valid: a name, `: `, a value and a line end.
+    /// Makes a line. `text` must be valid: a name, `: `, a value and a line end.
     pub const fn fixed(text: &'static str) -> WholeLine {
         let (mut rest, mut name_len) = (text.as_bytes(), 0);
         while let [byte, after @ ..] = rest
@@ -65,24 +66,24 @@ impl WholeLine {
         WholeLine { text: Cow::Borrowed(text), name_len }
     }
 
-    /// Name and value are known to be valid.
+    /// Makes a line. Name and value must be valid.
     pub fn made(name: &str, value: &str) -> WholeLine {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value.as_bytes()));
         WholeLine { text: format!("{name}: {value}\r\n").into(), name_len: name.len() }
     }
 }
 
-/// Names that are removed together. See [`Headers::remove_all`].
+/// Names that are removed together; see [`Headers::remove_all`].
 pub struct Names<const N: usize> {
     each: [&'static str; N],
-    /// The bits of their lengths.
+    /// The bits of the lengths of the names.
     lengths: u32,
-    /// The same with line ends between them.
+    /// The names, with line ends between them.
     all: &'static str,
 }
 
 impl<const N: usize> Names<N> {
-    /// In lower case; `all` are the same names with line ends between them.
+    /// Creates the list. The names must be in lower case, and `all` must be the same names with line ends between them.
     pub const fn new(each: [&'static str; N], all: &'static str) -> Names<N> {
         let (mut lengths, mut rest) = (0, each.as_slice());
         while let [name, others @ ..] = rest {
@@ -102,7 +103,7 @@ impl<const N: usize> Names<N> {
 }
 
 impl DecidedNames {
-    /// The trailer lines whose names are not among these, in any spelling.
+    /// Returns the trailer lines whose names are not among these, in any spelling.
     pub fn others(&self, trailers: Vec<u8>) -> Vec<u8> {
         let is_decided = |line: &&[u8]| {
             let name = line.split(|b| *b == b':').next().unwrap_or_default();
@@ -119,24 +120,24 @@ impl DecidedNames {
 }
 
 impl Headers {
-    /// Empty, with the memory of an earlier head.
+    /// Returns an empty head that reuses the memory of an earlier one.
     pub fn new() -> Headers {
         let (bytes, lines) = Headers::memory();
         Headers::of(bytes, lines)
     }
 
-    /// The memory of an earlier head, for the bytes and lines of a new one.
+    /// Returns the memory of an earlier head, for the bytes and lines of a new one.
     pub fn memory() -> (Vec<u8>, Vec<Line>) {
         (pack::take(&BYTES), pack::take(&LINES))
     }
 
-    /// Takes over a head; the lines' offsets refer to `bytes`.
+    /// Creates a head. The offsets in `lines` must refer to `bytes`.
     pub fn of(bytes: Vec<u8>, lines: Vec<Line>) -> Headers {
         let lengths = lines.iter().fold(0, |all, line| all | length_bit(line.name.len()));
         Headers { bytes, lines, lengths, removed: 0 }
     }
 
-    /// Copies a parsed head out of the buffer it was read into; the offsets are those of `lines` in `bytes`.
+    /// Copies a parsed head out of the buffer that it was read into. The offsets in `lines` must refer to `bytes`.
     pub fn copied(bytes: &[u8], lines: &[Line]) -> Headers {
         let mut headers = Headers::new();
         headers.bytes.reserve(bytes.len() + ADDED_BYTES);
@@ -146,13 +147,13 @@ impl Headers {
         headers
     }
 
-    /// The first value of a header.
+    /// Returns the first value of a header.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let mut lines = self.that_may_be(name).iter();
         lines.find(|line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
     }
 
-    /// Every value of a header, in order.
+    /// Returns every value of a header, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
         let lines = self.that_may_be(name).iter();
         lines.filter(move |line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
@@ -162,12 +163,12 @@ impl Headers {
         self.that_may_be(name).iter().any(|line| self.is_named(line, name))
     }
 
-    /// Names and values, in order.
+    /// Returns names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.lines.iter().map(|line| (line.name.of(&self.bytes), line.value.of(&self.bytes)))
     }
 
-    /// Number of lines.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -176,14 +177,14 @@ impl Headers {
         self.lines.is_empty()
     }
 
-    /// Removes every line of that name, spellings with `_` for `-` included: behind CGI these are one name, so a header removed
-    /// under one spelling must not come back under the other. The name is mostly absent, or present once.
+    /// Removes every line with this name, including spellings with `_` for `-`. Behind CGI these are the same name, so a header removed
+    /// under one spelling must not come back under the other. The name is usually absent, or present once.
     pub fn remove(&mut self, name: &str) {
         self.note_removed(name);
         self.drop_lines(name);
     }
 
-    /// The same of several names. Steps of a route do it again and again, mostly where none of them is present.
+    /// Removes several names. Steps of a route do this for every message, usually without finding any of the names.
     pub fn remove_all<const N: usize>(&mut self, names: &Names<N>) {
         self.note_removed(names.all());
         if self.has_any(names) {
@@ -191,7 +192,7 @@ impl Headers {
         }
     }
 
-    /// True if a line has one of these names, in any spelling.
+    /// Returns true if a line has one of these names, in any spelling.
     pub fn has_any<const N: usize>(&self, names: &Names<N>) -> bool {
         self.lengths & names.lengths != 0
             && self.lines.iter().any(|line| {
@@ -212,7 +213,7 @@ impl Headers {
     }
 
     fn note_removed(&mut self, name: &str) {
-        // Harmless: a name may be noted again.
+        // Harmless: noting a name twice has no effect.
         if self.removed().take(NOTES_COMPARED).any(|noted| noted == name.as_bytes()) {
             return;
         }
@@ -220,7 +221,7 @@ impl Headers {
         self.removed = self.append(&[name.as_bytes(), &len, &before]).end;
     }
 
-    /// The names whose note ends at `end`, and the end of the note before.
+    /// Returns the names in the note that ends at `end`, and the end of the previous note.
     fn removed_before(&self, end: u32) -> Option<(&[u8], u32)> {
         let (rest, before) = self.bytes.get(..end as usize)?.split_last_chunk()?;
         let (rest, len) = rest.split_last_chunk()?;
@@ -228,14 +229,14 @@ impl Headers {
         Some((rest.get(start..)?, u32::from_le_bytes(*before)))
     }
 
-    /// The notes, the last one first.
+    /// Returns the notes, the last one first.
     fn removed(&self) -> impl Iterator<Item = &[u8]> {
         let last = self.removed_before(self.removed);
         successors(last, |(_, before)| self.removed_before(*before)).map(|(name, _)| name)
     }
 
-    /// The names that this head has decided about: those of its lines, and those that were removed from it. A reader that
-    /// merges trailers into headers would take a trailer of such a name for another value of it.
+    /// Returns the names that are decided by this head: those of its lines, and those that were removed from it. A recipient that merges
+    /// trailers into headers would take a trailer with such a name for another value of it.
     pub fn decided(&self) -> DecidedNames {
         let lines = self.lines.iter().map(|line| line.name.of(&self.bytes));
         let mut names = Vec::new();
@@ -252,7 +253,7 @@ impl Headers {
         self.lines.retain(|line| keep(line.name.of(bytes), line.value.of(bytes)));
     }
 
-    /// Makes this the only line of its name.
+    /// Makes this the only line with its name.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), InvalidLine> {
         self.drop_lines(name);
         self.add(name, value)
@@ -274,14 +275,14 @@ impl Headers {
         Ok(())
     }
 
-    /// Appends a line that is known to be valid: its name is a constant or came from a parsed header, and so did its value.
-    /// Checking them again would cost a request more than finding its route.
+    /// Appends a line that must be valid, because name and value are constants or come from a parsed header. Checking them again would cost
+    /// a request more than finding its route.
     pub fn add_known(&mut self, name: &str, value: &[u8]) {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
         self.append_line(name, &[value]);
     }
 
-    /// Appends a whole line.
+    /// Appends a complete line.
     pub fn add_line(&mut self, line: &WholeLine) {
         let whole = self.append(&[line.text.as_bytes()]);
         let name_end = whole.start.saturating_add(at(line.name_len));
@@ -291,7 +292,7 @@ impl Headers {
         self.lengths |= length_bit(line.name_len);
     }
 
-    /// Appends a line with the value of another line, if that one exists.
+    /// Appends a line with the value of another line, if that line exists.
     pub fn add_copy(&mut self, name: &'static str, of: &str) {
         let mut lines = self.that_may_be(of).iter();
         let Some(line) = lines.find(|line| self.is_named(line, of)) else { return };
@@ -330,7 +331,7 @@ impl Headers {
         self.close_line(name_span, value_start);
     }
 
-    /// Ends the line whose name and value were appended last.
+    /// Ends a line whose name and value have been appended.
     fn close_line(&mut self, name: Span, value_start: u32) {
         let value = Span { start: value_start, end: at(self.bytes.len()) };
         self.bytes.extend_from_slice(b"\r\n");
@@ -339,7 +340,7 @@ impl Headers {
         self.lengths |= length_bit(name.len());
     }
 
-    /// Appends loose bytes (a new request target) and returns their span.
+    /// Appends bytes that are not a line, such as a new request target, and returns their span.
     pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Span {
         let start = at(self.bytes.len());
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
@@ -350,14 +351,14 @@ impl Headers {
         span.of(&self.bytes)
     }
 
-    /// Writes the lines, each with its line end, without the blank line. Adjacent lines are copied at once.
+    /// Writes the lines, each with its line end, without the empty line. Adjacent lines are copied at once.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         self.write_lines(self.lines.iter(), out);
     }
 
     /// Writes the lines, and the one that frames a body of `len` bytes, or a chunked body if the length is unknown. There is
-    /// never more than one framing line (RFC 9112, 6.3): a `Content-Length` in the head is kept if it is right and replaced if
-    /// it is not. An empty body gets none, unless the head has one.
+    /// never more than one framing line (RFC 9112, 6.3): a `Content-Length` in the head is kept if it is correct and replaced
+    /// otherwise. An empty body gets no such line, unless the head has one.
     pub fn write_framed(&self, len: Option<u64>, out: &mut Vec<u8>) {
         const NAME: &str = "content-length";
         let mut said = self.get_all(NAME);
@@ -395,7 +396,7 @@ impl Headers {
         out.extend_from_slice(run.of(&self.bytes));
     }
 
-    /// All lines, or none if no line can have this name.
+    /// Returns all lines, or none if no line can have this name.
     fn that_may_be(&self, name: &str) -> &[Line] {
         match self.lengths & length_bit(name.len()) {
             0 => &[],
@@ -403,14 +404,14 @@ impl Headers {
         }
     }
 
-    /// True if a line has this name in any spelling. Mostly it is the same but for case, which is compared eight bytes at a time.
+    /// Returns true if a line has this name in any spelling. Fast path: usually it differs only in case, which is compared by eight bytes.
     fn is_alias(&self, line: &Line, name: &str) -> bool {
         line.name.len() == name.len()
             && (self.is_named(line, name)
                 || http1::is_alias(line.name.of(&self.bytes), name.as_bytes()))
     }
 
-    /// Compares last letters first: names of one length mostly differ there.
+    /// Returns true if a line has this name, ignoring case. Compares the last letters first, where names of equal length usually differ.
     fn is_named(&self, line: &Line, name: &str) -> bool {
         if line.name.len() != name.len() {
             return false;
@@ -421,12 +422,12 @@ impl Headers {
     }
 }
 
-/// True if two names of one length are the same except for case. Compares eight bytes at a time; the last eight may overlap.
+/// Returns true if two names of equal length are the same except for case. Compares by eight bytes; the last eight may overlap.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let (Some(one_end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
         return one.eq_ignore_ascii_case(other);
     };
-    // Harmless: both have one length, and the last bytes are compared apart.
+    // Harmless: both have the same length, and the last bytes are compared separately.
     let mut words = one.as_chunks().0.iter().zip(other.as_chunks().0);
     words.all(|(one, other)| is_same_word(one, other)) && is_same_word(one_end, other_end)
 }
@@ -436,19 +437,19 @@ fn is_same_word(one: &[u8; 8], other: &[u8; 8]) -> bool {
     const TOPS: u64 = 0x80 * EACH;
     let one = u64::from_le_bytes(*one);
     let differs = one ^ u64::from_le_bytes(*other);
-    // Lower-case letters in bytes of 7 bits. The sums reach the top bit from `a` on, and from the byte after `z` on.
+    // In bytes of 7 bits, the sums reach the top bit from `a` on, and from the character after `z` on. Their difference marks letters.
     let lower = (one | (0x20 * EACH)) & !TOPS;
     let is_letter = (lower + 0x1F * EACH) & !(lower + 0x05 * EACH) & !one & TOPS;
     // Only the case bit may differ, and only in letters.
     differs & !(is_letter >> 2) == 0
 }
 
-/// The bit of a name's length. Names of 31 bytes and more share one.
+/// Returns the bit for the length of a name. Names of 31 bytes and more share one.
 const fn length_bit(len: usize) -> u32 {
     1 << if len < 31 { len } else { 31 }
 }
 
-/// An offset. Heads are bounded far below 4 GiB; in a longer one the span would be empty, never wrong.
+/// Converts an offset. Heads are limited far below 4 GiB; in a longer one the span would be empty, but never wrong.
 fn at(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
@@ -544,7 +545,7 @@ mod tests {
         const NAMES: Names<3> = Names::new(["x-a", "etag", "x-long"], "x-a\netag\nx-long");
         let mut headers = parsed("X_A: 1\r\nHost: a\r\nX-B: 2\r\nETag: 3\r\nx-a: 4\r\n");
         let others = parsed("Host: a\r\nX-B: 2\r\n");
-        // Again, where they are removed already, and with other notes between.
+        // Removes the names again when they are already absent, with other notes in between.
         for more in ["a", "b", "c", "d", "e", "f"] {
             headers.remove_all(&NAMES);
             headers.remove_all(&NAMES);

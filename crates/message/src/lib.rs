@@ -1,7 +1,7 @@
-//! Requests and replies as they pass through the gateway: a head kept as the raw bytes that came, and a body that is pulled.
+//! Requests and replies in transit through the gateway: the head is kept as the raw bytes received, and the body is pulled.
 //!
-//! A head is its bytes plus offsets, looked up lazily; an edit appends a line to the same bytes. There is no header map on the
-//! HTTP/1 path: parsing into one costs more than routing the request. A body is gathered only if somebody asks, with a bound.
+//! A head is its bytes plus offsets. An edit appends a line to the same bytes. There is no header map on the HTTP/1 path: building one
+//! costs more than routing the request. A body is buffered only if a step needs it, and with a bound.
 #![forbid(unsafe_code)]
 
 mod body;
@@ -30,17 +30,17 @@ pub use view::View;
 
 use kit::Wire;
 
-/// A request on its way down.
+/// A request on its way to the upstream.
 pub struct Request {
     pub head: RequestHead,
     pub body: Body,
 }
 
-/// A reply on its way up.
+/// A reply on its way to the client.
 pub struct Reply {
     pub head: ReplyHead,
     pub body: Body,
-    /// Set on a 101: the upgraded stream that is joined with the client's connection.
+    /// For a 101: the upgraded connection, to be joined with the client's connection.
     pub tunnel: Option<Box<Tunnel>>,
 }
 
@@ -49,18 +49,17 @@ pub struct Tunnel {
     pub wire: Wire,
     /// Bytes of the new protocol that arrived together with the 101.
     pub early: Vec<u8>,
-    /// Anything that must live as long as the tunnel (counts, places in a breaker).
+    /// Whatever must live as long as the tunnel, such as counts and permits.
     pub held: Option<Box<dyn std::any::Any>>,
 }
 
-/// Larger values are not moved in registers but copied by a call at every move, which was every fiftieth instruction of a
-/// request.
+/// Larger values are not moved in registers: each move calls `memcpy`, which accounted for every fiftieth instruction of a request.
 const MOVED_BYTES_MAX: usize = 128;
 const _: () = assert!(size_of::<Request>() <= MOVED_BYTES_MAX);
 const _: () = assert!(size_of::<Reply>() <= MOVED_BYTES_MAX);
 
 impl Reply {
-    /// A reply made here, with a body that is in memory.
+    /// Makes a reply of the gateway itself, with a body in memory.
     pub fn new(status: u16, body: Body) -> Reply {
         Reply { head: ReplyHead::new(status), body, tunnel: None }
     }

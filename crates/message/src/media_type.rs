@@ -1,12 +1,12 @@
 //! The parts of a `Content-Type` that the gateway needs.
 
-/// The media type without its parameters, as it was written. Compare it without regard to case (RFC 9110, 8.3.1).
+/// Returns the media type without its parameters, as written. Compare it ignoring case (RFC 9110, 8.3.1).
 pub fn media_type(content_type: &[u8]) -> &[u8] {
     let end = content_type.iter().position(|byte| *byte == b';').unwrap_or(content_type.len());
     content_type.get(..end).unwrap_or_default().trim_ascii()
 }
 
-/// True if a media type is JSON: `application/json`, or a type with the suffix `+json` (RFC 6839, 3.1).
+/// Returns true if a media type is JSON: `application/json`, or a type with the suffix `+json` (RFC 6839, 3.1).
 pub fn is_json(media_type: &[u8]) -> bool {
     let front = media_type.len().saturating_sub(b"+json".len());
     let suffix = media_type.get(front..).unwrap_or_default();

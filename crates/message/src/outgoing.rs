@@ -1,4 +1,4 @@
-//! A message on its way out over HTTP/1: head, body and framing, written as fast as the peer takes it.
+//! A message being written over HTTP/1: head, body and framing, as fast as the peer accepts it.
 
 use std::io;
 use std::rc::Rc;
@@ -10,21 +10,21 @@ use kit::scratch::{self, LARGE_BYTES, Scratch};
 
 use crate::{Body, DirectBytes, DirectWriter, Fill};
 
-/// The part of one message that is still to be written. Between two polls it holds only bytes that the peer has not taken yet.
+/// The unwritten part of one message. Between two polls it holds only bytes that the peer has not accepted.
 pub struct Outgoing {
-    /// Bytes that were built and not taken, from `sent` on. `sent` counts over these and a large body that follows them.
+    /// Bytes that were built but not sent. `sent` counts the sent bytes of these and of a large body that follows them.
     pending: Vec<u8>,
     sent: usize,
     /// The head, until the first poll writes it together with the available part of the body.
     head: Option<Scratch>,
     body: Body,
-    /// True if the body is large and in memory: it is written from where it is, without a copy.
+    /// Whether the body is large and in memory, so that it is written without being copied.
     large: bool,
     chunked: bool,
     ended: bool,
-    /// True as long as the body may not be pulled.
+    /// Whether the body must not be pulled yet.
     held: bool,
-    /// Bytes of the body that were pulled, written or not.
+    /// Number of body bytes that were pulled, whether written or not.
     made_bytes: u64,
     sent_bytes: u64,
 }
@@ -38,8 +38,8 @@ pub enum CopyError {
     Source(Fault),
 }
 
-/// The connection that an outgoing message is written to. It is asked anew for every write, so that it may be shared with a
-/// body that reads from the same connection.
+/// The connection that an outgoing message is written to. Borrowed anew for every write, so that it can be shared with a body that reads
+/// from the same connection.
 pub trait WriteTarget {
     /// See [`Wire::poll_send_two`].
     fn poll_send(
@@ -62,7 +62,7 @@ impl WriteTarget for Wire {
 }
 
 impl Outgoing {
-    /// `head` is complete, blank line included. Bodies of unknown length must be chunked, or end with the connection.
+    /// `head` must be complete, including the empty line. A body of unknown length must be chunked or end with the connection.
     pub fn new(head: Scratch, body: Body, chunked: bool) -> Outgoing {
         Outgoing {
             pending: Vec::new(),
@@ -78,58 +78,58 @@ impl Outgoing {
         }
     }
 
-    /// Writes only the head until [`Outgoing::release`].
+    /// Writes only the head until [`Outgoing::release`] is called.
     pub fn hold_body(&mut self) {
         self.held = true;
     }
 
-    /// Writes the body from the next poll on.
+    /// Allows the body to be written from the next poll on.
     pub fn release(&mut self) {
         self.held = false;
     }
 
-    /// True if the body waits to be released.
+    /// Returns true if the body is being held back.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// The part of the body that was not pulled.
+    /// Returns the part of the body that has not been pulled.
     pub fn into_body(self) -> Body {
         self.body
     }
 
-    /// True if everything is written.
+    /// Returns true if everything has been written.
     pub fn is_done(&self) -> bool {
         self.ended && !self.is_blocked() && self.head.is_none()
     }
 
-    /// After a pending poll: true if the peer is slow, not the source.
+    /// Returns true if the last poll stopped because the peer is slow.
     pub fn is_blocked(&self) -> bool {
         !self.pending.is_empty() || self.large
     }
 
-    /// After a pending poll: true if the source is slow.
+    /// Returns true if the last poll stopped because the source is slow.
     pub fn is_starved(&self) -> bool {
         !self.ended && !self.held && !self.is_blocked()
     }
 
-    /// True if the body's length is not known before its end.
+    /// Returns true if the length of the body is unknown until it ends.
     pub fn is_endless(&self) -> bool {
         self.body.remaining().is_none()
     }
 
-    /// Bytes the peer has taken so far, framing included.
+    /// Returns the number of bytes the peer has accepted so far, including framing.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// Bytes of the body written so far, without their framing.
+    /// Returns the number of body bytes written so far, without framing.
     pub fn payload_bytes(&self) -> u64 {
         let unsent = (self.pending.len() + self.at_hand().len()).saturating_sub(self.sent);
         self.made_bytes.saturating_sub(bytes(unsent))
     }
 
-    /// True if the body is sent in chunks.
+    /// Returns true if the body is sent in chunks.
     pub fn is_chunked(&self) -> bool {
         self.chunked
     }
@@ -139,14 +139,14 @@ impl Outgoing {
         self.is_starved() && self.head.is_none() && self.body.write_directly(writer)
     }
 
-    /// Takes over what a direct writer has taken since it waited last.
+    /// Accounts for the bytes that a direct writer has accepted since the task last waited.
     pub fn take_over(&mut self, taken: DirectBytes) {
         self.made_bytes += taken.made_bytes;
         self.sent_bytes += taken.sent_bytes;
         self.pending.extend_from_slice(&taken.rest);
     }
 
-    /// Writes as much as possible now; ready when everything is out.
+    /// Writes as much as possible now. Ready when everything is written.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -187,13 +187,13 @@ impl Outgoing {
         }
     }
 
-    /// After the source failed: writes its earlier bytes, as far as the peer takes them at once.
+    /// After a failure of the source, writes the bytes received before it, as far as the peer accepts them at once.
     pub fn flush(&mut self, cx: &mut Context<'_>, target: &mut impl WriteTarget) {
-        // Harmless: the message is incomplete already, and losing its last piece as well changes nothing.
+        // Harmless: the message is incomplete already, so losing its last bytes changes nothing.
         let _unsent = self.poll_pending(cx, target);
     }
 
-    /// Keeps the bytes that were not taken. If only a flush is pending, one sent byte is kept as a reminder.
+    /// Keeps the bytes that were not sent. If only a flush is pending, keeps one sent byte as a marker.
     fn keep(&mut self, out: &[u8], sent: usize) {
         let from = sent.min((out.len() + self.at_hand().len()).saturating_sub(1));
         self.pending = out.get(from..).unwrap_or_default().to_vec();
@@ -203,7 +203,7 @@ impl Outgoing {
         self.sent = sent - from;
     }
 
-    /// The unwritten part of a large body.
+    /// Returns the unwritten part of a large body.
     fn at_hand(&self) -> &[u8] {
         match &self.body {
             Body::Whole(all, _) if self.large => all,
@@ -211,7 +211,7 @@ impl Outgoing {
         }
     }
 
-    /// Drops a large body once it is written.
+    /// Drops a large body once it has been written.
     fn let_go(&mut self) {
         if std::mem::take(&mut self.large) {
             self.body = Body::Empty;
@@ -239,8 +239,8 @@ impl Outgoing {
         written
     }
 
-    /// Puts a large body in memory after `out`. For any other body, appends framed bytes until there are enough for a write,
-    /// the source has none, or the body ends.
+    /// For a large body in memory, makes it the part written after `out`. For any other body, appends framed bytes until there are enough
+    /// for a write, the source has none, or the body ends.
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Fault>> {
         if self.held {
             return Poll::Pending;
@@ -257,7 +257,7 @@ impl Outgoing {
             let fill = match self.body.poll_fill(cx, out) {
                 Poll::Ready(Ok(fill)) => fill,
                 Poll::Ready(Err(fault)) => {
-                    // Harmless: the bytes are not in a frame yet, and the fault is reported.
+                    // Harmless: these bytes are not in a chunk yet, and the fault is reported.
                     out.truncate(start);
                     return Poll::Ready(Err(fault));
                 }
@@ -288,7 +288,8 @@ fn bytes(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// Makes a chunk of the last `len` bytes: size line in front, line end after them. Gives the length of the size line.
+/// Makes a chunk of the last `len` bytes, which begin at `start`: adds a size line before and a line end after them. Returns the length of
+/// the size line.
 pub(crate) fn frame(out: &mut Vec<u8>, start: usize, len: usize) -> usize {
     let end = out.len();
     http1::chunk_header(len, out);
@@ -306,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes some bytes at a time, then makes the writer wait; with `flushing` it waits once more when it has all.
+    /// Accepts some bytes at a time and then blocks. With `flushing` it blocks once more when it has everything.
     struct Slow {
         at_a_time: usize,
         taken: Vec<u8>,

@@ -1,18 +1,18 @@
-//! The bound on the memory of the process, for exchanges.
+//! The check of the process's memory limit, for exchanges.
 
 use fault::{Fault, Kind};
 use kit::memory;
 
-/// The seconds after which a client is asked to try again: most exchanges are over by then.
+/// The number of seconds after which a client is asked to retry. Most exchanges are finished by then.
 const RETRY_AFTER: &str = "1";
 
-/// Fails if so many bytes more are over `limits.memory`.
+/// Fails if this many more bytes would exceed `limits.memory`.
 #[inline]
 pub fn room(bytes: usize) -> Result<(), Fault> {
     if memory::has_room(bytes) { Ok(()) } else { Err(no_room()) }
 }
 
-/// The fault of an exchange for which there is no memory.
+/// Returns the fault of an exchange for which there is no memory.
 #[cold]
 pub fn no_room() -> Fault {
     let (used, limit) = (memory::used() >> 20, memory::limit().unwrap_or(0) >> 20);

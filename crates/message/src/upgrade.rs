@@ -1,20 +1,21 @@
-//! The protocol that a request asks to change to (RFC 9110, 7.8). Everything that accepts or examines an upgrade reads it here, so that no
-//! two parts of the gateway take one request for different things.
+//! The protocol that a request asks to upgrade to (RFC 9110, 7.8). All code that accepts or examines an upgrade uses this module, so that
+//! no two parts of the gateway interpret a request differently.
 
 use crate::{Protocol, RequestHead};
 
-/// The protocol of a requested upgrade.
+/// The protocol of an upgrade request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upgrade {
-    /// WebSocket, with or without a version in `Upgrade`, alone or among others.
+    /// WebSocket, with or without a version in `Upgrade`, alone or in a list.
     WebSocket,
-    /// Any other, as the request lists them.
+    /// Any other protocols, as the request lists them.
     Other(Vec<u8>),
 }
 
 impl Upgrade {
-    /// The upgrade that a request asks for. It needs `Connection: upgrade`, and HTTP/1.0 has none. Over HTTP/2 only a request for a tunnel
-    /// has such lines, as it was read (RFC 8441). A request that offers `h2c` asks for nothing: requests inside it would bypass routing.
+    /// Returns the upgrade that a request asks for, or `None`. It requires `Connection: upgrade` and is ignored in HTTP/1.0. An HTTP/2
+    /// request for a tunnel (RFC 8441) was given these lines when it was read. An offer of `h2c` cancels the upgrade, because requests
+    /// inside it would bypass routing.
     pub fn of(head: &RequestHead) -> Option<Upgrade> {
         let mut lines = head.headers.get_all("upgrade").peekable();
         lines.peek()?;
@@ -41,18 +42,18 @@ impl Upgrade {
         }
     }
 
-    /// True if a request names WebSocket in `Upgrade`, whether or not that asks for one.
+    /// Returns true if a request names WebSocket in `Upgrade`, whether or not it validly asks for an upgrade.
     pub fn names_websocket(head: &RequestHead) -> bool {
         let mut lines = head.headers.get_all("upgrade");
         lines.any(|line| line.split(|byte| *byte == b',').any(is_websocket))
     }
 
-    /// True if a request asks for a WebSocket.
+    /// Returns true if a request asks for a WebSocket.
     pub fn is_to_websocket(head: &RequestHead) -> bool {
         Upgrade::of(head) == Some(Upgrade::WebSocket)
     }
 
-    /// The value of `Upgrade` that asks for it.
+    /// Returns the value of the `Upgrade` line that asks for this protocol.
     pub fn into_line(self) -> Vec<u8> {
         match self {
             Upgrade::WebSocket => b"websocket".to_vec(),
@@ -61,7 +62,7 @@ impl Upgrade {
     }
 }
 
-/// True if a protocol is WebSocket, whatever version follows its name.
+/// Returns true if a protocol is WebSocket, with or without a version.
 fn is_websocket(protocol: &[u8]) -> bool {
     let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
     name.trim_ascii().eq_ignore_ascii_case(b"websocket")

@@ -1,4 +1,4 @@
-//! The tree, tape or transcript of a body, for the next step that would read the same bytes.
+//! The parsed form of a body (tree, tape or transcript), kept for the next step that reads the same bytes.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use json::Tape;
 use xml::{Document, Transcript};
 
-/// A tape, a tree or a transcript of a body's bytes. It is worth nothing for other bytes.
+/// A tape, tree or transcript of a body's bytes. It is valid only for these bytes.
 #[derive(Debug)]
 pub struct View(Box<ViewOf>);
 
 #[derive(Debug)]
 struct ViewOf {
-    /// Bytes in memory that this keeps cannot become others, so the same place means the same bytes.
+    /// The bytes. Keeping them ensures that their address is not reused, so that the same address means the same bytes.
     of: Bytes,
     parsed: ParsedForm,
 }
@@ -37,7 +37,7 @@ impl View {
         View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Events(transcript) }))
     }
 
-    /// True if it is that of these bytes: not of others that are equal, but of these in memory.
+    /// Returns true if this is the parsed form of these bytes: the same bytes in memory, not merely equal ones.
     pub(crate) fn is_of(&self, bytes: &Bytes) -> bool {
         let known = &self.0.of;
         known.len() == bytes.len() && std::ptr::eq(known.as_ptr(), bytes.as_ptr())

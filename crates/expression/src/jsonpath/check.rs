@@ -1,21 +1,21 @@
-//! Types of expressions (RFC 9535, 2.4.3): the rules for comparisons, tests, and arguments of functions.
+//! The type rules (RFC 9535, 2.4.3) for comparisons, tests, and arguments of functions.
 
 use crate::jsonpath::iregexp::Regex;
 use crate::jsonpath::parse::Cursor;
 use crate::jsonpath::{Comparable, Inner, Logical, Pattern};
 use crate::{Error, ErrorKind};
 
-/// A part of a filter by its type.
+/// A part of a filter, by type.
 pub(super) enum Part {
     /// `ValueType`
     Value(Comparable),
-    /// `NodesType`, or a value where it is singular.
+    /// `NodesType`, or a value if the query is singular.
     Query(Inner),
     /// `LogicalType`
     Truth(Logical),
 }
 
-/// Accepts a part that may stand beside a comparison's operator.
+/// Accepts a part that may be an operand of a comparison.
 pub(super) fn comparable(
     cursor: &Cursor<'_>,
     from: usize,
@@ -33,7 +33,7 @@ pub(super) fn comparable(
     }
 }
 
-/// Accepts a part that may stand alone as a test.
+/// Accepts a part that may be a test on its own.
 pub(super) fn test(cursor: &Cursor<'_>, from: usize, part: Part) -> Result<Logical, Error> {
     match part {
         Part::Query(query) => Ok(Logical::Exists(query)),
@@ -42,7 +42,7 @@ pub(super) fn test(cursor: &Cursor<'_>, from: usize, part: Part) -> Result<Logic
     }
 }
 
-/// A function with its arguments.
+/// Checks a function call with its arguments.
 pub(super) fn call(
     cursor: &Cursor<'_>,
     from: usize,
@@ -89,8 +89,8 @@ fn query(cursor: &Cursor<'_>, from: usize, part: Part) -> Result<Inner, Error> {
     }
 }
 
-/// A pattern that is written in the query is compiled with it. One that is none is refused, though RFC 9535 would have it
-/// match nothing: whoever wrote it meant something.
+/// Compiles a pattern that is a literal in the query. An invalid pattern is refused, although RFC 9535 would let it match nothing, because
+/// it is certainly a mistake.
 fn known(
     cursor: &Cursor<'_>,
     from: usize,

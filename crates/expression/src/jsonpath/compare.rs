@@ -10,7 +10,7 @@ use crate::jsonpath::eval::{Operand, Run, operand};
 use crate::number;
 use crate::tape::JsonNode;
 
-/// True if two values are equal; nothing equals nothing.
+/// Returns true if two values are equal. Two missing values are equal.
 pub(super) fn equal(
     run: &mut Run<'_>,
     left: &Operand<'_>,
@@ -32,7 +32,7 @@ pub(super) fn equal(
     })
 }
 
-/// True if one value is less than another: numbers and strings only.
+/// Returns true if one value is less than the other. Only numbers and strings are ordered.
 pub(super) fn less(
     run: &mut Run<'_>,
     left: &Operand<'_>,
@@ -43,7 +43,7 @@ pub(super) fn less(
             run.budget.text(a.len() + b.len())?;
             number::compare(a, b) == Ordering::Less
         }
-        // UTF-8 keeps the order of scalar values.
+        // The byte order of UTF-8 is the order of scalar values.
         (Operand::Text(a), Operand::Text(b)) => {
             run.budget.text(a.len().min(b.len()))?;
             a < b
@@ -52,7 +52,7 @@ pub(super) fn less(
     })
 }
 
-/// True if two objects or arrays are equal. A list of pairs to compare stands in for recursion.
+/// Returns true if two objects or arrays are equal. Uses a list of pairs instead of recursion.
 fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind> {
     let text = run.text;
     let mut pairs = vec![(a, b)];
@@ -61,7 +61,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
         match (text.kind(a), text.kind(b)) {
             _ if a == b => {}
             (Kind::Array, Kind::Array) if text.count(a) == text.count(b) => {
-                // Harmless: both have as many items.
+                // Harmless: both have the same number of items.
                 let items = text.children(a).zip(text.children(b));
                 pairs.extend(items.map(|((_, a), (_, b))| (a, b)));
             }
@@ -86,12 +86,12 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
     Ok(true)
 }
 
-/// An object's members in the order of their names.
+/// Returns the members of an object, sorted by name.
 fn members<'t>(run: &Run<'t>, object: JsonNode) -> Vec<(Cow<'t, str>, JsonNode)> {
     let text = run.text;
     let children = text.children(object);
     let mut members: Vec<_> =
-        // Harmless: the members of an object have names.
+        // Harmless: each member of an object has a name.
         children.filter_map(|(name, value)| Some((text.string(name?), value))).collect();
     members.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     members

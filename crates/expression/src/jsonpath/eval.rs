@@ -11,27 +11,27 @@ use crate::jsonpath::{
 use crate::tape::{Children, JsonNode, JsonText};
 use crate::{Budget, FailureKind};
 
-/// One evaluation.
+/// The state of one evaluation.
 pub(super) struct Run<'r> {
     pub(super) text: &'r JsonText,
     root: JsonNode,
     pub(super) budget: &'r mut Budget,
-    /// The last pattern that a message gave, since the next one is the same as a rule.
+    /// The last pattern that came from the message. The next one is usually the same.
     pattern: Option<FoundPattern>,
 }
 
-/// A pattern that a message gave.
+/// A pattern that came from a message.
 struct FoundPattern {
     text: String,
     whole: bool,
-    /// None: it is not a pattern, and matches nothing.
+    /// The compiled pattern, or `None` if it is invalid and matches nothing.
     regex: Option<Regex>,
-    /// Steps for each byte of a text.
+    /// Number of steps for matching one byte.
     steps: u64,
 }
 
-/// Steps of compiling a pattern, and of matching a text by one: a run cannot pause in either, and five milliseconds are two turns
-/// of others. Only patterns that came with a message are held to it.
+/// Maximum number of steps for compiling a pattern, and for matching one text. The evaluation cannot pause during either; five milliseconds
+/// are two time slices of other tasks. Applies only to patterns that come from a message.
 const PATTERN_STEPS_MAX: u64 = 1_000_000;
 
 /// The value of a comparable.
@@ -42,11 +42,11 @@ pub(super) enum Operand<'o> {
     Boolean(bool),
     Number(Cow<'o, str>),
     Text(Cow<'o, str>),
-    /// An object or array of the message.
+    /// An object or array in the message.
     Node(JsonNode),
 }
 
-/// A value of the text as an operand, which lives as long as the text.
+/// Converts a value of the text to an operand, which borrows from the text.
 pub(super) fn operand(text: &JsonText, node: JsonNode) -> Operand<'_> {
     match text.kind(node) {
         Kind::Null => Operand::Null,
@@ -63,7 +63,7 @@ impl<'r> Run<'r> {
         Run { text, root, budget, pattern: None }
     }
 
-    /// The nodes that segments find from a node on.
+    /// Returns the nodes that the segments select, starting from a node.
     pub(super) fn path(
         &mut self,
         path: &Path,
@@ -84,7 +84,7 @@ impl<'r> Run<'r> {
         Ok(nodes)
     }
 
-    /// A node's own turn, then that of everything below it, in the order of the text. The stack is the walk's own.
+    /// Applies a segment to a node and then to all its descendants, in document order. Uses an explicit stack.
     fn descend(
         &mut self,
         segment: &Segment,
@@ -149,7 +149,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// RFC 9535, 2.3.4.2.2.
+    /// Selects a slice (RFC 9535, 2.3.4.2.2).
     fn slice(
         &mut self,
         node: JsonNode,
@@ -175,7 +175,7 @@ impl<'r> Run<'r> {
             (first.clamp(-1, len - 1), last.clamp(-1, len - 1))
         };
         while if forward { at < stop } else { at > stop } {
-            // Harmless: no item comes before the first.
+            // Harmless: an index before the first item selects nothing.
             let item = usize::try_from(at).ok().and_then(|at| items.get(at));
             found.extend(item);
             at = at.saturating_add(step);
@@ -183,7 +183,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// True if a filter holds for a value.
+    /// Returns true if a filter holds for a value.
     fn holds(&mut self, logical: &Logical, current: JsonNode) -> Result<bool, FailureKind> {
         self.budget.charge(1)?;
         match logical {
@@ -289,7 +289,7 @@ impl<'r> Run<'r> {
         current: JsonNode,
     ) -> Result<bool, FailureKind> {
         let Operand::Text(text) = self.operand(text, current)? else { return Ok(false) };
-        // A byte of a text is a step of the engine's.
+        // The engine takes one step for each byte of a text.
         self.budget.charge(1 + text.len() as u64)?;
         let pattern = match pattern {
             Pattern::Known(regex) => return Ok(regex.matches(&text)),
@@ -309,7 +309,7 @@ impl<'r> Run<'r> {
         Ok(matches)
     }
 
-    /// Compiles a pattern that a message gave.
+    /// Compiles a pattern that came from a message.
     fn compile(&mut self, text: String, whole: bool) -> Result<FoundPattern, FailureKind> {
         self.charge_pattern(text.len() as u64)?;
         let translation = Translation::of(&text, whole);
@@ -324,7 +324,7 @@ impl<'r> Run<'r> {
             Err(regex::Error::CompiledTooBig(_)) => return Err(pattern_over()),
             Err(_) => None,
         };
-        // At worst the engine looks at all states for each byte; mostly it is at one.
+        // In the worst case the engine follows all states for each byte, but usually only one.
         pattern.steps = 1 + translation.steps / 256;
         Ok(pattern)
     }

@@ -5,7 +5,7 @@ use crate::jsonpath::parse::Cursor;
 use crate::jsonpath::{Comparable, Comparison, Inner, Logical, strings};
 use crate::{Error, ErrorKind};
 
-/// `a || b`
+/// Parses `a || b`.
 pub(super) fn logical(cursor: &mut Cursor<'_>) -> Result<Logical, Error> {
     let mut any = vec![all(cursor)?];
     while sign(cursor, "||") {
@@ -17,7 +17,7 @@ pub(super) fn logical(cursor: &mut Cursor<'_>) -> Result<Logical, Error> {
     })
 }
 
-/// `a && b`
+/// Parses `a && b`.
 fn all(cursor: &mut Cursor<'_>) -> Result<Logical, Error> {
     let mut all = vec![basic(cursor)?];
     while sign(cursor, "&&") {
@@ -29,7 +29,7 @@ fn all(cursor: &mut Cursor<'_>) -> Result<Logical, Error> {
     })
 }
 
-/// An operator with blanks around it.
+/// Skips an operator with the blanks around it.
 fn sign(cursor: &mut Cursor<'_>, sign: &str) -> bool {
     let before = cursor.at;
     cursor.blanks();
@@ -89,7 +89,7 @@ fn comparison(cursor: &mut Cursor<'_>) -> Option<Comparison> {
     SIGNS.iter().find(|(text, _)| sign(cursor, text)).map(|(_, comparison)| *comparison)
 }
 
-/// A literal, a query or a function, of whatever type.
+/// Parses a literal, a query or a function, of any type.
 pub(super) fn part(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     match cursor.peek() {
         Some(b'@' | b'$') => {
@@ -119,7 +119,7 @@ fn number(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     Ok(Part::Value(Comparable::Number(text.into())))
 }
 
-/// A literal's name, or a function with its arguments.
+/// Parses a named literal, or a function with its arguments.
 fn word(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     let (from, rest) = (cursor.at, cursor.rest());
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -141,7 +141,7 @@ fn word(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     check::call(cursor, from, name, arguments)
 }
 
-/// Each with where it begins.
+/// Parses arguments. Returns each with the offset at which it begins.
 fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(usize, Part)>, Error> {
     let mut arguments = Vec::new();
     cursor.blanks();
@@ -162,7 +162,7 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(usize, Part)>, Error> {
     }
 }
 
-/// No function takes a truth, so a logical expression is only read to be refused as such.
+/// Parses an argument. No function takes a logical expression, which is parsed only to be refused with a clear error.
 fn argument(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     let from = cursor.at;
     if !matches!(cursor.peek(), Some(b'!' | b'(')) {

@@ -1,22 +1,22 @@
 //! I-Regexp (RFC 9485), translated for an engine that matches in linear time.
 //!
-//! The grammar is checked to the letter, so that no syntax of the engine's own gets through. `^` and `$` are anchors, as the
-//! compliance suite of JSONPath has them.
+//! The grammar is checked strictly, so that no other syntax of the engine can be used. `^` and `$` are anchors, as in the compliance suite
+//! of JSONPath.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// No pattern that a person wrote is longer, and one that comes from a message shall not cost more.
+/// Maximum length of a pattern. No hand-written one is longer, and it bounds the cost of patterns that come from a message.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// The most bytes of a compiled pattern.
+/// Maximum size of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// Groups inside one another.
+/// Maximum nesting of groups.
 const NESTING_MAX: usize = 32;
 
-/// Steps of compiling anything, and of each character, class and category: a character is one state of the engine, a category a
-/// thousand of them, and a state takes some fifty nanoseconds.
+/// Number of steps for compiling: a base cost, and a cost for each character, class and category. A character is one state of the engine, a
+/// category a thousand, and a state takes about fifty nanoseconds.
 const BASE_STEPS: u64 = 4_000;
 const CHARACTER_STEPS: u64 = 20;
 const CLASS_STEPS: u64 = 500;
@@ -26,14 +26,14 @@ const CATEGORY_STEPS: u64 = 10_000;
 #[derive(Debug, Clone)]
 pub(super) struct Regex(regex::Regex);
 
-/// A pattern whose grammar was checked, and what it costs to compile it.
+/// A pattern whose grammar was checked, with the cost of compiling it.
 pub(super) struct Translation {
     text: String,
     pub(super) steps: u64,
 }
 
 impl Translation {
-    /// A pattern for the whole of a text, or for any part. None: it is not an I-Regexp.
+    /// Translates a pattern that has to match the whole text or any part of it. Returns `None` if it is not an I-Regexp.
     pub(super) fn of(pattern: &str, whole: bool) -> Option<Translation> {
         let mut reader = Reader { rest: pattern.chars().peekable(), out: String::new(), steps: 0 };
         reader.branches(0)?;
@@ -44,7 +44,7 @@ impl Translation {
         Some(Translation { text, steps: reader.steps.saturating_add(BASE_STEPS) })
     }
 
-    /// None: the engine refuses it, since it is too large or a range is empty.
+    /// Compiles the pattern. Fails if the engine refuses it because it is too large or a range is empty.
     pub(super) fn compile(&self) -> Result<Regex, regex::Error> {
         let mut builder = regex::RegexBuilder::new(&self.text);
         builder.size_limit(COMPILED_BYTES_MAX).dfa_size_limit(COMPILED_BYTES_MAX);
@@ -53,7 +53,7 @@ impl Translation {
 }
 
 impl Regex {
-    /// Compiles a pattern of a query. None: it is not an I-Regexp, or too large.
+    /// Compiles a pattern of a query. Returns `None` if it is not an I-Regexp or is too large.
     pub(super) fn compile(pattern: &str, whole: bool) -> Option<Regex> {
         let translation = Translation::of(pattern, whole).filter(|_| !is_too_long(pattern))?;
         // Harmless: an invalid pattern matches nothing (RFC 9535, 2.4.6).
@@ -65,7 +65,7 @@ impl Regex {
     }
 }
 
-/// True for a pattern that no person wrote.
+/// Returns true if a pattern is longer than any hand-written one.
 pub(super) fn is_too_long(pattern: &str) -> bool {
     pattern.len() > PATTERN_BYTES_MAX
 }
@@ -121,7 +121,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A character that means itself, whatever it means to the engine.
+    /// Writes a character so that the engine takes it literally.
     fn literal(&mut self, c: char) {
         self.steps += CHARACTER_STEPS;
         self.out.push_str(&format!("\\x{{{:x}}}", u32::from(c)));
@@ -138,7 +138,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `\p{Lu}`
+    /// Reads a category such as `\p{Lu}`.
     fn category(&mut self, kind: char) -> Option<()> {
         self.rest.next_if_eq(&'{')?;
         let mut name = String::new();
@@ -168,7 +168,7 @@ impl Reader<'_> {
         loop {
             match self.rest.next()? {
                 ']' => break,
-                // The last one of a class means itself.
+                // A hyphen at the end of a class is literal.
                 '-' => {
                     self.rest.next_if_eq(&']')?;
                     self.literal('-');
@@ -184,7 +184,7 @@ impl Reader<'_> {
         any.then_some(())
     }
 
-    /// One character of a class, or from one to another.
+    /// Reads one character of a class, or a range.
     fn range(&mut self, first: char) -> Option<()> {
         let first = self.class_char(first)?;
         self.literal(first);
@@ -208,7 +208,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The number of times that what it follows is compiled.
+    /// Reads a quantifier. Returns how many copies of the quantified part are compiled.
     fn quantifier(&mut self) -> Option<u64> {
         match self.rest.peek() {
             Some(sign @ ('*' | '+' | '?')) => {
@@ -253,13 +253,13 @@ fn escaped(c: char) -> Option<char> {
         '(' | ')' | '*' | '+' | '-' | '.' | '?' | '[' | '\\' | ']' | '^' | '{' | '|' | '}' => {
             Some(c)
         }
-        // No escape of RFC 9485, but `$` is an anchor here, and one has to get out of it.
+        // Not an escape in RFC 9485, but `$` is an anchor here, so there has to be a way to escape it.
         '$' => Some(c),
         _ => None,
     }
 }
 
-/// `IsCategory` of RFC 9485.
+/// Checks a category name (`IsCategory` in RFC 9485).
 fn is_category(name: &str) -> bool {
     const MINORS: [(char, &str); 7] = [
         ('L', "lmotu"),

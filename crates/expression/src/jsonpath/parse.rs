@@ -3,20 +3,20 @@
 use crate::jsonpath::{Path, Segment, Selector, filter, strings};
 use crate::{Error, ErrorKind};
 
-/// Filters, parentheses and function calls inside one another.
+/// Maximum nesting of filters, parentheses and function calls.
 const NESTING_MAX: usize = 64;
 
-/// Integers that a double holds exactly, as I-JSON wants them.
+/// The largest integer that a double represents exactly, as I-JSON requires.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
-/// The place of the reader.
+/// The position of the parser.
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
     nesting: usize,
 }
 
-/// A whole query.
+/// Parses a whole query.
 pub(super) fn whole(text: &str) -> Result<Path, Error> {
     let mut cursor = Cursor { text, at: 0, nesting: 0 };
     if !cursor.eat("$") {
@@ -30,7 +30,7 @@ pub(super) fn whole(text: &str) -> Result<Path, Error> {
     }
 }
 
-/// Segments from a byte of a text on, and where they end.
+/// Parses segments from a byte offset on. Returns them with the offset after them.
 pub(super) fn segments(text: &str, from: usize) -> Result<(Path, usize), Error> {
     let mut cursor = Cursor { text, at: from, nesting: 0 };
     let path = cursor.path()?;
@@ -68,7 +68,7 @@ impl<'t> Cursor<'t> {
         Err(kind.at(self.text, at))
     }
 
-    /// Reads a nested part.
+    /// Parses a nested part, within the limit on nesting.
     pub(super) fn nested<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -83,7 +83,7 @@ impl<'t> Cursor<'t> {
         read
     }
 
-    /// Segments, as many as there are. Blanks behind the last one are not taken.
+    /// Parses all segments that follow. Does not skip blanks after the last one.
     pub(super) fn path(&mut self) -> Result<Path, Error> {
         let mut path = Path { segments: Vec::new(), singular: true };
         loop {
@@ -120,7 +120,7 @@ impl<'t> Cursor<'t> {
         let rest = self.rest();
         let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii();
         let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-        // Harmless: the length is that of characters of the text.
+        // Harmless: the length is that of whole characters of the text.
         let (name, _) = rest.split_at_checked(len).unwrap_or_default();
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
             return self.refuse("a member's name, `*` or `[` is expected here");
@@ -188,7 +188,7 @@ impl<'t> Cursor<'t> {
         Ok(Selector::Slice { start, end, step: step.unwrap_or(1) })
     }
 
-    /// A whole number, if one stands here.
+    /// Parses an integer, if there is one.
     fn integer(&mut self) -> Result<Option<i64>, Error> {
         let from = self.at;
         let minus = self.eat("-");
@@ -201,10 +201,10 @@ impl<'t> Cursor<'t> {
                 let what = ErrorKind::syntax("a whole number has no zeros in front, and no `-0`");
                 return self.refuse_at(from, what);
             }
-            // Harmless: other numbers are read below.
+            // Harmless: other numbers are parsed below.
             _ => {}
         }
-        // Harmless: what is too large is refused below.
+        // Harmless: a number that is too large is refused below.
         let number = text.parse::<i64>().ok().filter(|n| n.abs() <= INTEGER_MAX);
         match number {
             Some(number) => Ok(Some(number)),

@@ -1,9 +1,9 @@
-//! Strings of queries, in either quote.
+//! String literals of queries, in either kind of quotes.
 
 use crate::Error;
 use crate::jsonpath::parse::Cursor;
 
-/// Reads a string with its quotes.
+/// Reads a string including its quotes.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     let quote = if cursor.eat("'") { '\'' } else { '"' };
     if quote == '"' && !cursor.eat("\"") {
@@ -49,7 +49,7 @@ fn escape(cursor: &mut Cursor<'_>, quote: char) -> Result<char, Error> {
     Ok(c)
 }
 
-/// `\uXXXX`, or two of them for one character.
+/// Reads `\uXXXX`, or a surrogate pair of two of them.
 fn unicode(cursor: &mut Cursor<'_>) -> Result<char, Error> {
     let Some(high) = hex(cursor.rest()) else {
         return cursor.refuse("four hex digits are expected behind `\\u`");
@@ -70,10 +70,10 @@ fn unicode(cursor: &mut Cursor<'_>) -> Result<char, Error> {
     }
 }
 
-/// The number of an escape at the beginning of a text.
+/// Returns the code of an escape at the beginning of a text.
 fn hex(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let all = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Harmless: four digits are a number.
+    // Harmless: four hex digits are always a number.
     all.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }

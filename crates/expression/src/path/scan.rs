@@ -1,18 +1,18 @@
-//! A look at an expression's text without its grammar: strings, variables and brackets.
+//! Scans the text of an expression for strings, variables and brackets, without parsing it.
 
-/// The use that an expression makes of a variable.
+/// How an expression uses a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Value,
-    /// A step or a predicate follows.
+    /// A step or a predicate follows the variable.
     Start,
-    /// It is the argument of a function over all that was found, `count` or `sum`.
+    /// The variable is the argument of `count` or `sum`.
     Items,
-    /// It stands beside a `|`.
+    /// The variable is an operand of `|`.
     Joined,
 }
 
-/// The use of each variable in the order of the text.
+/// Returns the use of each variable, in the order of the text.
 pub(super) fn uses(text: &str) -> Vec<Use> {
     let mut uses = Vec::new();
     let mut rest = text;
@@ -39,10 +39,10 @@ pub(super) fn uses(text: &str) -> Vec<Use> {
     uses
 }
 
-/// True for a text that opens the argument of a function over all that was found.
+/// Returns true if the text ends with `count(` or `sum(`.
 fn takes_all(before: &str) -> bool {
     let open = before.trim_end_matches(is_blank).strip_suffix('(');
-    // Harmless: without a bracket no name follows.
+    // Harmless: without a bracket there is no function name.
     let name = open.map(|open| open.trim_end_matches(is_blank)).unwrap_or_default();
     ["count", "sum"].iter().any(|takes_all| {
         let front = name.strip_suffix(takes_all);
@@ -52,7 +52,7 @@ fn takes_all(before: &str) -> bool {
     })
 }
 
-/// True if a text is only a variable with a path behind it, so that no part of it asks for the document. In doubt it asks.
+/// Returns true if a text is only a variable followed by a path, so that it cannot need the document. If in doubt, returns false.
 pub(super) fn is_plain_tail(text: &str) -> bool {
     if !text.starts_with('$') {
         return false;
@@ -64,9 +64,9 @@ pub(super) fn is_plain_tail(text: &str) -> bool {
             (None, '\'' | '"') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') => depth = depth.saturating_sub(1),
-            // Inside a predicate a name is below its node, but a slash may begin at the document.
+            // Inside a predicate, a name is relative to its node, but a slash may begin at the document.
             (None, '/') if depth > 0 && !is_step_end(before) => return false,
-            // `$a/*` is a step, `$a*b` is not.
+            // `$a/*` is a step, but `$a*b` is a multiplication.
             (None, '*') if depth == 0 && !matches!(before, '/' | ':' | '@') => return false,
             (None, c) if depth == 0 && (is_blank(c) || "$|=<>+,!".contains(c)) => return false,
             (None, _) => {}

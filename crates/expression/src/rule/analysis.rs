@@ -1,5 +1,5 @@
-//! The checks of an expression before it runs: the names it uses, functions and members that do not exist, patterns that cannot
-//! be read, and how deep it is nested.
+//! The checks of an expression before it runs: the names that it uses, functions and members that do not exist, invalid patterns, and its
+//! nesting depth.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +12,26 @@ use super::operators::is_default;
 use crate::names::TEXT;
 use crate::{ErrorKind, Names};
 
-/// Parts inside one another: whoever evaluates them recurses.
+/// Maximum nesting of an expression. The evaluator recurses.
 const NESTING_MAX: usize = 100;
 
-/// The names that an expression uses, and its size.
+/// The names that an expression uses, and the size of the expression.
 #[derive(Debug, Default)]
 pub(super) struct UsedNames {
     pub(super) roots: BTreeSet<String>,
-    /// The NAMEs of `vars.NAME`.
+    /// The names after `vars.`.
     pub(super) variables: BTreeSet<String>,
-    /// Parts of the expression.
+    /// Number of parts of the expression.
     pub(super) parts: u64,
 }
 
-/// A part that is still to be looked at.
+/// A part that has yet to be checked.
 struct PendingPart<'e> {
     part: &'e IdedExpr,
-    /// Names that loops around it bind.
+    /// Names bound by enclosing loops.
     bound: Vec<&'e str>,
     depth: usize,
-    /// How often it is computed: twice in the first part of `default`.
+    /// How often the part is evaluated: twice for the first argument of `default`.
     times: u64,
 }
 
@@ -41,7 +41,7 @@ impl<'e> PendingPart<'e> {
     }
 }
 
-/// Checks a whole expression. An error has the number of its part.
+/// Checks a whole expression. The error contains the id of the part.
 pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (ErrorKind, u64)> {
     let mut used = UsedNames::default();
     let mut waiting = vec![PendingPart { part: whole, bound: Vec::new(), depth: 0, times: 1 }];
@@ -109,7 +109,7 @@ pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (Erro
     Ok(used)
 }
 
-/// A macro's own names begin with `@`, as no other name may.
+/// Returns true if the name is not bound by a loop. Names that macros generate begin with `@`, which no written name can.
 fn is_free(name: &str, bound: &[&str]) -> bool {
     !bound.contains(&name) && !name.starts_with('@')
 }
@@ -142,7 +142,7 @@ fn check_call(call: &CallExpr, bound: &[&str], names: &dyn Names) -> Result<(), 
     }
 }
 
-/// Refuses the comparison of what is always a text with a number: it would be false always.
+/// Refuses comparing a value that is always a text with a number, which would always be false.
 fn check_text(
     text: &IdedExpr,
     number: &IdedExpr,
@@ -180,11 +180,11 @@ fn number_text(part: &IdedExpr) -> Option<String> {
 }
 
 fn check_function(name: &str) -> Result<(), ErrorKind> {
-    // Operators and parts of macros begin otherwise.
+    // The names of operators and parts of macros do not begin with a letter.
     if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
         return Ok(());
     }
-    // Only a function that is not declared yet may be added.
+    // The function exists if and only if adding one with the same name fails.
     let mut declared = Context::with_env(meter::env().clone());
     match declared.add_function(name, |value: i64| value) {
         Ok(()) => Err(ErrorKind::Function(format!("there is no function `{name}`").into())),
@@ -207,7 +207,7 @@ fn check_member(
     names.kind(&path).map(|_| ()).map_err(|what| ErrorKind::Type(what.into()))
 }
 
-/// The names of a value: `request.headers` and `request['headers']`.
+/// Returns the parts of a dotted name: `request.headers` and `request['headers']`.
 pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let mut at = part;
@@ -239,7 +239,7 @@ pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
     }
 }
 
-/// True if the part names one value: members and items of a name.
+/// Returns true if the part is only a name with members and items.
 pub(super) fn is_path(part: &IdedExpr) -> bool {
     let mut at = part;
     loop {

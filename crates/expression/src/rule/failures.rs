@@ -1,16 +1,16 @@
-//! What the library says when an expression fails, in words for who wrote the expression. No value of a message is in them.
+//! Error texts for failed expressions, in words for the author of the expression. They contain no value of a message.
 
 use cel::common::ast::Expr;
 use cel::{ExecutionError, IdedExpr};
 
 use super::analysis::path_of;
 
-/// True where the failure is that something was not found.
+/// Returns true if the failure means that something was not found.
 pub(super) fn is_absence(error: &ExecutionError) -> bool {
     matches!(error, ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_))
 }
 
-/// The reason of a failure.
+/// Returns the reason of a failure.
 pub(super) fn said(error: &ExecutionError, whole: &IdedExpr) -> String {
     #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
     match error {
@@ -37,7 +37,7 @@ pub(super) fn said(error: &ExecutionError, whole: &IdedExpr) -> String {
     }
 }
 
-/// Names a member that is absent, in full where it is clear which one it is.
+/// Names a missing member, with its full path if that is unambiguous.
 fn absent(member: &str, whole: &IdedExpr) -> String {
     let mut paths = Vec::new();
     let mut waiting = vec![whole];

@@ -1,4 +1,4 @@
-//! What an expression gives, where that can be seen before it runs: a rule that can never be true or false is a mistake.
+//! Determines the type of an expression's value before it runs. A condition that can never be boolean is a mistake.
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
@@ -6,7 +6,7 @@ use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use super::analysis::path_of;
 use crate::Names;
 
-/// The kind of an expression's value in words; none where it may be true or false.
+/// Returns the type of the value in words, or `None` if it may be boolean.
 pub(super) fn gives(whole: &IdedExpr, names: &dyn Names) -> Option<&'static str> {
     match &whole.expr {
         Expr::Literal(LiteralValue::Boolean(_)) => None,
@@ -17,7 +17,7 @@ pub(super) fn gives(whole: &IdedExpr, names: &dyn Names) -> Option<&'static str>
         Expr::Select(select) if select.test => None,
         Expr::Ident(_) | Expr::Select(_) => named(whole, names),
         Expr::Call(call) => call_gives(whole, call, names),
-        // What `map` and `filter` are made of.
+        // The macros `map` and `filter` expand to this.
         Expr::Comprehension(all) if matches!(all.accu_init.expr, Expr::List(_)) => Some("a list"),
         Expr::Comprehension(_) | Expr::Unspecified => None,
     }

@@ -1,8 +1,8 @@
 //! The cost of an expression, charged while it runs.
 //!
-//! Calls that no text can write are put into a compiled expression: `@each` for each round of a loop, `@weigh` around what is
-//! compared or searched, `@copy` around what is copied, and `@matches` in place of `matches`. They take from the budget of the
-//! run, and a run may pause in each of them.
+//! Calls that cannot be written in CEL are inserted into a compiled expression: `@each` in each round of a loop, `@weigh` around what is
+//! compared or searched, `@copy` around what is copied, and `@matches` in place of `matches`. They spend the budget of the evaluation,
+//! which may pause in each of them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -21,28 +21,28 @@ use regex::Regex;
 use super::{operators as own_operators, wide};
 use crate::{Budget, FailureKind};
 
-/// A part of an expression takes a tenth of a microsecond, where a step is a few nanoseconds.
+/// Steps for a part of an expression, which takes a tenth of a microsecond. A step is a few nanoseconds.
 pub(super) const PART_STEPS: u64 = 20;
 
-/// A round of a loop: its variables are bound, and its parts looked up by their names.
+/// Steps for a round of a loop, which binds its variables and looks up its parts by name.
 const ROUND_STEPS: u64 = 100;
 
-/// A value of a list or map that is compared or searched.
+/// Steps for a value of a list or map that is compared or searched.
 const LOOK_STEPS: u64 = 4;
 
-/// A value of a list or map that is copied, and the memory that it takes until it is dropped.
+/// Steps for a value of a list or map that is copied, including the memory that it occupies until it is dropped.
 const COPY_STEPS: u64 = 128;
 
-/// Compiling a pattern within [`FOUND_COMPILED_MAX`] takes a millisecond at the most.
+/// Steps for compiling a pattern. Within [`FOUND_COMPILED_MAX`] this takes at most a millisecond.
 const COMPILE_STEPS: u64 = 200_000;
 
-/// Bytes of a compiled pattern that came with a message.
+/// Maximum size of a compiled pattern that comes from a message.
 const FOUND_COMPILED_MAX: usize = 256 << 10;
 
-/// The longest text for a pattern that came with a message: such a pattern may look at a byte a few thousand times.
+/// Maximum length of a text that is matched by a pattern from a message. Such a pattern may examine each byte a few thousand times.
 const FOUND_TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Patterns of rules that a thread keeps compiled, more than a configuration has on its busy routes.
+/// Maximum number of patterns of rules that a thread keeps compiled, more than a configuration has on its busy routes.
 const PATTERNS_MAX: usize = 256;
 
 const EACH: &str = "@each";
@@ -52,20 +52,20 @@ const MATCHES: &str = "@matches";
 const MATCHES_FOUND: &str = "@matches_found";
 
 thread_local! {
-    /// The meter of the run that goes on. A run that pauses holds its own meanwhile.
+    /// The meter of the evaluation that is running. An evaluation that pauses keeps its own meanwhile.
     static METER: Cell<Option<Meter>> = const { Cell::new(None) };
-    /// Patterns of rules. The last one of a message is beside them, since the next is often the same.
+    /// Compiled patterns of rules. `FOUND` is the last pattern that came from a message; the next one is often the same.
     static PATTERNS: RefCell<HashMap<Box<str>, Regex>> = RefCell::default();
     static FOUND: RefCell<Option<(Box<str>, Option<Regex>)>> = const { RefCell::new(None) };
 }
 
-/// The budget of a run, and what ended it.
+/// The budget of an evaluation, and the failure that ended it.
 struct Meter {
     budget: Budget,
     over: Option<FailureKind>,
 }
 
-/// The functions of CEL, and those of the meter.
+/// Returns the functions of CEL together with those of the meter.
 pub(super) fn env() -> &'static Arc<Env> {
     static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
         let mut env = Env::stdlib();
@@ -83,7 +83,7 @@ pub(super) fn env() -> &'static Arc<Env> {
     &ENV
 }
 
-/// Runs an expression on a budget. An error says what was used up, whatever the expression made of that.
+/// Runs an expression on a budget. If a limit is exceeded, the error names it, whatever the expression made of the failure.
 pub(super) fn metering<T>(budget: &mut Budget, run: impl FnOnce() -> T) -> Result<T, FailureKind> {
     METER.set(Some(Meter { budget: budget.clone(), over: None }));
     let value = run();
@@ -97,7 +97,7 @@ pub(super) fn metering<T>(budget: &mut Budget, run: impl FnOnce() -> T) -> Resul
 
 pub(super) fn charge(steps: u64) -> Result<(), ExecutionError> {
     let over = || ExecutionError::function_error("cel", "over a limit");
-    // Taken, since the run may pause here, and another one begins.
+    // Taken out, because the evaluation may pause here and another one may begin.
     let mut meter = METER.take().ok_or_else(over)?;
     let charged = match &meter.over {
         Some(known) => Err(known.clone()),
@@ -108,7 +108,7 @@ pub(super) fn charge(steps: u64) -> Result<(), ExecutionError> {
     charged.map_err(|_| over())
 }
 
-/// Ends the run by a limit.
+/// Ends the evaluation because a limit is exceeded.
 fn refuse(name: &'static str, max: usize) -> ExecutionError {
     if let Some(mut meter) = METER.take() {
         meter.over.get_or_insert(FailureKind::Limit { name, max: max as u64 });
@@ -117,7 +117,7 @@ fn refuse(name: &'static str, max: usize) -> ExecutionError {
     ExecutionError::function_error("cel", "over a limit")
 }
 
-/// Charges a whole value, all that is inside it included.
+/// Charges for a value and everything inside it.
 fn charge_value(value: &dyn Val, each: u64, bytes: u64) -> Result<(), ExecutionError> {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
@@ -152,7 +152,7 @@ fn copy<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Execut
     Ok(value)
 }
 
-/// The variable of a loop is a copy of the item.
+/// Charges for a round of a loop, whose variable is a copy of the item.
 fn each<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let value = one(arguments)?;
     charge(ROUND_STEPS)?;
@@ -217,12 +217,12 @@ fn texts<'a>(arguments: &'a [CowVal<'_, '_>]) -> Result<(&'a str, &'a str), Exec
 }
 
 fn no_pattern(pattern: &str) -> ExecutionError {
-    // Harmless: it is only shown.
+    // Harmless: the pattern is only quoted in an error.
     let shown: String = pattern.chars().take(100).collect();
     ExecutionError::function_error("matches", format!("`{shown}` is not a regular expression"))
 }
 
-/// An expression with its calls of the meter. It recurses as deep as expressions are allowed to be.
+/// Inserts the calls of the meter into an expression. Recursion is bounded by the limit on nesting.
 pub(super) fn metered(part: &IdedExpr) -> IdedExpr {
     let expr = match &part.expr {
         Expr::Call(call) => Expr::Call(metered_call(call)),
@@ -306,8 +306,8 @@ fn metered_call(call: &CallExpr) -> CallExpr {
     }
 }
 
-/// A loop that is charged in each round. The library knows the loops of `all`, `exists`, `map` and `filter` by the form of their
-/// steps, which stays.
+/// Inserts a charge into each round of a loop. The library recognises the loops of `all`, `exists`, `map` and `filter` by the form of their
+/// steps, which is preserved.
 fn metered_loop(all: &ComprehensionExpr) -> ComprehensionExpr {
     let each = || {
         let item = IdedExpr { id: 0, expr: Expr::Ident(all.iter_var.clone()) };
@@ -356,7 +356,7 @@ fn metered_loop(all: &ComprehensionExpr) -> ComprehensionExpr {
     }
 }
 
-/// `so_far + [item]`, with the items changed and copied, and the list so far as it is. None for any other step.
+/// Rewrites `so_far + [item]`: changes and copies the items, and leaves the list so far. Returns `None` for any other step.
 fn appended(step: &IdedExpr, change: &dyn Fn(&IdedExpr) -> IdedExpr) -> Option<IdedExpr> {
     let Expr::Call(add) = &step.expr else { return None };
     let (operators::ADD, [so_far, items]) = (add.func_name.as_str(), &*add.args) else {
@@ -387,7 +387,7 @@ fn copied(part: &IdedExpr) -> IdedExpr {
     if is_small(&part.expr) { metered(part) } else { call(COPY, None, metered(part)) }
 }
 
-/// True for the name of a call that stands around a value and gives that.
+/// Returns true for a call that wraps a value and returns it.
 pub(super) fn is_around(name: &str) -> bool {
     matches!(name, WEIGH | COPY)
 }
@@ -396,7 +396,7 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(LiteralValue::String(_)))
 }
 
-/// True for what a person wrote, and for numbers and truths.
+/// Returns true for literals, and for operations whose results are numbers or booleans.
 fn is_small(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(_) => true,

@@ -1,7 +1,7 @@
-//! Numbers of CEL as those of JSON: `5` and `5.0` are one number, and ints, uints and doubles mix.
+//! The numbers of CEL as in JSON: `5` and `5.0` are the same number, and ints, uints and doubles can be mixed.
 //!
-//! Owns what `+ - * / % < <= > >= == != in` do with numbers. Comparisons are exact. Whole numbers are computed in 64 bits, and
-//! what does not fit is an error; with a double the result is a double. What the operators do with other values is the library's.
+//! Owns what `+ - * / % < <= > >= == != in` do with numbers. Comparisons are exact. Integers are computed with 64 bits, and an overflow is
+//! an error. If an operand is a double, so is the result. For other values the operators of the library apply.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -16,10 +16,10 @@ use super::meter;
 use super::wide::WideNumber;
 use crate::Number;
 
-/// A result of an operator.
+/// The result of an operator.
 type Computed<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
-/// 2^64 as a double: beyond all whole numbers of CEL.
+/// 2^64 as a double, larger than all integers of CEL.
 const ABOVE_WHOLE: f64 = 18_446_744_073_709_551_616.0;
 
 /// A number of CEL.
@@ -31,14 +31,14 @@ enum Numeric<'n> {
     Wide(&'n WideNumber),
 }
 
-/// An operator that computes.
+/// An arithmetic operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arithmetic {
     Add,
     Subtract,
     Multiply,
     Divide,
-    /// Of integers that are integers whatever a message says: without the fraction.
+    /// Division of values that are known to be integers: without fraction.
     Quotient,
     Remainder,
 }
@@ -59,7 +59,7 @@ impl<'n> Numeric<'n> {
         }
     }
 
-    /// The nearest double. None: its value is not known so exactly.
+    /// Returns the nearest double, or `None` for a number that only keeps its digits.
     fn double(self) -> Option<f64> {
         match self {
             Numeric::Int(number) => Some(number as f64),
@@ -69,7 +69,7 @@ impl<'n> Numeric<'n> {
         }
     }
 
-    /// The order of two numbers by their exact values. None: one of them is NaN.
+    /// Compares two numbers by their exact values. Returns `None` if one of them is NaN.
     fn compare(self, other: Numeric<'_>) -> Option<Ordering> {
         match (self, other) {
             (Numeric::Double(a), Numeric::Double(b)) => a.partial_cmp(&b),
@@ -95,7 +95,7 @@ impl<'n> Numeric<'n> {
     }
 }
 
-/// The order of a whole number of 64 bits and a double.
+/// Compares a 64-bit integer with a double.
 fn compare_whole(whole: i128, double: f64) -> Option<Ordering> {
     if double.is_nan() {
         return None;
@@ -107,7 +107,7 @@ fn compare_whole(whole: i128, double: f64) -> Option<Ordering> {
     Some(cut.then(0.0_f64.partial_cmp(&double.fract())?))
 }
 
-/// The whole part of a double up to 2^64.
+/// Returns the integer part of a double up to 2^64.
 #[allow(clippy::cast_possible_truncation, reason = "the fraction goes; all else fits")]
 fn without_fraction(double: f64) -> i128 {
     double as i128
@@ -147,14 +147,14 @@ impl Arithmetic {
             Arithmetic::Multiply => x * y,
             Arithmetic::Divide | Arithmetic::Quotient => x / y,
         };
-        // JSON has no infinity, so that a client cannot have sent one.
+        // An overflow is an error, because JSON cannot represent infinity.
         if x.is_finite() && y.is_finite() && !result.is_finite() {
             return Err(self.wrong("the result is larger than any double"));
         }
         Ok(CowVal::owned(CelDouble::from(result)))
     }
 
-    /// None: the quotient has a fraction.
+    /// Computes with integers. Returns `None` if the quotient has a fraction.
     fn whole(self, x: i128, y: i128) -> Result<Option<i128>, ExecutionError> {
         let result = match self {
             Arithmetic::Add => x.checked_add(y),
@@ -179,7 +179,7 @@ impl Arithmetic {
         ExecutionError::function_error(self.sign(), what)
     }
 
-    /// What the library makes of values that are not both numbers.
+    /// Applies the library's operator to values that are not both numbers.
     fn others<'b, 'v>(self, a: &CowVal<'b, 'v>, b: &CowVal<'b, 'v>) -> Computed<'b, 'v> {
         let made = match self {
             Arithmetic::Add => a.as_adder().map(|a| a.add(b.as_ref())),
@@ -196,11 +196,11 @@ impl Arithmetic {
     }
 }
 
-/// A result as an int; as a uint where both operands were that, or where one was and the result is too large for an int.
+/// Returns a result as an int. It is a uint if both operands are, or if one is and the result does not fit an int.
 fn whole_value<'b, 'v>(number: i128, unsigned: bool, mixed: bool) -> Option<CowVal<'b, 'v>> {
-    // Harmless: where neither fits, the caller says so.
+    // Harmless: if neither type fits, the caller reports it.
     let int = i64::try_from(number).ok().filter(|_| !unsigned);
-    // Harmless: as above.
+    // Harmless: if neither type fits, the caller reports it.
     let uint = u64::try_from(number).ok().filter(|_| unsigned || mixed);
     match (int, uint) {
         (Some(int), _) => Some(CowVal::owned(CelInt::from(int))),
@@ -209,7 +209,7 @@ fn whole_value<'b, 'v>(number: i128, unsigned: bool, mixed: bool) -> Option<CowV
     }
 }
 
-/// The exact remainder of two whole values, one of which is a double.
+/// Returns the exact remainder of two integral values, one of which is a double.
 fn remainder(a: Numeric<'_>, b: Numeric<'_>) -> Option<f64> {
     let exact = |number: Numeric<'_>| match number {
         Numeric::Double(double) if double.fract() == 0.0 && double.abs() <= ABOVE_WHOLE => {
@@ -222,7 +222,7 @@ fn remainder(a: Numeric<'_>, b: Numeric<'_>) -> Option<f64> {
     Some(exact(a)?.checked_rem(exact(b)?)? as f64)
 }
 
-/// The error that names what an operator got.
+/// Returns the error that names the types of the operands.
 fn mismatch(sign: &str, a: &dyn Val, b: &dyn Val) -> ExecutionError {
     let (a, b) = (a.get_type().name(), b.get_type().name());
     let what = format!(
@@ -282,7 +282,7 @@ fn ordered<'b, 'v>(
         (Some(x), Some(y)) => x
             .compare(y)
             .ok_or_else(|| ExecutionError::function_error(sign, "NaN is in no order"))?,
-        // Harmless: whatever is wrong, the types do not go together.
+        // Harmless: any failure means that the types are incompatible.
         _ => a
             .as_comparer()
             .and_then(|a| a.compare(b.as_ref()).ok())
@@ -317,7 +317,7 @@ pub(super) fn differs<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 'v
     are_equal(a.as_ref(), b.as_ref()).map(|equal| truth(!equal))
 }
 
-/// `member in list`, `key in map`.
+/// Evaluates `member in list` and `key in map`.
 pub(super) fn contained<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 'v> {
     let (member, of) = two(arguments)?;
     let member = member.as_ref();
@@ -330,7 +330,7 @@ pub(super) fn contained<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 
         }
         return Ok(truth(false));
     }
-    // Harmless: whatever is wrong, the types do not go together.
+    // Harmless: any failure means that the types are incompatible.
     let found = of.as_container().and_then(|of| of.contains(member).ok());
     found.map(truth).ok_or_else(|| mismatch("in", member, of.as_ref()))
 }
@@ -339,14 +339,14 @@ fn truth<'b, 'v>(yes: bool) -> CowVal<'b, 'v> {
     CowVal::owned(CelBool::from(yes))
 }
 
-/// Equality to any depth. Values of different types are not equal; numbers are one type.
+/// Compares values deeply. Values of different types are not equal; all numbers are one type.
 fn are_equal(a: &dyn Val, b: &dyn Val) -> Result<bool, ExecutionError> {
     if !is_deep(a) {
         return Ok(are_equal_scalars(a, b));
     }
     let mut waiting = vec![(a, b)];
     while let Some((a, b)) = waiting.pop() {
-        // Other tasks run meanwhile.
+        // Lets other tasks run.
         meter::charge(1)?;
         let equal = if let (Some(x), Some(y)) =
             (a.downcast_ref::<CelList<'_>>(), b.downcast_ref::<CelList<'_>>())
@@ -390,13 +390,13 @@ fn are_equal_scalars(a: &dyn Val, b: &dyn Val) -> bool {
     }
 }
 
-/// The member of a map; a key that is a number is known by its value.
+/// Returns the member of a map. A numeric key is found by its value.
 fn member<'m>(map: &'m CelMap<'m>, key: &'m CelMapKey<'m>) -> Option<&'m dyn Val> {
     let other = match key {
-        // Harmless: a number that the other type cannot represent is not one of its keys.
+        // Harmless: a number that does not fit the other type is not a key of that type.
         CelMapKey::Int(int) => u64::try_from(*int.inner()).ok().map(|n| CelMapKey::UInt(n.into())),
         CelMapKey::UInt(uint) => {
-            // Harmless: as above.
+            // Harmless: a number that does not fit the other type is not a key of that type.
             i64::try_from(*uint.inner()).ok().map(|n| CelMapKey::Int(n.into()))
         }
         CelMapKey::Bool(_) | CelMapKey::String(_) => None,
@@ -405,7 +405,7 @@ fn member<'m>(map: &'m CelMap<'m>, key: &'m CelMapKey<'m>) -> Option<&'m dyn Val
     found.map(|value| &**value)
 }
 
-/// `sameText(a, b)`: what both are as a text is the same, or both are null.
+/// Evaluates `sameText(a, b)`: true if both are equal as texts, or if both are null.
 pub(super) fn same_text<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 'v> {
     let (a, b) = two(arguments)?;
     let same = match (text_of(a.as_ref()), text_of(b.as_ref())) {
@@ -415,7 +415,7 @@ pub(super) fn same_text<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 
     Ok(truth(same))
 }
 
-/// A text, a number or a truth as a text.
+/// Returns a text, number or boolean as text.
 fn text_of(value: &dyn Val) -> Option<Cow<'_, str>> {
     if let Some(text) = value.downcast_ref::<CelString<'_>>() {
         return Some(text.inner().into());

@@ -1,5 +1,5 @@
-//! Operators of an expression as calls of what [`numbers`] does, where an operand may be a number. Also the
-//! functions that CEL does not have: `default` and `sameText`.
+//! Replaces operators by calls of [`numbers`] if an operand may be a number. Also adds the functions `default` and `sameText`, which CEL
+//! does not have.
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapEntryExpr, MapExpr,
@@ -17,7 +17,7 @@ use super::numbers;
 use crate::Names;
 use crate::names::WHOLE_NUMBER;
 
-/// Operators, the calls that stand for them, and what those do.
+/// Operators, the names of the calls that replace them, and their implementations.
 const CALLS: [(&str, &str, Function); 12] = [
     (operators::ADD, "@add", numbers::add),
     (operators::SUBSTRACT, "@subtract", numbers::subtract),
@@ -33,19 +33,19 @@ const CALLS: [(&str, &str, Function); 12] = [
     (operators::IN, "@contained", numbers::contained),
 ];
 
-/// `default(EXPRESSION, VALUE)`: the value where the expression fails.
+/// `default(EXPRESSION, VALUE)` returns the value if the expression fails.
 pub(super) const DEFAULT: &str = "default";
 
-/// True if both are the same as texts.
+/// Returns true if both arguments are the same as texts.
 const SAME_TEXT: &str = "sameText";
 
-/// `/` of integers that the expression itself makes.
+/// The division of integers that the expression itself computes.
 const QUOTIENT: &str = "@quotient";
 
-/// False for any value.
+/// A function that returns false for any value.
 const DONE: &str = "@done";
 
-/// Declares the calls. False: one of them is there already.
+/// Declares the calls. Returns false if one of the names exists already.
 pub(super) fn declare(env: &mut Env) -> bool {
     let mut all_new = true;
     let own = CALLS.into_iter().map(|(_, name, does)| (name, does));
@@ -61,14 +61,14 @@ fn done<'b, 'v>(_: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError
     Ok(CowVal::owned(CelBool::from(false)))
 }
 
-/// Stands for `default` where it was not put in other words.
+/// Stands in for `default` wherever the call was not rewritten.
 fn unchanged<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let first = arguments.into_iter().next();
     first.ok_or_else(|| ExecutionError::invalid_argument_count(2, 0))
 }
 
-/// `default(EXPRESSION, VALUE)` in what the library has: only `@not_strictly_false` goes on after a failure. The expression is
-/// computed twice, and charged for that.
+/// Rewrites `default(EXPRESSION, VALUE)` for the library, in which only `@not_strictly_false` continues after a failure. The expression is
+/// evaluated twice, and charged twice.
 fn defaulted(id: u64, expression: IdedExpr, value: IdedExpr) -> IdedExpr {
     let call = |name: &str, args: Vec<IdedExpr>| IdedExpr {
         id,
@@ -78,7 +78,7 @@ fn defaulted(id: u64, expression: IdedExpr, value: IdedExpr) -> IdedExpr {
     call(operators::CONDITIONAL, vec![failed, value, expression])
 }
 
-/// An expression whose operators mix numbers. It recurses as deep as expressions are allowed to be.
+/// Rewrites an expression so that its operators mix numbers. Recursion is bounded by the limit on nesting.
 pub(super) fn mixed(part: IdedExpr, names: &dyn Names) -> IdedExpr {
     let all = |parts: Vec<IdedExpr>| parts.into_iter().map(|part| mixed(part, names)).collect();
     let boxed = |part: Box<IdedExpr>| Box::new(mixed(*part, names));
@@ -141,12 +141,12 @@ pub(super) fn is_default(call: &CallExpr) -> bool {
     call.func_name == DEFAULT && call.target.is_none() && call.args.len() == 2
 }
 
-/// The call that stands for an operator. None where no number can be compared or computed with.
+/// Returns the call that replaces an operator, or `None` if no operand can be a number.
 fn own(call: &CallExpr, names: &dyn Names) -> Option<&'static str> {
     let (_, own, _) = CALLS.iter().find(|(operator, ..)| *operator == call.func_name)?;
     let [first, second] = call.args.as_slice() else { return None };
     let is_plain = match call.func_name.as_str() {
-        // The library knows `map` and `filter` by this form.
+        // The library recognises `map` and `filter` by this form.
         operators::ADD => is_list(first) || is_list(second),
         operators::DIVIDE if is_whole(first, names) && is_whole(second, names) => {
             return Some(QUOTIENT);
@@ -162,13 +162,13 @@ fn is_list(part: &IdedExpr) -> bool {
     matches!(part.expr, Expr::List(_))
 }
 
-/// True for a literal other than a number.
+/// Returns true for a literal other than a number.
 fn is_other(part: &IdedExpr) -> bool {
     let Expr::Literal(literal) = &part.expr else { return false };
     !matches!(literal, LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_))
 }
 
-/// True for what is an int or a uint whatever a message says.
+/// Returns true if the part is known to be an int or a uint.
 fn is_whole(part: &IdedExpr, names: &dyn Names) -> bool {
     match &part.expr {
         Expr::Literal(LiteralValue::Int(_) | LiteralValue::UInt(_)) => true,

@@ -1,4 +1,4 @@
-//! Values of a message as values of CEL, and back.
+//! Conversion of message values to CEL values and back.
 
 use std::collections::HashMap;
 
@@ -14,19 +14,19 @@ use crate::expression::made_json;
 use crate::tape::{JsonNode, JsonText};
 use crate::{Budget, FailureKind, Member, NameKind, Number, Scope, Value};
 
-/// Objects and arrays inside one another; the library recurses by it.
+/// Maximum nesting of objects and arrays. The library recurses.
 const DEPTH_MAX: usize = 128;
 
-/// Groups inside one another.
+/// Maximum nesting of groups.
 const GROUPS_MAX: usize = 8;
 
-/// Values that are given to one expression. Each takes some fifty bytes.
+/// Maximum number of values passed to one expression. Each takes about fifty bytes.
 const VALUES_MAX: u64 = 1_000_000;
 
-/// A value takes a tenth of a microsecond to make.
+/// Steps for creating a value, which takes a tenth of a microsecond.
 const VALUE_STEPS: u64 = 20;
 
-/// The value of a name. Values of CEL borrow its texts.
+/// The value of a name. CEL values borrow its texts.
 pub(super) enum HeldValue {
     Value(Value),
     Map(Vec<(Box<str>, HeldValue)>),
@@ -56,7 +56,7 @@ impl HeldValue {
     }
 }
 
-/// The values given to an expression.
+/// Creates the values passed to an expression, and counts them.
 pub(super) struct GivenValues<'b> {
     budget: &'b mut Budget,
     count: u64,
@@ -141,7 +141,7 @@ impl GivenValues<'_> {
             Kind::Object => {
                 let mut all = HashMap::new();
                 for (name, value) in text.children(node) {
-                    // Harmless: the members of an object have names.
+                    // Harmless: each member of an object has a name.
                     let name = name.map(|name| text.string(name)).unwrap_or_default();
                     self.budget.text(name.len())?;
                     let key = CelMapKey::String(CelString::from(name));
@@ -153,7 +153,7 @@ impl GivenValues<'_> {
     }
 }
 
-/// An int or a uint where one holds it, a double where a decimal point or an exponent asks for one.
+/// Returns an int or uint if one holds the number, or a double if it has a decimal point or an exponent.
 fn numeric<'m>(text: &str) -> Box<dyn Val + 'm> {
     match (text.parse::<i64>(), text.parse::<u64>()) {
         (Ok(number), _) => Box::new(CelInt::from(number)),
@@ -165,7 +165,7 @@ fn numeric<'m>(text: &str) -> Box<dyn Val + 'm> {
     }
 }
 
-/// Drops values one by one: a million takes long enough that others should run between them.
+/// Drops values one by one. A million take long enough that other tasks should run in between.
 pub(super) fn take_apart<'m>(mut waiting: Vec<Box<dyn Val + 'm>>) {
     while let Some(value) = waiting.pop() {
         turns::part();
@@ -177,7 +177,7 @@ pub(super) fn take_apart<'m>(mut waiting: Vec<Box<dyn Val + 'm>>) {
     }
 }
 
-/// The value of an expression. Lists and maps are written as JSON, members in the order of their names.
+/// Converts the value of an expression. Lists and maps are written as JSON, with members sorted by name.
 pub(super) fn taken(value: &dyn Val, budget: &mut Budget) -> Result<Value, FailureKind> {
     if value.downcast_ref::<CelList<'_>>().is_some() || value.downcast_ref::<CelMap<'_>>().is_some()
     {

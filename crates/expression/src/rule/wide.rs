@@ -1,6 +1,6 @@
-//! Numbers of a message that no int, uint or double holds: whole numbers of more than 64 bits, and those beyond all doubles.
+//! Numbers in a message that fit no int, uint or double: integers of more than 64 bits, and numbers out of the range of a double.
 //!
-//! They keep their digits: they are compared and passed on exactly. Nothing computes with them.
+//! They keep their digits, so that they are compared and passed on exactly. No arithmetic is possible with them.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -15,14 +15,14 @@ const WIDE: Type = Type::new_unspecified_type("number");
 
 static WIDE_TYPE: Type = WIDE;
 
-/// A number by its digits, as JSON writes them.
+/// A number by its digits, as in JSON.
 #[derive(Debug, Clone)]
 pub(super) struct WideNumber(Box<str>);
 
 impl WideNumber {
-    /// A number that is none of the library's. None: a double is what its author means.
+    /// Returns the number if the library has no type for it, or `None` if a double represents what was meant.
     pub(super) fn of(text: &str) -> Option<WideNumber> {
-        // What XPath computed may be NaN or an infinity.
+        // A number computed by XPath may be NaN or an infinity.
         let is_written = text.ends_with(|last: char| last.is_ascii_digit());
         let is_whole = !text.contains(['.', 'e', 'E']);
         let is_wide = is_written && (is_whole || !number::value(text).is_finite());
@@ -42,7 +42,7 @@ impl WideNumber {
             _ if other.is_nan() => None,
             f64::INFINITY => Some(Ordering::Less),
             f64::NEG_INFINITY => Some(Ordering::Greater),
-            // All digits of a double that is whole; the fraction of a smaller one decides nothing.
+            // An integral double is compared by all its digits. The fraction of a smaller one does not matter.
             _ => Some(self.compare(&format!("{other:.0}"))),
         }
     }
@@ -72,7 +72,7 @@ impl Val for WideNumber {
 
 impl StaticVal for WideNumber {}
 
-/// Declares its conversions. False: one of them is there already.
+/// Declares the conversions. Returns false if one of the names exists already.
 pub(super) fn declare(env: &mut Env) -> bool {
     env.add_overload("string", "wide_to_string", vec![WIDE], string).is_ok()
         && env.add_overload("double", "wide_to_double", vec![WIDE], double).is_ok()

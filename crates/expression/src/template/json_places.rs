@@ -1,18 +1,18 @@
-//! The places of placeholders in a JSON template: in strings, or in place of a value.
+//! Finds the places of placeholders in a JSON template: within strings, or in place of a value.
 
 use crate::tape::JsonText;
 use crate::template::Site;
 use crate::template::pieces::Piece;
 use crate::{Error, ErrorKind};
 
-/// No template that a person wrote is deeper or has more values.
+/// Limits of a template; no hand-written one is deeper or has more values.
 const LIMITS: json::Limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
 
-/// The place of each placeholder. The template has to be JSON with any value in them.
+/// Returns the place of each placeholder. The template must be valid JSON whatever their values are.
 pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error> {
     let mut sites = Vec::new();
     let mut in_string = false;
-    // The template with a value in each placeholder, and where each piece begins in it.
+    // The template with a value in each placeholder, and the offset at which each piece begins in it.
     let mut filled = String::with_capacity(text.len());
     let mut starts = Vec::new();
     for piece in pieces {
@@ -24,7 +24,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
             }
             Piece::Placeholder { from, .. } => {
                 starts.push((filled.len(), *from));
-                // No hex digit and no escape, so that a value cannot complete one.
+                // The stand-in is neither a hex digit nor an escape, so that it cannot complete an escape sequence.
                 filled.push_str(if in_string { "x" } else { "null" });
                 sites.push(if in_string { Site::JsonString } else { Site::JsonValue });
             }
@@ -32,7 +32,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     }
     let wrong = |place: usize, what: String| {
         let start = starts.iter().rev().find(|(start, _)| *start <= place);
-        // Harmless: the place is only shown.
+        // Harmless: the position is only shown in the error.
         let (start, at) = start.copied().unwrap_or_default();
         Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start)))
     };
@@ -43,7 +43,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
             return wrong(malformed.at, what);
         }
     };
-    // With a placeholder in a name, two names may look the same here and differ in the message.
+    // With a placeholder inside a name, two names may be equal here and differ in a message.
     match read.doubled().filter(|_| !sites.contains(&Site::JsonString)) {
         None => Ok(sites),
         Some(object) => {
@@ -52,14 +52,14 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     }
 }
 
-/// True if a string is open behind a text.
+/// Returns true if a string is open at the end of the text.
 fn string_behind(text: &str, mut in_string: bool) -> bool {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => in_string = !in_string,
             b'\\' if in_string => drop(bytes.next()),
-            // Harmless: any other byte is a part of the text.
+            // Harmless: no other byte affects strings.
             _ => {}
         }
     }

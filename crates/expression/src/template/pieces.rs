@@ -1,8 +1,8 @@
-//! A template's text, split into literals and placeholders.
+//! Splits the text of a template into literals and placeholders.
 
 use crate::{Error, ErrorKind, Expression, Language, Names};
 
-/// No template that a person wrote has more placeholders.
+/// Maximum number of placeholders; no hand-written template has more.
 const PLACEHOLDERS_MAX: usize = 10_000;
 
 /// A piece of a template.
@@ -10,15 +10,15 @@ const PLACEHOLDERS_MAX: usize = 10_000;
 pub(super) enum Piece<'t> {
     Literal {
         text: &'t str,
-        /// Bytes of the template before it.
+        /// Byte offset in the template.
         at: usize,
     },
     Placeholder {
-        /// The expression, without blanks around it.
+        /// The expression, without surrounding blanks.
         text: &'t str,
-        /// The offset of the expression.
+        /// Byte offset of the expression.
         at: usize,
-        /// The offset of the braces.
+        /// Byte offset of the braces.
         from: usize,
     },
 }
@@ -29,7 +29,7 @@ impl Piece<'_> {
     }
 }
 
-/// Tells a text apart.
+/// Splits a text into pieces.
 pub(super) fn of(text: &str) -> Result<Vec<Piece<'_>>, Error> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -63,7 +63,7 @@ pub(super) fn of(text: &str) -> Result<Vec<Piece<'_>>, Error> {
     Ok(pieces)
 }
 
-/// The offset of the first `}}` outside a string. Strings of JSONPath have escapes.
+/// Returns the offset of the first `}}` outside a string. Strings in JSONPath may contain escapes.
 fn end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut chars = text.char_indices().peekable();
@@ -79,8 +79,8 @@ fn end(text: &str) -> Option<usize> {
     None
 }
 
-/// Compiles the text between the braces. A literal makes no sense there, so that a text that does not begin with `$` or `/` is
-/// XPath too: `{{ count(//item) }}`.
+/// Compiles the text between the braces. A literal would be pointless there, so a text that does not begin with `$` or `/` is XPath:
+/// `{{ count(//item) }}`.
 pub(super) fn compile(text: &str, names: &dyn Names) -> Result<Expression, Error> {
     let language = if text.starts_with(['$', '/']) { Language::Marked } else { Language::XPath };
     Expression::compile(text, language, names)

@@ -1,4 +1,4 @@
-//! The places of placeholders in paths and queries, and the escaping of values there.
+//! Finds the places of placeholders in paths and queries, and escapes values there.
 
 use kit::TextPosition;
 
@@ -6,7 +6,7 @@ use crate::template::pieces::Piece;
 use crate::template::{Kind, Site};
 use crate::{Budget, Error, ErrorKind, Failure, FailureKind};
 
-/// The place of each placeholder.
+/// Returns the place of each placeholder.
 pub(super) fn sites(text: &str, pieces: &[Piece<'_>], kind: Kind) -> Result<Vec<Site>, Error> {
     let mut sites = Vec::new();
     let mut in_query = kind == Kind::Query;
@@ -41,7 +41,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>], kind: Kind) -> Result<Vec<
     }
 }
 
-/// Appends a value with every byte encoded that is not unreserved (RFC 3986, 2.3).
+/// Appends a value, with every byte percent-encoded that is not unreserved (RFC 3986, 2.3).
 pub(super) fn push(text: &str, out: &mut String, budget: &mut Budget) -> Result<(), FailureKind> {
     for byte in text.bytes() {
         let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
@@ -59,7 +59,7 @@ pub(super) fn push(text: &str, out: &mut String, budget: &mut Budget) -> Result<
     Ok(())
 }
 
-/// Looks at the segments that values are in: one that is empty or made of dots is another path than the one that was meant.
+/// Checks the segments that contain values. An empty segment or one of dots would lead to a path other than the intended one.
 pub(super) fn check(out: &str, marks: &[(usize, TextPosition)]) -> Result<(), Failure> {
     let path = out.split_once('?').map_or(out, |(path, _)| path);
     let mut from = 0;

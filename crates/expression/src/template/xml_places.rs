@@ -1,4 +1,4 @@
-//! The places of placeholders in an XML template: in content, in values of attributes, in CDATA sections.
+//! Finds the places of placeholders in an XML template: in content, in attribute values, in CDATA sections.
 
 use xml::{Doctype, Here, QName, Sink, Start};
 
@@ -6,19 +6,19 @@ use crate::template::Site;
 use crate::template::pieces::Piece;
 use crate::{Error, ErrorKind};
 
-/// The stand-in for content when a template is tried: an instruction that nobody writes.
+/// The stand-in for content when a template is checked: a processing instruction that does not occur otherwise.
 const CONTENT: &str = "tidegate-content";
 
-/// The end tag of the element around a template.
+/// The end tag of the element that is put around a template.
 const CLOSE: &str = "</r>";
 
-/// The state of the reader of a template's own text.
+/// The state of the scanner of a template's own text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Content,
-    /// Between `<` and `>`, outside of values.
+    /// Between `<` and `>`, outside attribute values.
     Tag,
-    /// In a value between these quotes; of a declaration of a namespace or not.
+    /// In an attribute value with these quotes. `declares`: it is a namespace declaration.
     Value {
         quote: char,
         declares: bool,
@@ -28,14 +28,14 @@ enum State {
     Instruction,
 }
 
-/// The template with something in each placeholder.
+/// The template with a stand-in for each placeholder.
 struct FilledTemplate {
     text: String,
-    /// The starts of pieces in it, and in the template.
+    /// The offsets at which pieces begin, in the filled text and in the template.
     starts: Vec<(usize, usize)>,
 }
 
-/// The place of each placeholder, and the texts between them. The template has to be well-formed with any value in them.
+/// Returns the place of each placeholder, and changed literals if there are any. The template must be well-formed whatever the values are.
 pub(super) fn sites(
     text: &str,
     pieces: &[Piece<'_>],
@@ -65,7 +65,7 @@ pub(super) fn sites(
                     filled.text.push_str(root);
                     open = true;
                 }
-                // The same length or longer: places behind the change are a few bytes off.
+                // The literal may have become longer, so that error positions after the change are a few bytes off.
                 if front.is_empty() {
                     filled.push(&safe, *at)
                 } else {
@@ -97,7 +97,7 @@ impl FilledTemplate {
     }
 }
 
-/// `]]>` cannot stand in content; behind a value the end of it is written so that no value can begin it.
+/// Escapes the end of `]]>` in a literal if the value before it could supply the beginning.
 fn without_end(literal: &str, behind_value: bool) -> String {
     let rest = literal.trim_start_matches(']');
     match rest.strip_prefix('>').filter(|_| behind_value && literal.len() - rest.len() < 2) {
@@ -125,7 +125,7 @@ fn site(state: State) -> Result<(Site, String), &'static str> {
     }
 }
 
-/// The state of the reader behind a text, or an error with its offset.
+/// Returns the state after a text, or an error with its offset.
 fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> {
     let mut at = 0;
     loop {
@@ -172,27 +172,27 @@ fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> 
     }
 }
 
-/// True if the value that begins behind a text is that of `xmlns` or `xmlns:prefix`.
+/// Returns true if the value that begins after this text is that of `xmlns` or `xmlns:prefix`.
 fn is_declaration(before: &str) -> bool {
-    // Harmless: a value without a name does not declare.
+    // Harmless: a value without a name is not a declaration.
     let name = before.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
     let from = name.rfind([' ', '\t', '\r', '\n']).map_or(0, |at| at + 1);
     let name = name.get(from..).unwrap_or_default();
     name == "xmlns" || name.starts_with("xmlns:")
 }
 
-/// Parses the template as it stands, and learns where default namespaces are in force.
+/// Parses the filled template, and records where default namespaces are in scope.
 fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<(), Error> {
     let options = xml::Options { doctype: Doctype::Refuse, ..xml::Options::default() };
     let mut reading = XmlReader { defaults: Vec::new(), found: Vec::new() };
     if let Err(error) = xml::parse(filled.text.as_bytes(), &options, &mut reading) {
-        // Harmless: the place is only shown.
+        // Harmless: the position is only shown in the error.
         let place = usize::try_from(error.at.offset).unwrap_or_default();
         let start = filled.starts.iter().rev().find(|(start, _)| *start <= place);
-        // Harmless: the place is only shown.
+        // Harmless: the position is only shown in the error.
         let (start, at) = start.copied().unwrap_or_default();
         let kind = error.kind.to_string();
-        // The end tag around all of it is not the author's.
+        // The end tag around everything was not written by the author.
         let kind = if place + CLOSE.len() >= filled.text.len() {
             kind.replacen(&format!("`{CLOSE}`"), "the end", 1)
         } else {
@@ -202,7 +202,7 @@ fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<()
         return Err(ErrorKind::Malformed(what.into()).at(text, at + (place - start.min(place))));
     }
     let content = sites.iter_mut().filter(|site| matches!(site, Site::XmlContent { .. }));
-    // Harmless: there is one for each of these places.
+    // Harmless: there is one entry for each placeholder in content.
     for (site, default_namespace) in content.zip(reading.found) {
         *site = Site::XmlContent { default_namespace };
     }
@@ -210,9 +210,9 @@ fn try_out(text: &str, filled: &FilledTemplate, sites: &mut [Site]) -> Result<()
 }
 
 struct XmlReader {
-    /// For each open element: true if it has a default namespace.
+    /// For each open element, whether a default namespace is in scope.
     defaults: Vec<bool>,
-    /// The same for each placeholder in content.
+    /// For each placeholder in content, whether a default namespace is in scope.
     found: Vec<bool>,
 }
 
@@ -236,7 +236,7 @@ impl Sink for XmlReader {
 
     fn instruction(&mut self, target: &str, _: &str, _: Here<'_>) -> Result<(), xml::Error> {
         if target == CONTENT {
-            // Harmless: outside of an element no default is declared.
+            // Harmless: outside any element no default namespace is declared.
             self.found.push(self.defaults.last().copied().unwrap_or_default());
         }
         Ok(())
