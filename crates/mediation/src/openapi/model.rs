@@ -157,7 +157,7 @@ pub enum Statuses {
 }
 
 impl MediaRange {
-    /// Returns the rank of the match with a media type: 0 is no match, 3 an exact one.
+    /// Returns the rank of the match with a media type: 0 if it does not match, 3 if it is exact.
     pub(super) fn fits(&self, media_type: &str) -> u8 {
         let front =
             |range: &str| range.strip_suffix('*').map(|front| media_type.starts_with(front));
@@ -174,7 +174,7 @@ impl MediaRange {
 }
 
 impl Statuses {
-    /// Returns the rank of the match with a status: 0 is no match, 3 an exact one.
+    /// Returns the rank of the match with a status: 0 if it does not match, 3 if it is exact.
     pub(super) fn fits(self, status: u16) -> u8 {
         match self {
             Statuses::One(one) if one == status => 3,
