@@ -1,5 +1,5 @@
-//! `api_key`: who asks is shown by a key. Keys are kept and looked up as SHA-256, so that neither memory nor timing gives one
-//! away.
+//! `api_key`: authenticates clients by a key. Keys are stored and looked up as SHA-256 hashes, so that neither memory nor timing reveals
+//! one.
 
 mod in_body;
 
@@ -19,10 +19,10 @@ use crate::credentials::{Holder, sha256};
 use crate::identity::holder;
 use crate::query;
 
-/// No key is longer.
+/// The maximum length of a key, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// Keys with their owners, and the places where requests have them.
+/// Keys with their owners, and the places where requests may have a key.
 pub struct Keys {
     headers: Vec<String>,
     queries: Vec<String>,
@@ -30,12 +30,12 @@ pub struct Keys {
     holders: HashMap<[u8; 32], Arc<Identity>>,
 }
 
-/// The fault of a list of keys.
+/// The error for an invalid list of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeysError {
-    /// Two subjects have one key; their places in the list.
+    /// Two subjects have the same key. The values are their indices in the list.
     Shared(usize, usize),
-    /// A password hash, which cannot be looked up; its place in the list.
+    /// A slow password hash, which cannot be looked up. The value is its index in the list.
     Slow(usize),
 }
 
@@ -58,12 +58,12 @@ impl Keys {
         Ok(Keys { headers, queries, forward, holders })
     }
 
-    /// The one key of the request, by whichever names it came; nothing where there is none.
+    /// Returns the only key of the request, from any of the configured places, or `None` if there is none. Two different keys are a fault.
     fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<Cow<'h, [u8]>>, Fault> {
         let in_header = self.headers.iter().flat_map(|name| head.headers.get_all(name));
         let query_text = head.query().unwrap_or(b"");
         let in_query = self.queries.iter().flat_map(|name| query::values(query_text, name));
-        // Harmless: the ranges are of this text.
+        // Harmless: the ranges were computed from this text.
         let in_query = in_query.filter_map(|range| query_text.get(range));
         let in_query = in_query.map(|key| percent::decoded(key, false));
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
@@ -75,9 +75,9 @@ impl Keys {
         }
     }
 
-    /// Whose key it is.
+    /// Returns the identity of the key's owner.
     fn holder(&self, key: &[u8]) -> Result<Arc<Identity>, Fault> {
-        // A hash says nothing of the key it is of, so how long it takes to find one may be seen.
+        // The look-up is by hash, which reveals nothing about the key, so its time may be observable.
         let holder = if key.len() <= KEY_BYTES_MAX { self.holders.get(&sha256(key)) } else { None };
         let unknown = || refused(Kind::Unauthenticated, 900_901, "api_key: unknown key");
         holder.cloned().ok_or_else(unknown)
@@ -109,12 +109,12 @@ impl CredentialCheck for Keys {
     }
 }
 
-/// The policy of these keys.
+/// Returns the policy for these keys.
 pub fn policy(keys: Keys) -> Policy {
     Policy { name: "api_key", request: Some(Step::Head(Box::new(keys))), response: None }
 }
 
-/// The policy of these keys, where a body may have one under these names.
+/// Returns the policy for these keys, which also reads a key from the body under these names.
 pub fn policy_with_bodies(keys: Keys, names: Vec<String>, bytes_max: usize) -> Policy {
     let step = KeysInBody { keys, names, bytes_max };
     Policy { name: "api_key", request: Some(Step::Buffered(Box::new(step))), response: None }
@@ -132,7 +132,7 @@ impl OnHead<RequestHead> for Keys {
     }
 }
 
-/// There is no registered scheme for keys; this one is what WSO2 and others answer.
+/// There is no registered scheme for keys. WSO2 and others use this one.
 const CHALLENGE: &str = "ApiKey realm=\"tidegate\"";
 
 fn missing() -> Fault {

@@ -1,4 +1,4 @@
-//! The request as it came, for a policy that validates it below others which take credentials out of it.
+//! Keeps what policies remove from a request, so that a policy below can validate the request as received.
 
 use policy::{CutCredentials, Decision, Exchange, Flow, OnCall, OnHead, Policy, Step};
 
@@ -6,14 +6,14 @@ use message::RequestHead;
 
 use crate::query;
 
-/// The header lines and the parameters of the query that a policy takes out.
+/// The header lines and query parameters that a policy removes.
 #[derive(Debug, Clone, Default)]
 pub struct CutNames {
     pub headers: Vec<String>,
     pub queries: Vec<String>,
 }
 
-/// The policy, which notes what it may take out before it does so.
+/// Wraps a policy so that it records what it may remove before it does so.
 pub fn remembering(policy: Policy, names: CutNames) -> Policy {
     let request = match policy.request {
         Some(Step::Head(step)) => Some(Step::Head(Box::new(Remembering { step, names }) as _)),
@@ -23,7 +23,7 @@ pub fn remembering(policy: Policy, names: CutNames) -> Policy {
     Policy { request, ..policy }
 }
 
-/// A step with the names of what it takes out.
+/// A step with the names of what it may remove.
 struct Remembering<S: ?Sized> {
     names: CutNames,
     step: Box<S>,
@@ -40,7 +40,7 @@ impl<S: ?Sized> Remembering<S> {
         }
         for name in &self.names.queries {
             if !cut.pairs.iter().any(|(known, _)| known == name) {
-                // Harmless: the ranges are of this query.
+                // Harmless: the ranges were computed from this query.
                 let values = query::values(query, name).filter_map(|range| query.get(range));
                 let pairs = values.map(|value| (name.clone(), value.to_vec()));
                 cut.pairs.extend(pairs.collect::<Vec<_>>());
@@ -63,7 +63,7 @@ impl OnCall<RequestHead> for Remembering<dyn OnCall<RequestHead>> {
     }
 }
 
-/// The query with the parameters that were taken out.
+/// Returns the query with the removed parameters added again.
 pub(crate) fn query(head: &RequestHead, cut: &CutCredentials) -> Vec<u8> {
     let mut all = head.query().unwrap_or(b"").to_vec();
     for (name, value) in &cut.pairs {

@@ -1,6 +1,6 @@
-//! Messages with attachments, for the policies that look into XML: a step sees the root part, as if that were the whole message.
+//! Handles messages with attachments for policies over XML: a step sees the root part as if it were the whole message.
 //!
-//! Owns what becomes of the message around it: attachments go on as they came, byte by byte.
+//! Owns the rest of the message: attachments are forwarded unchanged, byte for byte.
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -12,12 +12,12 @@ use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces, Onward, Step};
 use crate::reply_coding::Codings;
 use crate::xml_fault;
 
-/// What a step does with a root part.
+/// How a step uses the root part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RootUse {
-    /// It only reads the part, with the attachments where the part includes them.
+    /// It only reads the part, together with the attachments that the part includes.
     Validates,
-    /// It reads the part as it is, and may replace it.
+    /// It reads the part without attachments, and may replace it.
     Edits,
 }
 
@@ -25,13 +25,13 @@ pub(crate) enum RootUse {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RootedStep {
     pub(crate) root: RootUse,
-    /// The step, in faults.
+    /// The name of the step in faults.
     pub(crate) step: &'static str,
     pub(crate) verbose: bool,
     pub(crate) codings: Codings,
 }
 
-/// The step of a policy: with `of` it sees the root part of a message with attachments, and without it the whole message.
+/// Returns the step of a policy. With `of`, it sees only the root part of a message with attachments; otherwise, it sees the whole message.
 pub(crate) fn rooted<H: Head + 'static>(
     inner: impl OnBuffered<H> + 'static,
     of: Option<RootedStep>,
@@ -43,8 +43,8 @@ pub(crate) fn rooted<H: Head + 'static>(
     })
 }
 
-/// The root part with the attachments that it includes, and whether these are all attachments. The fault is of the kind `too_large` if they are
-/// over the bound; `malformed` makes the other fault.
+/// Returns the root part with the attachments that it includes, and whether these are all attachments. The fault has the kind `too_large`
+/// if they exceed the bound; `malformed` makes the fault for an invalid message.
 pub(crate) fn with_included(
     root: &Root,
     whole: &[u8],
@@ -61,16 +61,16 @@ pub(crate) fn with_included(
     })
 }
 
-/// The head of a message of either side.
+/// The head of a message, a request or a reply.
 pub(crate) trait Head {
     /// The fault of a message that is too large.
     const TOO_LARGE: Kind;
 
     fn headers(&mut self) -> &mut Headers;
-    /// The value of a header.
+    /// Returns the value of a header.
     fn told(&self, name: &str) -> Option<&[u8]>;
 
-    /// Takes the content coding off.
+    /// Removes the content coding.
     fn open(
         &mut self,
         of: RootedStep,
@@ -78,7 +78,7 @@ pub(crate) trait Head {
         body: &mut GatheredBody,
     ) -> Result<(), Fault>;
 
-    /// Puts the content coding on again.
+    /// Applies the content coding again.
     fn close(
         &mut self,
         of: RootedStep,
@@ -160,21 +160,21 @@ struct Rooted<H> {
     of: RootedStep,
 }
 
-/// A message while the step looks at its root.
+/// A message while the step processes its root part.
 struct Around {
     content_type: Vec<u8>,
     /// The content type that the step sees.
     described: Vec<u8>,
     whole: Bytes,
     root: Root,
-    /// What the step gets.
+    /// The bytes that the step gets.
     shown: Bytes,
     trailers: Trailers,
     coding: Option<&'static str>,
 }
 
 impl<H: Head> Rooted<H> {
-    /// None: the message has no attachments.
+    /// Splits a message. Returns `None` if it has no attachments.
     fn opened(
         &self,
         ex: &mut Exchange,
@@ -210,7 +210,7 @@ impl<H: Head> Rooted<H> {
         Ok(Some((around, gathered)))
     }
 
-    /// Puts the message together again.
+    /// Reassembles the message.
     fn closed(
         &self,
         ex: &mut Exchange,
@@ -219,7 +219,7 @@ impl<H: Head> Rooted<H> {
         around: Around,
         made: GatheredBody,
     ) -> Result<(), Fault> {
-        // Harmless: a message may have no type.
+        // Harmless: a message may have no content type.
         let now = head.told("content-type").unwrap_or_default().to_vec();
         let headers = head.headers();
         headers.remove("content-type");
@@ -232,16 +232,16 @@ impl<H: Head> Rooted<H> {
             RootUse::Edits => {
                 let of_kind = |written: &[u8]| message::media_type(written).to_ascii_lowercase();
                 let content_type = if of_kind(&now) == of_kind(&around.described) {
-                    // The media type is the same, but the charset may be another one.
+                    // The media type is unchanged, but the charset may have changed.
                     charset::recoded(
                         &around.root.content_type,
-                        // Harmless: a name that is not text is not one that the step gave.
+                        // Harmless: the step only sets names that are text.
                         charset::charset(&now)
                             .and_then(|name| std::str::from_utf8(name).ok())
                             .unwrap_or("utf-8"),
                     )
                 } else {
-                    // Harmless: what the step gave is a text.
+                    // Harmless: the step only sets values that are text.
                     Some(String::from_utf8_lossy(&now).into_owned())
                 };
                 let root = &around.root;
@@ -290,7 +290,7 @@ impl<H: Head> OnBuffered<H> for Rooted<H> {
         };
         let flow = match self.inner.on_buffered(&mut *ex, &mut *head, &mut shown) {
             Decision::Ready(flow) => Some(flow),
-            // The step has not begun: the future below calls it again.
+            // A future has not started when it is dropped here. The step is called again below.
             Decision::Waits(_) => None,
         };
         if let Some(flow) = flow {

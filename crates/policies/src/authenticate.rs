@@ -1,6 +1,6 @@
-//! `authenticate`: one of several kinds of credential shows who asks. The first kind whose credential the request has decides.
+//! `authenticate`: authenticates clients by one of several kinds of credential. The first kind whose credential is in the request decides.
 //!
-//! Owns the choice, and the challenges where there is no credential. The check of a kind is a [`CredentialCheck`].
+//! Owns the choice of the kind, and the challenges if there is no credential. Each kind is a [`CredentialCheck`].
 
 use fault::{Fault, Kind};
 use message::RequestHead;
@@ -8,7 +8,7 @@ use policy::{Decision, Exchange, OnCall, Onward, Policy, Step};
 
 use crate::credential_check::CredentialCheck;
 
-/// The policy of these kinds. A request with none of the credentials passes if `anonymous`.
+/// Returns the policy for these kinds. If `anonymous`, a request without any of the credentials passes.
 pub fn policy(kinds: Vec<Box<dyn CredentialCheck>>, anonymous: bool) -> Policy {
     let step = Authenticate { kinds, anonymous };
     Policy { name: "authenticate", request: Some(Step::Call(Box::new(step))), response: None }
@@ -39,7 +39,7 @@ impl Authenticate {
     fn missing(&self) -> Fault {
         let why = "authenticate: none of the credentials is there";
         let fault = Fault::new(Kind::CredentialMissing, why).with_code(900_902);
-        // Harmless: a kind without a challenge has none to send.
+        // Harmless: a kind without a challenge sends none.
         let challenges = self.kinds.iter().filter_map(|kind| kind.challenge());
         challenges.fold(fault, |fault, challenge| fault.with_header("WWW-Authenticate", challenge))
     }

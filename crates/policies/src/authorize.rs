@@ -1,4 +1,4 @@
-//! `authorize`: a rule and the client's groups say who may do what. A rule that cannot be worked out refuses.
+//! `authorize`: allows or refuses requests by a rule and the client's groups. If the rule cannot be evaluated, the request is refused.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use policy::{Exchange, Flow, Identity, OnHead, Onward, Policy, Step};
 
 use crate::expression::Expression;
 
-/// What a request has to fulfil; all that is there.
+/// The conditions of a request, all of which must hold.
 #[derive(Debug, Default)]
 pub struct AuthorizeSettings {
     pub rule: Option<Arc<Expression>>,
-    /// The client has to be in one of these.
+    /// The groups of which the client must be in one.
     pub allow: Option<Vec<String>>,
-    /// The client must be in none of these.
+    /// The groups of which the client must be in none.
     pub deny: Vec<String>,
 }
 
-/// The policy of these settings.
+/// Returns the policy for these settings.
 pub fn policy(settings: AuthorizeSettings) -> Policy {
     Policy { name: "authorize", request: Some(Step::Head(Box::new(settings))), response: None }
 }
@@ -72,7 +72,7 @@ impl AuthorizeSettings {
     }
 }
 
-/// Groups of a client that the log names. Some are in hundreds.
+/// The maximum number of a client's groups that the log lists. Some clients have hundreds.
 const NAMED_MAX: usize = 16;
 
 fn shown(group: &str) -> String {

@@ -1,4 +1,4 @@
-//! `basic`: who asks is shown by a name and a password (RFC 7617).
+//! `basic`: authenticates clients by name and password (RFC 7617).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,10 +10,10 @@ use crate::credential_check::CredentialCheck;
 use crate::credentials::Holder;
 use crate::users::{self, digest};
 
-/// No name with its password is longer.
+/// The maximum length of name and password together, in bytes.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
 
-/// The users that may come in, and how they are asked.
+/// The known users, and the challenge.
 pub struct Users {
     users: users::Users,
     realm: String,
@@ -25,7 +25,7 @@ impl Users {
         Users { users: users::Users::new(users, IdentityScheme::Basic), realm, forward }
     }
 
-    /// The value of `WWW-Authenticate`.
+    /// Returns the value of `WWW-Authenticate`.
     fn challenge_text(&self) -> String {
         format!("Basic realm=\"{}\", charset=\"UTF-8\"", self.realm)
     }
@@ -39,7 +39,7 @@ impl Users {
         self.refused(Kind::Unauthenticated, 900_901, "basic: the name or the password is wrong")
     }
 
-    /// The name and the password of a request.
+    /// Returns the name and the password of a request.
     fn read(&self, head: &RequestHead) -> Result<(String, Vec<u8>), Fault> {
         let mut lines = head.headers.get_all("authorization");
         let missing =
@@ -99,7 +99,7 @@ impl CredentialCheck for Users {
     }
 }
 
-/// The policy of these users.
+/// Returns the policy for these users.
 pub fn policy(users: Users) -> Policy {
     Policy { name: "basic", request: Some(Step::Call(Box::new(users))), response: None }
 }
@@ -121,7 +121,7 @@ impl OnCall<RequestHead> for Users {
     }
 }
 
-/// The beginning of a name and a password in `Authorization`, in any case.
+/// The scheme in `Authorization`, compared without case.
 const SCHEME: &[u8] = b"basic ";
 
 fn is_basic(line: &[u8]) -> bool {

@@ -1,25 +1,26 @@
-//! Header lines that speak of a body's bytes, and are not true of others.
+//! Removes header lines that describe the bytes of a body and become wrong when the body changes.
 
 use message::{Headers, Names};
 
-/// Digests (RFC 9530, RFC 3230, RFC 1864), and the offer of parts.
+/// Digests (RFC 9530, RFC 3230, RFC 1864), and the offer of range requests.
 const OF_BYTES: Names<5> = Names::new(
     ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges"],
     "content-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges",
 );
 
-/// And the tag.
+/// The same lines and the entity tag.
 const OF_DOCUMENT: Names<6> = Names::new(
     ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges", "etag"],
     "content-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges\netag",
 );
 
-/// Another document took the body's place: no tag of the old one tells versions of the new one apart.
+/// Called when another document replaces the body. The entity tag of the old one does not identify versions of the new one.
 pub(crate) fn replaced(headers: &mut Headers) {
     headers.remove_all(&OF_DOCUMENT);
 }
 
-/// Parts of the document were changed: a strong tag goes, a weak one speaks of no bytes.
+/// Called when parts of the document were changed. A strong entity tag is removed; a weak one stays valid, since it does not describe the
+/// bytes.
 pub(crate) fn edited(headers: &mut Headers) {
     forget_digests(headers);
     if has_strong_tag(headers) {
@@ -27,13 +28,13 @@ pub(crate) fn edited(headers: &mut Headers) {
     }
 }
 
-/// The same content in another coding.
+/// Called when the content coding was changed.
 pub(crate) fn recoded(headers: &mut Headers) {
     forget_digests(headers);
     weaken(headers);
 }
 
-/// A strong entity tag becomes a weak one: the bytes are not the upstream's.
+/// Turns a strong entity tag into a weak one, since the bytes are no longer those of the upstream.
 pub(crate) fn weaken(headers: &mut Headers) {
     let strong = headers.get("etag").filter(|_| has_strong_tag(headers));
     if let Some(tag) = strong.map(|tag| [b"W/", tag].concat()) {

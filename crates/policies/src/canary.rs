@@ -1,7 +1,7 @@
-//! `canary`: a part of the requests goes to another upstream, such as a new version of a service.
+//! `canary`: sends some of the requests to another upstream, such as a new version of a service.
 //!
-//! Owns the choice: by a header of the client, by its groups, or by a share of all. A client that is chosen by a key stays with its
-//! version, on every gateway.
+//! Owns the choice: by a header of the request, by the client's groups, or by a share of all requests. A client chosen by a key gets the
+//! same version each time, on every gateway.
 
 use message::RequestHead;
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
@@ -14,21 +14,21 @@ use crate::key::KeySource;
 pub struct CanarySettings {
     /// The index of the upstream among the route's diversions.
     pub diversion: usize,
-    /// How many of a million requests go there.
+    /// How many requests in a million go there.
     pub share: u32,
-    /// The key by which a client is chosen; by chance if there is none.
+    /// The key by which a client is chosen, or `None` for a random choice per request.
     pub by: Option<KeySource>,
-    /// A header that says `always` or `never`.
+    /// The name of a header whose value `always` or `never` decides.
     pub header: Option<String>,
-    /// Clients in one of these always go there.
+    /// Clients in one of these groups always go there.
     pub allow: Vec<String>,
-    /// If there are some, all clients go there but those in one of these.
+    /// If not empty, all clients go there except those in one of these groups.
     pub deny: Vec<String>,
 }
 
 const MILLION: u64 = 1_000_000;
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: CanarySettings) -> Policy {
     Policy { name: "canary", request: Some(Step::Head(Box::new(settings))), response: None }
 }
@@ -60,7 +60,8 @@ impl CanarySettings {
 
     fn is_drawn(&self, ex: &Exchange, head: &RequestHead) -> bool {
         let drawn = match &self.by {
-            // Other policies hash the same clients: without a name of its own, the first of them would be the first here.
+            // The hash includes the name of the policy. Otherwise, clients with a low hash would be chosen first by every policy that
+            // hashes clients.
             Some(by) => by.hash(Key::of("canary"), ex, head),
             None => fastrand::u64(..),
         };

@@ -1,7 +1,7 @@
-//! `compress`: replies in fewer bytes, for clients that say they can read them.
+//! `compress`: compresses replies for clients that accept it.
 //!
-//! A reply is compressed as it streams, and every piece that came from the upstream goes out at once, so that a slow reply
-//! is not held back. Event streams, ranges, what is compressed already and what forbids it pass untouched.
+//! A reply is compressed while it is streamed, and every piece from the upstream is sent at once, so that a slow reply is not held back.
+//! Event streams, partial replies, already compressed replies and replies with `no-transform` pass unchanged.
 
 mod accept;
 mod coder;
@@ -20,24 +20,24 @@ use coder::Coder;
 /// Settings of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompressSettings {
-    /// Those that may be used, the preferred one first.
+    /// The encodings that may be used, the preferred one first.
     pub encodings: Vec<Encoding>,
     pub types: Vec<MediaType>,
-    /// Replies announced smaller than this pass untouched.
+    /// Replies whose announced length is smaller pass unchanged.
     pub bytes_min: u64,
 }
 
-/// Content types, in lower case.
+/// A pattern for content types, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaType {
     Exact(String),
-    /// Begins like this: `text/`.
+    /// A prefix, such as `text/`.
     Below(String),
-    /// Ends like this: `+json`.
+    /// A suffix, such as `+json`.
     Suffixed(String),
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: CompressSettings, slots: &mut Slots) -> Policy {
     let chosen = slots.assign();
     let choose = Choose { encodings: settings.encodings.clone(), chosen };
@@ -48,7 +48,7 @@ pub fn policy(settings: CompressSettings, slots: &mut Slots) -> Policy {
     }
 }
 
-/// Keeps what the client wants, which no later step may see: another policy could have changed it.
+/// The request step. It records the encoding that the client accepts before other policies can change the header.
 struct Choose {
     encodings: Vec<Encoding>,
     chosen: Slot<Encoding>,
@@ -91,7 +91,7 @@ impl OnStreamed<ReplyHead> for Compress {
         }
         mark(encoding, &mut head.headers);
         if ex.notes.as_ref().is_some_and(|notes| notes.asked_head) {
-            // As a GET would have been answered, but for the length that nobody knows.
+            // The head is the same as for a GET, except for the length, which is unknown.
             Ok(Some(Box::new(Unsent)))
         } else {
             Ok(Some(Box::new(Coder::new(encoding)?)))
@@ -99,7 +99,7 @@ impl OnStreamed<ReplyHead> for Compress {
     }
 }
 
-/// The body of a reply to a HEAD: nobody sends it, and how long it would be is not known.
+/// The body of a reply to a HEAD, which is not sent and whose length is unknown.
 struct Unsent;
 
 impl BodyTransform for Unsent {
@@ -124,7 +124,7 @@ impl CompressSettings {
             && !is_forbidden(lines)
     }
 
-    /// A 304 is about a reply that went through here, and seldom says of which type that was.
+    /// Returns true if the reply that a 304 refers to may have been compressed here. A 304 usually has no content type.
     fn may_have_compressed(&self, lines: &Headers) -> bool {
         let wanted = lines.get("content-type").is_none_or(|kind| self.is_wanted(kind));
         wanted && is_plain(lines) && !is_forbidden(lines)
@@ -149,13 +149,13 @@ fn is_forbidden(lines: &Headers) -> bool {
     lines.get_all("cache-control").any(|value| http1::list_has(value, "no-transform"))
 }
 
-/// As many bytes as the reply says it has.
+/// Returns the announced length of the reply.
 fn announced(headers: &Headers) -> Option<u64> {
-    // Harmless: the length was read when the reply came; without one the body is gathered until it is long enough.
+    // Harmless: the length was validated when the reply was received. Without a length, the body is collected until it is long enough.
     std::str::from_utf8(headers.get("content-length")?).ok()?.parse().ok()
 }
 
-/// The compressed reply is another representation: what was said of the bytes is not true of it.
+/// Marks a compressed reply: lines that describe the original bytes are removed.
 fn mark(encoding: Encoding, headers: &mut Headers) {
     ["content-encoding", "content-length"].iter().for_each(|name| headers.remove(name));
     headers.add_known("Content-Encoding", encoding.name().as_bytes());

@@ -1,7 +1,7 @@
-//! `concurrency`: so many exchanges under way at once, by whoever asks.
+//! `concurrency`: limits the number of concurrent exchanges per client or another key.
 //!
-//! Owns how long one waits for a permit, and what is said to who gets none. A permit is given back when the exchange ends,
-//! however it ends: it lives in the exchange's slot and goes with it.
+//! Owns the wait for a permit, and the refusal if there is none. A permit is returned however the exchange ends, because it is in the
+//! exchange's slot and is dropped with it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::permits::{Permit, PermitWaiter, Permits};
 pub struct ConcurrencySettings {
     pub requests: u32,
     pub by: KeySource,
-    /// The time for which a request may wait for a place.
+    /// How long a request may wait for a permit.
     pub wait: Duration,
 }
 
 struct Limit {
     settings: ConcurrencySettings,
     permits: Arc<Permits>,
-    /// The slot in which an exchange has its place.
+    /// The slot that holds the permit of an exchange.
     slot: Slot<Permit>,
 }
 
-/// When to come again, in seconds: exchanges under way usually end within one.
+/// The value of `Retry-After`, in seconds: exchanges usually end within one second.
 const RETRY_AFTER: &str = "1";
 
-/// The policy. The places are the plan's before where nothing changed.
+/// Returns the policy. `permits` are taken over from the previous plan if nothing changed.
 pub fn policy(settings: ConcurrencySettings, permits: Arc<Permits>, slots: &mut Slots) -> Policy {
     let waits = !settings.wait.is_zero();
     let limit = Limit { settings, permits, slot: slots.assign() };
@@ -49,7 +49,8 @@ impl Limit {
         self.settings.by.hash(self.permits.hash, ex, head)
     }
 
-    /// The refusal. One who shares a place with everybody is told that the service is busy, anybody else that it asks too much.
+    /// Returns the refusal. If all clients share the limit, it states that the service is busy; otherwise, that the client sends too many
+    /// requests.
     fn refusal(&self) -> Fault {
         let kind = match self.settings.by {
             KeySource::Everybody | KeySource::Operation => Kind::Busy,

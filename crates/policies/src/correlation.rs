@@ -1,6 +1,6 @@
-//! `correlation`: a header by which a request is found again in the logs of others.
+//! `correlation`: adds a header that identifies a request in the logs of several systems.
 //!
-//! Owns what the id is made of. A client's own id is kept.
+//! Owns the format of the id. An id sent by the client is kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,24 +9,24 @@ use kit::clock;
 use message::{ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 
-/// What an id is made of.
+/// The format of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generator {
-    /// A UUID of its own for each request.
+    /// A new UUID for each request.
     Uuid,
-    /// One UUID of this gateway, and a number that grows.
+    /// One UUID per gateway process, and a growing number.
     Counter,
-    /// Address and port of the gateway, process, worker, number and time.
+    /// Address and port of the gateway, process id, worker, number and time.
     Tracker,
 }
 
 struct Correlation {
     header: String,
     generator: Generator,
-    /// The first part of ids with a number.
+    /// The constant first part of ids with a number.
     prefix: String,
     count: AtomicU64,
-    /// The id of an exchange, for its reply.
+    /// The slot that keeps the id for the reply, if the reply has it too.
     id: Option<Slot<Box<[u8]>>>,
 }
 
@@ -35,7 +35,7 @@ struct Echo {
     id: Slot<Box<[u8]>>,
 }
 
-/// The policy. With `echo` the reply has the header too.
+/// Returns the policy. With `echo`, the reply has the header, too.
 pub fn policy(header: &str, generator: Generator, echo: bool, slots: &mut Slots) -> Policy {
     let id = echo.then(|| slots.assign());
     let response = id.map(|id| Step::Head(Box::new(Echo { header: header.to_owned(), id }) as _));
@@ -96,7 +96,7 @@ fn add(headers: &mut message::Headers, name: &str, value: &[u8]) -> Result<(), F
     })
 }
 
-/// A random UUID (RFC 9562, 5.4). It is unique, not secret.
+/// Generates a random UUID (RFC 9562, 5.4). It is unique, but not secret.
 fn uuid() -> String {
     let random = fastrand::u128(..);
     let version = (random & !(0xf << 76)) | (0x4 << 76);

@@ -1,31 +1,31 @@
-//! `cors`: which pages of other origins may call the route from a browser (the Fetch standard, 3.2).
+//! `cors`: controls which pages of other origins may call the route from a browser (Fetch standard, 3.2).
 //!
-//! Answers preflights, and puts the lines on every reply of the route, errors included. It refuses nothing: a request of
-//! another origin passes, and its browser keeps the reply from the page.
+//! It answers preflights, and adds the CORS headers to every reply of the route, including errors. It refuses no request: a request of a
+//! forbidden origin passes, and the browser hides the reply from the page.
 
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 
-/// Settings of the policy, as they are sent. Nothing in them needs checking again.
+/// Settings of the policy, as header values that are ready to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsSettings {
     pub origins: Origins,
     /// The value of `Access-Control-Allow-Methods`.
     pub methods: String,
     pub headers: AllowedHeaders,
-    /// The value of `Access-Control-Expose-Headers`, where there is one.
+    /// The value of `Access-Control-Expose-Headers`, if any.
     pub expose: Option<String>,
     pub credentials: bool,
-    /// In seconds, where a browser shall remember.
+    /// How long browsers may cache a preflight's reply, in seconds, if at all.
     pub max_age: Option<u64>,
-    /// The methods of the route, for who asks without being a browser.
+    /// The value of `Allow`, for `OPTIONS` requests that are not preflights.
     pub allow: String,
-    /// The route takes `OPTIONS` itself.
+    /// Whether the route itself accepts `OPTIONS`.
     pub options_pass: bool,
 }
 
-/// Which origins may call.
+/// The origins that may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origins {
     Any,
@@ -36,7 +36,7 @@ pub enum Origins {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Exact(String),
-    /// The texts before and after the part that may differ: letters, digits, dots and dashes.
+    /// The texts before and after the wildcard, which matches letters, digits, dots and dashes.
     Pattern {
         before: String,
         after: String,
@@ -46,23 +46,23 @@ pub enum Origin {
 /// Which request headers a page may set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedHeaders {
-    /// Those it asks for.
+    /// All headers that the page asks for.
     Asked,
     /// The value of `Access-Control-Allow-Headers`.
     Listed(String),
 }
 
-/// An origin is a scheme, a host and a port: 8 + 253 + 6 bytes, and room to spare.
+/// The maximum length of an origin. A scheme, a host and a port have 8 + 253 + 6 bytes.
 const ORIGIN_BYTES_MAX: usize = 512;
 
-/// Bytes that a page may ask for in one preflight. Real ones ask for a handful of headers.
+/// The maximum size of the header list in a preflight. Real ones name a few headers.
 const ASKED_BYTES_MAX: usize = 4096;
 
 /// The request headers that a preflight's reply depends on.
 const PREFLIGHT_VARY: &[u8] =
     b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: CorsSettings, slots: &mut Slots) -> Policy {
     let cors = Cors { settings, origin: slots.assign() };
     Policy {
@@ -75,7 +75,7 @@ pub fn policy(settings: CorsSettings, slots: &mut Slots) -> Policy {
 #[derive(Clone)]
 struct Cors {
     settings: CorsSettings,
-    /// The origin that was let pass, where its reply names it.
+    /// The slot with the allowed origin, if the reply names it.
     origin: Slot<Box<[u8]>>,
 }
 
@@ -96,7 +96,7 @@ impl Origin {
                 let middle = origin
                     .strip_prefix(before.as_bytes())
                     .and_then(|rest| rest.strip_suffix(after.as_bytes()));
-                // Behind a colon that is not the scheme's stands a port.
+                // A colon that does not belong to the scheme is followed by a port.
                 let is_port = before.ends_with(':') && before.contains("://");
                 let good = |b: &u8| {
                     if is_port {
@@ -112,7 +112,7 @@ impl Origin {
 }
 
 impl CorsSettings {
-    /// The one origin of a request, if it may call.
+    /// Returns the origin of a request, if it has exactly one and that may call.
     fn origin(&self, head: &RequestHead) -> Option<Box<[u8]>> {
         let mut lines = head.headers.get_all("origin");
         let origin = lines.next().filter(|origin| origin.len() <= ORIGIN_BYTES_MAX)?;
@@ -120,7 +120,7 @@ impl CorsSettings {
         (alone && !origin.is_empty() && self.origins.let_in(origin)).then(|| origin.into())
     }
 
-    /// The reply is the same for every origin.
+    /// Returns true if the reply is the same for every origin.
     fn is_for_all(&self) -> bool {
         self.origins == Origins::Any && !self.credentials
     }
@@ -129,7 +129,7 @@ impl CorsSettings {
         if self.is_for_all() { b"*" } else { origin }
     }
 
-    /// Names the origin that may read the reply.
+    /// Adds the header that names the origin which may read the reply.
     fn name_origin(&self, origin: &[u8], headers: &mut Headers) {
         headers.add_known("Access-Control-Allow-Origin", origin);
         if self.credentials {
@@ -165,7 +165,7 @@ impl CorsSettings {
     }
 }
 
-/// The headers a preflight asks for, if it is a list of names.
+/// Returns the headers that a preflight asks for, if they are a valid list of names.
 fn asked_headers(head: &RequestHead) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = head.headers.get_all("access-control-request-headers").collect();
     let names = lines.join(&b","[..]);
@@ -173,7 +173,7 @@ fn asked_headers(head: &RequestHead) -> Option<Vec<u8>> {
     (is_list && names.len() <= ASKED_BYTES_MAX).then_some(names)
 }
 
-/// True for a request that the Fetch standard calls a CORS-preflight request.
+/// Returns true for a CORS-preflight request (Fetch standard).
 fn is_preflight(head: &RequestHead) -> bool {
     head.method() == b"OPTIONS"
         && head.headers.contains("origin")
@@ -198,7 +198,7 @@ impl OnHead<ReplyHead> for Cors {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         let settings = &self.settings;
         let lines = &mut head.headers;
-        // Two answers to one question are none: what the upstream says of it goes.
+        // Browsers reject duplicate CORS headers, so those of the upstream are removed.
         const SAID: &[u8] = b"access-control-";
         lines.retain(|name, _| {
             !name.get(..SAID.len()).is_some_and(|front| front.eq_ignore_ascii_case(SAID))
@@ -208,8 +208,8 @@ impl OnHead<ReplyHead> for Cors {
             lines.add_known("Vary", b"Origin");
         }
         let origin = self.origin.remove(ex);
-        // Caches give what is the same for all to pages too, whoever brought it (the Fetch standard, CORS protocol and HTTP
-        // caches).
+        // A cache may serve a reply that is the same for all origins to any page, so `*` is sent even if the request has no origin (Fetch
+        // standard, CORS protocol and HTTP caches).
         let named = if settings.is_for_all() { Some(&b"*"[..]) } else { origin.as_deref() };
         if let Some(named) = named {
             settings.name_origin(named, lines);

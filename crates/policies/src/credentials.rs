@@ -1,10 +1,10 @@
-//! Secrets of subjects as they are kept: as hashes, never as they were written.
+//! Secrets of subjects, which are stored only as hashes.
 
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// A secret that cannot be read back.
+/// A hashed secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum HashedSecret {
     Sha256([u8; 32]),
@@ -18,28 +18,28 @@ pub enum HashedSecret {
     Argon2(String),
 }
 
-/// A subject with the hash of its key or password, and what is known of it.
+/// A subject with the hash of its key or password, and its attributes.
 #[derive(Debug, Clone)]
 pub struct Holder {
     /// The name that a client sends.
     pub name: String,
     pub subject: String,
     pub secret: HashedSecret,
-    /// The plan it is on.
+    /// The plan of the subject.
     pub tier: Option<String>,
-    /// The application that the secret was given to.
+    /// The application that the secret was issued to.
     pub application: Option<String>,
     pub groups: Vec<String>,
     pub attributes: Vec<(String, String)>,
 }
 
-/// The work that one guess may cost; a hash that asks for more is refused when it is configured.
+/// The maximum bcrypt cost. A more expensive hash is refused when the configuration is loaded.
 const BCRYPT_COST_MAX: u32 = 14;
 const ARGON2_KIB_MAX: u32 = 256 * 1024;
 const ARGON2_PASSES_MAX: u32 = 16;
 
 impl HashedSecret {
-    /// Reads a hash, or hashes a secret that is written as it is. Says what is wrong with a hash.
+    /// Reads a hash, or hashes a plain secret. Returns an error text for an invalid hash.
     pub fn read(text: &str) -> Result<HashedSecret, String> {
         if let Some(hex) = text.strip_prefix("sha256:") {
             // Harmless: a complaint says that it must be 64 digits.
@@ -69,7 +69,7 @@ impl HashedSecret {
                 Some(cost) if cost > BCRYPT_COST_MAX => {
                     Err(format!("bcrypt with a cost of {cost}, over {BCRYPT_COST_MAX}"))
                 }
-                // Only trying it tells, and takes as long as the cost says.
+                // Only a trial verification shows whether the hash is valid. It takes the time that the cost determines.
                 Some(_) if text.len() == 60 && bcrypt::verify("", text).is_ok() => {
                     Ok(HashedSecret::Bcrypt(text.to_owned()))
                 }
@@ -93,7 +93,7 @@ impl HashedSecret {
         Ok(HashedSecret::Sha256(sha256(text.as_bytes())))
     }
 
-    /// The digest, where looking a secret up takes no more than that.
+    /// Returns the digest, for secrets that can be looked up by digest.
     pub(crate) fn digest(&self) -> Option<[u8; 32]> {
         match self {
             HashedSecret::Sha256(digest) => Some(*digest),
@@ -104,12 +104,12 @@ impl HashedSecret {
         }
     }
 
-    /// Checking takes milliseconds, on purpose.
+    /// Returns true if a check takes milliseconds, which such hashes do on purpose.
     pub fn is_slow(&self) -> bool {
         matches!(self, HashedSecret::Bcrypt(_) | HashedSecret::Argon2(_))
     }
 
-    /// True if it is the hash of this secret.
+    /// Returns true if this is the hash of the secret.
     pub fn is_of(&self, secret: &[u8]) -> bool {
         match self {
             HashedSecret::Sha256(hash) => equal(hash, &sha256(secret)),
@@ -143,12 +143,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     digest::digest(&SHA256, bytes).as_ref().try_into().unwrap_or_default()
 }
 
-/// In the same time, whatever the bytes are.
+/// Compares in constant time.
 fn equal(one: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
 }
 
-/// The bytes of a text in hexadecimal.
+/// Decodes hexadecimal text.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();

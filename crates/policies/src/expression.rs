@@ -1,6 +1,6 @@
-//! Rules and keys in CEL: compiled once, worked out for one request.
+//! Rules and keys in CEL: compiled once, evaluated for each request.
 //!
-//! Owns the names of a request and of who asks, and what they give. The language is that of message flows, [`expression`].
+//! Owns the variables for the request and the client, and their values. The language is the same as in message flows, [`expression`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,10 +13,11 @@ use ::expression::{
 use message::RequestHead;
 use policy::{Claims, Exchange, Scheme};
 
-/// The most work of a rule: some milliseconds. It cannot pause, and other requests wait for it.
+/// The maximum number of evaluation steps: some milliseconds. Evaluation cannot be interrupted, so other requests of the worker wait
+/// meanwhile.
 const STEPS_MAX: u64 = 500_000;
 
-/// The names a rule may use.
+/// The variables that a rule may use.
 const VARIABLES: [&str; 9] =
     ["request", "claims", "subject", "tier", "groups", "attributes", "scheme", "client", "tls"];
 
@@ -32,27 +33,27 @@ const HEADERS: Slot = Slot(8);
 const GROUPS: Slot = Slot(9);
 const ATTRIBUTES: Slot = Slot(10);
 
-/// Slots that say who asks.
+/// The slots of the client identity.
 const IDENTITY: [Slot; 6] = [CLAIMS, SUBJECT, TIER, SCHEME, GROUPS, ATTRIBUTES];
 
-/// The names whose members are known, each with them.
+/// The variables with a fixed set of members.
 const MEMBERS: [(&str, &[&str]); 2] =
     [("request", &["method", "path", "host", "query", "headers"]), ("client", &["ip"])];
 
 /// A compiled expression.
 pub struct Expression(::expression::Expression);
 
-/// The meaning of [`VARIABLES`].
+/// Resolves [`VARIABLES`].
 struct RequestNames;
 
-/// One request, as expressions see it.
+/// The values of one request.
 struct Asked<'a> {
     ex: &'a Exchange,
     head: &'a RequestHead,
 }
 
 impl Expression {
-    /// Compiles a text, or says what is wrong with it.
+    /// Compiles a text, or returns an error text.
     pub fn compile(text: &str) -> Result<Expression, String> {
         let compiled = ::expression::Expression::compile(text, Language::Cel, &RequestNames);
         #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
@@ -69,7 +70,7 @@ impl Expression {
         })
     }
 
-    /// Compiles a rule: what can be seen to give no yes or no is refused.
+    /// Compiles a rule. An expression that can be seen not to yield a boolean is refused.
     pub fn compile_rule(text: &str) -> Result<Expression, String> {
         let rule = Expression::compile(text)?;
         match rule.0.gives() {
@@ -78,12 +79,12 @@ impl Expression {
         }
     }
 
-    /// True if the expression asks who asks.
+    /// Returns true if the expression uses the client identity.
     pub fn wants_identity(&self) -> bool {
         self.0.slots().iter().any(|slot| IDENTITY.contains(slot))
     }
 
-    /// True if the rule holds. The error says why it cannot be worked out, or is not a yes or no.
+    /// Returns true if the rule holds. The error states why it could not be evaluated, or that the result is not a boolean.
     pub fn holds(&self, ex: &Exchange, head: &RequestHead) -> Result<bool, String> {
         let value = self.value(ex, head)?;
         if let Value::Boolean(holds) = value {
@@ -92,7 +93,7 @@ impl Expression {
         Err(format!("the rule gives {}, not true or false", kind_of(&value)))
     }
 
-    /// The value as a text, to count by.
+    /// Returns the value as a text, to count by.
     pub fn text(&self, ex: &Exchange, head: &RequestHead) -> Result<String, String> {
         match self.value(ex, head)? {
             Value::Text(text) => Ok(text.to_string()),
@@ -126,7 +127,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// True if a `=` outside of quotes is not part of an operator: meant as in other languages.
+/// Returns true if a `=` outside of quotes is not part of an operator, which suggests that `==` was intended.
 fn has_lone_equals(text: &str) -> bool {
     let (mut quote, mut before) = (None, ' ');
     let mut rest = text.chars().peekable();
@@ -245,19 +246,19 @@ impl Scope for Asked<'_> {
     }
 }
 
-/// The groups as a list.
+/// Returns the groups as a list.
 fn groups(groups: &[Box<str>]) -> Result<Value, FailureKind> {
-    // Harmless: a list of texts can always be written.
+    // Harmless: serializing a list of texts cannot fail.
     read_json(serde_json::to_string(groups).unwrap_or_default())
 }
 
-/// All claims as they came; an empty map for a client without a token.
+/// Returns all claims of the token, or an empty map for a client without a token.
 fn claims(claims: Option<&Claims>) -> Result<Value, FailureKind> {
     read_json(claims.map_or_else(|| "{}".to_owned(), Claims::json))
 }
 
 fn read_json(json_text: String) -> Result<Value, FailureKind> {
-    // What was read once, as a token, has no more values than this.
+    // These limits are no tighter than those that applied when the token was parsed.
     let limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
     let read = JsonText::read(json_text, &limits);
     let wrong = |error: json::JsonError| FailureKind::Malformed(error.what.into());
@@ -268,24 +269,25 @@ fn canonical(client: IpAddr) -> String {
     client.to_canonical().to_string()
 }
 
-/// By name in lower case with `-` for `_`, since a server behind CGI cannot tell these apart: what a rule forbids must not pass
-/// under the other name. Several lines are one value with commas, as RFC 9110, 5.2 has them.
+/// Returns header values by name, in lower case and with `-` for `_`, since a CGI server cannot distinguish these: what a rule forbids must
+/// not pass under the other spelling. Several lines become one value with commas (RFC 9110, 5.2).
 fn headers(head: &RequestHead) -> HashMap<String, String> {
     let mut values = HashMap::new();
     for (name, value) in head.headers.iter() {
-        // Harmless: a name is a token, and a value with other bytes is none that a rule can name.
+        // Harmless: a name is a token, and a rule cannot match a value that is not UTF-8.
         let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
         join(&mut values, header_name(&name), value.into_owned());
     }
     values
 }
 
-/// The name that stands for all spellings of a header.
+/// Returns the name that stands for all spellings of a header.
 fn header_name(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
 }
 
-/// By name; several values are one with commas, as with headers, since the upstream gets them all. Percent signs are decoded.
+/// Returns query parameters by name, percent-decoded. Several values are joined with commas, as for headers, since the upstream gets them
+/// all.
 fn query(query: &[u8]) -> HashMap<String, String> {
     let mut values = HashMap::new();
     for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
@@ -297,7 +299,7 @@ fn query(query: &[u8]) -> HashMap<String, String> {
     values
 }
 
-/// Adds a value, after a comma if its name was there.
+/// Adds a value, after a comma if the name already has one.
 fn join(values: &mut HashMap<String, String>, name: String, value: String) {
     match values.entry(name) {
         Entry::Vacant(free) => drop(free.insert(value)),
@@ -314,7 +316,7 @@ fn texts(values: HashMap<String, String>) -> Vec<(Box<str>, Member)> {
 }
 
 fn decoded(text: &[u8]) -> String {
-    // Harmless: a text with other bytes is none that a rule can name.
+    // Harmless: a rule cannot match a text that is not UTF-8.
     String::from_utf8_lossy(&kit::percent::decoded(text, true)).into_owned()
 }
 
@@ -323,7 +325,7 @@ fn text(text: &str) -> Value {
 }
 
 fn bytes(bytes: &[u8]) -> Value {
-    // Harmless: a text with other bytes is none that a rule can name.
+    // Harmless: a rule cannot match a text that is not UTF-8.
     text(&String::from_utf8_lossy(bytes))
 }
 

@@ -1,7 +1,7 @@
-//! `for`: a policy for some clients only.
+//! `for`: applies a policy to some clients only.
 //!
-//! Owns who they are: subjects and groups of the identity that a policy above has found. Whatever shape the steps of the policy have, they
-//! keep it.
+//! Owns the choice of clients, by subject and groups of the identity that a policy above has found. The steps of the inner policy keep
+//! their shape.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ pub struct Clients {
     pub groups: Vec<String>,
 }
 
-/// The clients that a policy is for.
+/// The clients that a policy applies to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientsWanted {
-    /// All of them if it is empty, those without an identity too.
+    /// The selected clients. If empty, all clients, including those without an identity.
     pub these: Clients,
     pub except: Clients,
 }
 
-/// The same policy, for these clients only.
+/// Returns the policy restricted to these clients.
 pub fn policy(wanted: ClientsWanted, inner: Policy) -> Policy {
     let wanted = Arc::new(wanted);
     Policy {

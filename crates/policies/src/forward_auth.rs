@@ -1,7 +1,6 @@
-//! `forward_auth`: a service says whether a request may pass, as Traefik, nginx and Caddy ask one.
+//! `forward_auth`: asks a service whether a request may pass, as Traefik, nginx and Caddy do.
 //!
-//! Owns what the service is told and what its reply changes. Where it runs, and over how many connections it is asked, is its
-//! [`policy::Fetch`]'s business.
+//! Owns the request to the service, and the effects of its reply. The connection to the service is a [`policy::Fetch`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,30 +10,30 @@ use kit::clock;
 use message::{Body, Headers, Protocol, Reply, Request, RequestHead};
 use policy::{Decision, Exchange, Fetch, Flow, OnCall, Onward, Policy, Step};
 
-/// One `forward_auth`, as `compile` settles it.
+/// The settings of one `forward_auth`, made by `compile`.
 pub struct ForwardAuthSettings {
     pub fetch: Arc<dyn Fetch>,
-    /// Path and query that the service is asked for.
+    /// The path and query of requests to the service.
     pub path: String,
-    /// The headers that it is sent, in lower case; all where that is absent.
+    /// The headers that are sent to the service, in lower case, or `None` for all.
     pub send: Option<Vec<String>>,
-    /// The headers that it may set, in lower case.
+    /// The headers that the service may set, in lower case.
     pub take: Vec<String>,
-    /// For the whole call.
+    /// The timeout of the whole call.
     pub timeout: Duration,
-    /// A request about which the service says nothing passes.
+    /// Whether a request passes if the service does not answer.
     pub passes_on_failure: bool,
-    /// The largest reply that is passed to the client.
+    /// The maximum size of a reply that is passed to the client.
     pub body_bytes_max: usize,
 }
 
-/// The policy for these settings.
+/// Returns the policy for these settings.
 pub fn policy(settings: ForwardAuthSettings) -> Policy {
     let step = Step::Call(Box::new(settings));
     Policy { name: "forward_auth", request: Some(step), response: None }
 }
 
-/// Bytes of the body of a 2xx, which nobody reads: so many are taken so that the connection may be used again.
+/// The body of a 2xx is not used. Up to this many bytes of it are read, so that the connection can be reused.
 const IGNORED_BYTES_MAX: usize = 64 * 1024;
 
 impl OnCall<RequestHead> for ForwardAuthSettings {
@@ -46,7 +45,7 @@ impl OnCall<RequestHead> for ForwardAuthSettings {
 impl ForwardAuthSettings {
     async fn ask(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let asked = self.asked(ex, head);
-        // A client that names one of them says nothing, whatever the service answers.
+        // Headers that the service may set are removed from the client's request, so that a client cannot forge them.
         self.take.iter().for_each(|name| head.headers.remove(name));
         match self.answer(ex, asked).await {
             Ok(reply) if (200..300).contains(&reply.head.status) => {
@@ -71,7 +70,7 @@ impl ForwardAuthSettings {
         }
     }
 
-    /// The service's reply with its body in memory.
+    /// Returns the service's reply, with its body in memory.
     async fn answer(&self, ex: &Exchange, head: RequestHead) -> Result<Reply, Fault> {
         let request = Request { head, body: Body::Empty };
         let call = ex.call_beside(clock::now().checked_add(self.timeout));
@@ -87,25 +86,25 @@ impl ForwardAuthSettings {
         drop(waiting);
         let body = match gathered {
             Ok(bytes) => Body::whole(bytes),
-            // Nobody reads it.
+            // The body is not used.
             Err(_) if passes => Body::Empty,
             Err(fault) => return Err(fault),
         };
         let mut reply = Reply::new(head.status, body);
         reply.head = head;
-        // The body is framed anew.
+        // The body gets new framing headers.
         for name in ["content-length", "transfer-encoding", "trailer"] {
             reply.head.headers.remove(name);
         }
         Ok(reply)
     }
 
-    /// The request to the service: a GET that tells of the client's.
+    /// Returns the request to the service: a GET that describes the client's request.
     fn asked(&self, ex: &Exchange, head: &RequestHead) -> RequestHead {
         let mut asked = RequestHead::new(Protocol::Http11, b"GET", self.path.as_bytes());
         let lines = head.headers.iter().filter(|(name, _)| self.sends(name));
         for (name, value) in lines {
-            // Both were read from a head, so that they can be written.
+            // Both were parsed from a head, so they are valid.
             let _always_ok =
                 std::str::from_utf8(name).map(|name| asked.headers.add_known(name, value));
         }
@@ -113,7 +112,7 @@ impl ForwardAuthSettings {
         asked
     }
 
-    /// False for lines of the connection and of the body, and for those that are written here.
+    /// Returns false for lines of the connection and of the body, and for those that the gateway writes itself.
     fn sends(&self, name: &[u8]) -> bool {
         let own = NOT_SENT.iter().any(|not| http1::is_alias(name, not.as_bytes()));
         let listed = |names: &Vec<String>| {
@@ -123,9 +122,9 @@ impl ForwardAuthSettings {
     }
 }
 
-/// Lines that are not the service's to see: of the connection, of a body that it does not get, its own host, and those that ask for a
-/// part of the upstream's reply or compare with a version of it. A service that heeds them would answer with 304, 412 or 416, which
-/// the client would take for the upstream's.
+/// Lines that are not sent to the service: those of the connection, those of a body that it does not get, the host, and range and
+/// conditional headers, which refer to the upstream's reply. A service that obeys the latter would answer with 304, 412 or 416, which the
+/// client would attribute to the upstream.
 const NOT_SENT: [&str; 22] = [
     "connection",
     "keep-alive",
@@ -151,7 +150,7 @@ const NOT_SENT: [&str; 22] = [
     "sec-websocket-key",
 ];
 
-/// Lines that tell the service of the request, in Traefik's words.
+/// Adds the lines that describe the request to the service, with Traefik's names.
 fn upstream_lines(lines: &mut Headers, ex: &Exchange, head: &RequestHead) {
     lines.add_known("X-Forwarded-Method", head.method());
     lines.add_known("X-Forwarded-Proto", proto(ex, head));
@@ -165,7 +164,7 @@ fn upstream_lines(lines: &mut Headers, ex: &Exchange, head: &RequestHead) {
         None => path.to_vec(),
     };
     lines.add_known("X-Forwarded-Uri", &uri);
-    // Lines of strangers were dropped when the request arrived.
+    // Values from untrusted peers were dropped when the request arrived.
     let mut chain: Vec<u8> = Vec::new();
     for line in head.headers.get_all("x-forwarded-for") {
         chain.extend_from_slice(line);

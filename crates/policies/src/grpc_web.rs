@@ -1,7 +1,8 @@
-//! `grpc_web`: calls of browsers to services of gRPC.
+//! `grpc_web`: translates gRPC-Web calls of browsers for gRPC services.
 //!
-//! A browser shows no trailers to a page and sends no bytes of its choice in a stream, so gRPC-Web writes the trailers behind the
-//! messages, and all of it in Base64 where the page asks for that. Messages themselves are the same, and are not read here.
+//! A browser does not expose trailers to a page, and some browser APIs cannot handle binary streams. Therefore gRPC-Web writes the trailers
+//! after the messages in the body, and encodes the body in Base64 if the page asks for it. The messages themselves are the same, and are
+//! not read here.
 
 use fault::{Fault, Kind};
 use grpc::Dialect;
@@ -9,7 +10,7 @@ use grpc::web::{self, TextDecoder, TextEncoder};
 use message::{Fill, Headers, ReplyHead, RequestHead, Trailers};
 use policy::{BodyTransform, Exchange, OnStreamed, Policy, Step};
 
-/// The policy.
+/// Returns the policy.
 pub fn policy() -> Policy {
     Policy {
         name: "grpc_web",
@@ -22,12 +23,12 @@ struct ToGrpc;
 
 struct FromGrpc;
 
-/// The dialect of a client of gRPC-Web.
+/// Returns the dialect of a gRPC-Web client, or `None` for other requests.
 fn dialect(ex: &Exchange) -> Option<Dialect> {
     ex.grpc.as_ref().map(|call| call.dialect).filter(|dialect| *dialect != Dialect::Grpc)
 }
 
-/// Writes the content type of another dialect, with what follows the name.
+/// Writes the content type of another dialect, followed by the given suffix.
 fn retype(headers: &mut Headers, pieces: &[&[u8]]) {
     headers.remove("content-type");
     headers.add_known("Content-Type", &pieces.concat());
@@ -50,7 +51,7 @@ impl OnStreamed<RequestHead> for ToGrpc {
     }
 }
 
-/// A request's body in Base64.
+/// Decodes a request's body from Base64.
 struct FromText(TextDecoder);
 
 impl BodyTransform for FromText {
@@ -77,13 +78,13 @@ impl OnStreamed<ReplyHead> for FromGrpc {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(dialect) = dialect(ex) else { return Ok(None) };
         let written = head.headers.get("content-type").unwrap_or(b"");
-        // A reply that is not a call's passes as it is, and one of the gateway's own is written for its client already.
+        // A reply that is not gRPC passes unchanged, and a reply of the gateway itself already has the client's dialect.
         let Some((Dialect::Grpc, rest)) = Dialect::of(written) else { return Ok(None) };
-        // Clients expect a format, which services may leave out.
+        // Clients expect a message format, which services may omit.
         let format: &[u8] = if rest.first() == Some(&b'+') { b"" } else { b"+proto" };
         let rest = rest.to_vec();
         retype(&mut head.headers, &[dialect.name().as_bytes(), format, &rest]);
-        // A head that is the trailers at once is read as such.
+        // Clients accept a trailers-only reply, in which the head contains the status.
         if head.headers.contains("grpc-status") {
             return Ok(None);
         }
@@ -92,9 +93,9 @@ impl OnStreamed<ReplyHead> for FromGrpc {
     }
 }
 
-/// A reply's body with its trailers behind it.
+/// Appends the trailers to a reply's body.
 struct WithTrailers {
-    /// For a client that wants Base64.
+    /// The Base64 encoder, if the client asked for Base64.
     text: Option<TextEncoder>,
     trailers: Trailers,
 }

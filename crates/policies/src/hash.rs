@@ -1,22 +1,22 @@
-//! SipHash-1-3 with a 128-bit key: what clients send becomes a number that they cannot aim.
+//! SipHash-1-3 with a 128-bit key: maps input of clients to numbers that clients cannot predict.
 //!
-//! The standard library has it without a way to give it a key, and nodes that count together need the same key.
+//! The standard library's version does not accept a key, and nodes that share counts need the same key.
 
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
 
-/// The secret half of a hash.
+/// The secret key of a hash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key(u64, u64);
 
 impl Key {
-    /// A key nobody else has.
+    /// Generates a random key.
     pub(crate) fn random() -> Key {
         Key(fastrand::u64(..), fastrand::u64(..))
     }
 
-    /// The same key for whoever knows the same text.
+    /// Derives a key from a text. Everyone who knows the text gets the same key.
     pub(crate) fn of(text: &str) -> Key {
         let half = |number| {
             let mut hash = Key(number, 0x7469_6465_6761_7465).start();
@@ -31,7 +31,7 @@ impl Key {
     }
 }
 
-/// A hash that takes its input in pieces. Each piece is closed by its length, so that `ab` `c` and `a` `bc` differ.
+/// A hash that gets its input in pieces. Each piece is followed by its length, so that `ab` `c` and `a` `bc` differ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hash(SipHasher13);
 

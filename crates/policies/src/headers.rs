@@ -7,19 +7,19 @@ use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 
 use crate::statuses::Statuses;
 
-/// Edits of one side's header lines. Names and values are checked by whoever compiles them.
+/// Edits of one side's header lines. `compile` has checked names and values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// The old name and the new one. Where the old one is there, its lines take the place of those of the new one.
+    /// Pairs of an old and a new name. If lines with the old name exist, they replace those with the new name.
     pub rename: Vec<(String, String)>,
     pub remove: Vec<String>,
-    /// Takes the place of lines of the same name, where there are some.
+    /// Replaces lines of the same name, if there are any.
     pub replace: Vec<(String, Template)>,
-    /// Becomes the only line of its name.
+    /// Sets the only line of its name.
     pub set: Vec<(String, Template)>,
-    /// Becomes the line of its name where there is none.
+    /// Adds a line if there is none of its name.
     pub default: Vec<(String, Template)>,
-    /// Comes on top of lines of the same name.
+    /// Adds a line to those of the same name.
     pub add: Vec<(String, Template)>,
 }
 
@@ -29,7 +29,7 @@ struct ReplyEdits {
     statuses: Statuses,
 }
 
-/// The policy for these edits. A side without edits has no step. `statuses` are those of the replies that are edited.
+/// Returns the policy for these edits. A side without edits has no step. `statuses` are the ranges of statuses whose replies are edited.
 pub fn policy(request: Edits, response: Edits, statuses: Vec<(u16, u16)>) -> Policy {
     let edits = response;
     let response = ReplyEdits { edits, statuses: Statuses(statuses) };
@@ -74,7 +74,7 @@ impl Edits {
         Ok(Onward::Next)
     }
 
-    /// The values that are not the same for every exchange, in the order in which they are written.
+    /// Returns the filled-in values, in the order in which they are written. Constant values are `None`.
     fn filled(&self, ex: &Exchange, head: Option<&RequestHead>) -> Vec<Option<Vec<u8>>> {
         let constant = self.values().all(|value| value.constant().is_some());
         if constant {
@@ -93,7 +93,7 @@ impl Edits {
     }
 }
 
-/// Spellings of the old name with `_` go with it: behind CGI they would say again what now has another name.
+/// Renames lines. Spellings of the old name with `_` are removed, too: a CGI server would treat them as the old header.
 fn rename(headers: &mut Headers, old: &str, new: &str) {
     let values: Vec<Vec<u8>> = headers.get_all(old).map(<[u8]>::to_vec).collect();
     headers.remove(old);
@@ -110,9 +110,9 @@ fn add(
     filled: Option<&Option<Vec<u8>>>,
 ) -> Result<(), Fault> {
     let filled = filled.and_then(Option::as_deref);
-    // Harmless: what is not constant was filled.
+    // Harmless: a value that is not constant was filled in.
     let value = filled.unwrap_or_else(|| value.constant().unwrap_or_default().as_bytes());
-    // A subject or a claim may have a line end in it, which would begin a line of its own.
+    // A subject or a claim may contain a line end, which would start another header line.
     headers.add(name, value.trim_ascii()).map_err(|_| {
         let cause = format!("headers: the value made for `{name}` cannot stand in a line");
         Fault::new(Kind::ProcessingFailed, cause)

@@ -1,8 +1,8 @@
-//! `hmac`: who asks is shown by a signature of parts of the request, made with a secret that both sides know.
+//! `hmac`: authenticates clients by a signature over parts of the request, made with a shared secret.
 //!
-//! Owns the form that Kong and "Signing HTTP Messages" (draft-cavage-http-signatures-00) have in common:
-//! `Authorization: hmac username="..", algorithm="..", headers="..", signature=".."`. The date of a request has to be recent, so a
-//! signature that was seen is worth nothing later.
+//! Owns the form that Kong and "Signing HTTP Messages" (draft-cavage-http-signatures-00) have in common: `Authorization: hmac
+//! username="..", algorithm="..", headers="..", signature=".."`. The date of a request must be recent, so that an intercepted signature
+//! cannot be used later.
 
 mod digest;
 
@@ -25,19 +25,19 @@ use digest::WithDigest;
 
 /// Settings of the policy.
 pub struct HmacSettings {
-    /// Owners with their secrets.
+    /// The holders with their secrets.
     pub users: Vec<(Holder, Vec<u8>)>,
     pub algorithms: Vec<HmacAlgorithm>,
-    /// How far the date of a request may be from ours.
+    /// The maximum difference between the date of a request and the gateway's clock.
     pub clock_skew: Duration,
-    /// What has to be among the signed headers, in lower case.
+    /// The headers that must be signed, in lower case.
     pub signed: Vec<String>,
     pub realm: String,
-    /// The upstream sees the signature.
+    /// Whether the signature is forwarded to the upstream.
     pub forward: bool,
 }
 
-/// A way to sign.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HmacAlgorithm {
     Sha1,
@@ -47,7 +47,7 @@ pub enum HmacAlgorithm {
     Sha512,
 }
 
-/// The check of signatures.
+/// Checks signatures.
 pub struct Signatures {
     users: HashMap<String, (Vec<u8>, Arc<Identity>)>,
     algorithms: Vec<HmacAlgorithm>,
@@ -57,13 +57,13 @@ pub struct Signatures {
     forward: bool,
 }
 
-/// A credential of this kind is not longer.
+/// The maximum length of a credential, in bytes.
 const CREDENTIAL_BYTES_MAX: usize = 4096;
 
-/// More signed lines than any client has.
+/// The maximum number of signed headers.
 const SIGNED_MAX: usize = 64;
 
-/// The lines in which a signature may come; the first that has one counts.
+/// The headers that may contain a signature. The first one that has a signature counts.
 const LINES: [&str; 2] = ["proxy-authorization", "authorization"];
 
 impl HmacAlgorithm {
@@ -93,7 +93,7 @@ impl HmacAlgorithm {
     }
 }
 
-/// The policy. With a bound the body of each request has to be the one that its `Digest` says, and no longer.
+/// Returns the policy. With a bound, the body of each request must match its `Digest` and must not exceed the bound.
 pub fn policy(signatures: Signatures, body_bytes_max: Option<usize>) -> Policy {
     let request = match body_bytes_max {
         Some(bytes_max) => Step::Buffered(Box::new(WithDigest { signatures, bytes_max })),
@@ -102,7 +102,7 @@ pub fn policy(signatures: Signatures, body_bytes_max: Option<usize>) -> Policy {
     Policy { name: "hmac", request: Some(request), response: None }
 }
 
-/// What a client says of its signature.
+/// The parameters of a signature, as sent by the client.
 struct Claim<'h> {
     user: &'h str,
     algorithm: &'h str,
@@ -126,7 +126,7 @@ impl Signatures {
         }
     }
 
-    /// The value of the line that has a signature.
+    /// Returns the value of the header line with the signature.
     fn line<'h>(&self, head: &'h RequestHead) -> Result<Option<&'h str>, Fault> {
         for name in LINES {
             let mut lines = head.headers.get_all(name).filter(|line| is_hmac(line));
@@ -134,7 +134,7 @@ impl Signatures {
             if lines.next().is_some() {
                 return Err(self.refused("more than one signature"));
             }
-            // Harmless: the caller is told that it cannot be read.
+            // Harmless: an unreadable line is refused below.
             let text = std::str::from_utf8(line).ok().filter(|l| l.len() <= CREDENTIAL_BYTES_MAX);
             return text.map(Some).ok_or_else(|| self.refused("a signature that cannot be read"));
         }
@@ -156,7 +156,7 @@ impl Signatures {
         self.fault(Kind::Unauthenticated, 900_901, why)
     }
 
-    /// Whose signature the head has.
+    /// Verifies the signature in the head, and returns the identity of the signer.
     fn signer(&self, head: &RequestHead) -> Result<Arc<Identity>, Fault> {
         let missing = || self.fault(Kind::CredentialMissing, 900_902, "no signature");
         let line = self.line(head)?.ok_or_else(missing)?;
@@ -175,7 +175,7 @@ impl Signatures {
             algorithm.ok_or_else(|| self.refused("an algorithm that is not allowed"))?;
         let wrong = || self.refused("the name or the signature is wrong");
         let tag = STANDARD.decode(claim.signature).map_err(|_| wrong())?;
-        // An unknown name costs as much as a known one.
+        // An unknown name takes as much time as a known one.
         let user = self.users.get(claim.user);
         let secret = user.map_or(&b"nobody"[..], |(secret, _)| secret);
         let key = hmac::Key::new(algorithm.hmac(), secret);
@@ -187,9 +187,9 @@ impl Signatures {
     fn is_recent(&self, head: &RequestHead) -> bool {
         let now = UNIX_EPOCH + clock::wall();
         let near = |name: &str| {
-            // Harmless: the same.
+            // Harmless: a date that is not text is refused as not recent.
             let text = head.headers.get(name).and_then(|line| std::str::from_utf8(line).ok());
-            // Harmless: what is not a date is not a recent one.
+            // Harmless: an invalid date is refused as not recent.
             let date = text.and_then(|text| httpdate::parse_http_date(text).ok());
             let apart = date.map(|date| date.duration_since(now).unwrap_or_else(|e| e.duration()));
             apart.is_some_and(|apart| apart <= self.clock_skew)
@@ -198,7 +198,7 @@ impl Signatures {
     }
 }
 
-/// The text that is signed: a line for each signed header, `request-line` and `@request-target` included.
+/// Returns the signed text: a line for each signed header, including `request-line` and `@request-target`.
 fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
     let mut text = Vec::new();
     for (at, name) in claim.signed.iter().enumerate() {
@@ -225,7 +225,7 @@ fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
     text
 }
 
-/// As Kong writes it.
+/// Returns the protocol version as Kong writes it.
 fn version(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Http2 => "HTTP/2.0",
@@ -239,7 +239,7 @@ fn is_hmac(line: &[u8]) -> bool {
 }
 
 impl<'h> Claim<'h> {
-    /// Reads `hmac NAME="VALUE", ...` with each of the four names once.
+    /// Parses `hmac NAME="VALUE", ...`, in which each of the four names must occur once.
     fn read(line: &'h str) -> Option<Claim<'h>> {
         let mut values: [Option<&str>; 4] = [None; 4];
         let mut rest = line.get(4..)?.trim();

@@ -1,11 +1,11 @@
-//! The identity of the one that asks, made from a credential.
+//! Builds the client identity from a credential.
 
 use policy::{Claims, Identity, IdentityScheme};
 
 use crate::application_keys::application_name;
 use crate::credentials::{Holder, sha256};
 
-/// The identity of the owner of a secret.
+/// Returns the identity of the owner of a secret.
 pub(crate) fn holder(holder: Holder, scheme: IdentityScheme) -> Identity {
     let Holder { subject, tier, application, groups, attributes, .. } = holder;
     let texts = |(name, text): (String, String)| (name.into(), text.into());
@@ -17,7 +17,7 @@ pub(crate) fn holder(holder: Holder, scheme: IdentityScheme) -> Identity {
     }
 }
 
-/// An identity with its digest.
+/// Returns an identity with its digest.
 pub(crate) fn identity(
     subject: &str,
     scheme: IdentityScheme,
@@ -26,7 +26,7 @@ pub(crate) fn identity(
 ) -> Identity {
     let named = [scheme.name().as_bytes(), b":", subject.as_bytes()].concat();
     let mut digest = [0; 16];
-    // Harmless: the first half of the hash tells identities apart.
+    // Harmless: half of the hash is enough to avoid collisions.
     digest.iter_mut().zip(sha256(&named)).for_each(|(half, byte)| *half = byte);
     let claims = claims.map(Box::new);
     Identity {

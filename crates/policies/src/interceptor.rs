@@ -1,7 +1,6 @@
-//! `interceptor`: asks a service what to do with the request and with the reply, by the contract of Choreo Connect.
+//! `interceptor`: calls a service that decides about the request and the reply, by the interceptor contract of Choreo Connect.
 //!
-//! Owns the two calls, what they tell and what their answers change. Where the service runs, and over how many
-//! connections it is asked, is its [`policy::Fetch`]'s business.
+//! Owns the two calls, their contents, and the effects of their answers. The connection to the service is a [`policy::Fetch`].
 
 mod answer;
 mod apply;
@@ -18,7 +17,7 @@ use bytes::Bytes;
 use message::{ReplyHead, RequestHead};
 use policy::{Fetch, Policy, Slot, Slots, Step};
 
-/// One `interceptor`, as `compile` settles it.
+/// The settings of one `interceptor`, made by `compile`.
 pub struct InterceptorSettings {
     pub request: Option<Service>,
     pub response: Option<Service>,
@@ -31,13 +30,13 @@ pub struct InterceptorSettings {
 pub struct Service {
     pub fetch: Arc<dyn Fetch>,
     pub includes: Includes,
-    /// For the whole call.
+    /// The timeout of the whole call.
     pub timeout: Duration,
-    /// The largest body it is told or may answer with.
+    /// The maximum size of a body that is sent to the service or returned by it.
     pub body_bytes_max: usize,
 }
 
-/// The parts of an exchange that a service is told.
+/// The parts of an exchange that are sent to a service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Includes {
     pub request_headers: bool,
@@ -49,13 +48,13 @@ pub struct Includes {
     pub invocation_context: bool,
 }
 
-/// A place `dynamicEndpoint` may send a request to.
+/// A destination that `dynamicEndpoint` may select.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub name: String,
     /// The index among the route's diversions.
     pub diversion: usize,
-    /// The path its resources start at, where requests are sent below another than the API's.
+    /// The base path of the endpoint, if it differs from that of the API.
     pub base_path: Option<String>,
 }
 
@@ -64,7 +63,7 @@ pub struct Endpoint {
 pub struct Api {
     pub name: String,
     pub version: String,
-    /// The host of the API; if absent, the one that the client asked for.
+    /// The host of the API, or `None` for the host that the client used.
     pub vhost: Option<String>,
     pub base_path: String,
     pub path_template: String,
@@ -73,19 +72,19 @@ pub struct Api {
     pub sandbox: String,
 }
 
-/// A request as an interceptor saw it, for the call that comes with the reply.
+/// The request as the interceptor saw it, for the call with the reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Interception {
     request_headers: Vec<(Box<str>, Box<str>)>,
     request_trailers: Vec<(Box<str>, Box<str>)>,
     request_body: Option<Bytes>,
-    /// `invocationContext` as it was sent.
+    /// The `invocationContext` that was sent.
     invocation: Box<str>,
-    /// `interceptorContext` as the request call returned it: names and texts.
+    /// The `interceptorContext` that the request call returned, as pairs of name and text.
     context: Vec<(Box<str>, Box<str>)>,
 }
 
-/// The policy for these settings.
+/// Returns the policy for these settings.
 pub fn policy(settings: InterceptorSettings, slots: &mut Slots) -> Policy {
     let settings = Arc::new(settings);
     let slot = slots.assign();
@@ -131,8 +130,8 @@ fn response_step(
     })
 }
 
-/// Bodies in base64, by vectors where the machine has them: a body is the largest part of what is told. Answers are read
-/// with padding or without: both are written by interceptors.
+/// Returns the Base64 codec for bodies. It uses vector instructions where available, since a body is the largest part of a call. Answers
+/// are accepted with or without padding, since interceptors send both.
 fn base64() -> &'static Simd {
     static ENGINE: LazyLock<Simd> = LazyLock::new(|| {
         let config = GeneralPurposeConfig::new();

@@ -1,4 +1,4 @@
-//! `ip_filter`: which addresses may ask. Looks at the client as the listener believes it to be, never at a header.
+//! `ip_filter`: allows or refuses client addresses. It uses the client address that the listener has determined, and reads no headers.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use ipnet::IpNet;
 use message::RequestHead;
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
-/// Networks, sorted out by what becomes of their clients. What is denied is denied, whatever is allowed.
+/// Allowed and denied networks. Denied networks take precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks {
-    /// Empty: everybody who is not denied.
+    /// The allowed networks. If empty, all clients that are not denied.
     pub allow: Vec<IpNet>,
     pub deny: Vec<IpNet>,
 }
@@ -24,7 +24,7 @@ struct AddressCheck {
 /// The reference system's code for a client that is blocked.
 const CODE: u32 = 900_805;
 
-/// The policy for these networks. `status` and `message` are for clients that are refused.
+/// Returns the policy for these networks. `status` and `message` are sent to refused clients.
 pub fn policy(networks: Networks, status: u16, message: Option<&str>) -> Policy {
     let filter = AddressCheck { networks, status, message: message.map(Into::into) };
     Policy { name: "ip_filter", request: Some(Step::Head(Box::new(filter))), response: None }
@@ -39,7 +39,7 @@ impl Networks {
 
 impl OnHead<RequestHead> for AddressCheck {
     fn on_head(&self, ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
-        // An IPv4 client of a socket for both is the same client.
+        // On a dual-stack socket, the address of an IPv4 client is IPv4-mapped.
         let client = ex.client.to_canonical();
         if self.networks.let_pass(client) {
             Ok(Onward::Next)

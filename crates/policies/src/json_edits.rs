@@ -1,7 +1,7 @@
 //! Edits of a JSON text, made in one pass over its tape.
 //!
-//! All edits are made at once: no place is another one's or inside it, so that their order says nothing. What none of them names
-//! is copied as it stands, numbers to the digit. It recurses as deep as the edits are, never as deep as the text.
+//! All edits are applied at once: no edited place is equal to another or inside it, so that their order does not matter. Everything else is
+//! copied unchanged, including the digits of numbers. The recursion is as deep as the edits, not as deep as the text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,14 +12,14 @@ use mediation::parsed::{self, JSON_LIMITS};
 use message::GatheredBody;
 use policy::Template;
 
-/// The longest way to a place, which is as deep as this recurses.
+/// The maximum number of segments of a pointer, which bounds the recursion.
 const SEGMENTS_MAX: usize = 64;
 
 /// A place in a document: names of members and indices of items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointer(Vec<Box<str>>);
 
-/// Two edits of which one's place is the other's, or inside it.
+/// The error for two edits at the same place, or one inside the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap;
 
@@ -28,11 +28,11 @@ pub struct Overlap;
 pub struct JsonEdits {
     root: Node,
     values: Vec<Template>,
-    /// The places of the values that are moved.
+    /// The original places of moved values.
     moved: Vec<Pointer>,
 }
 
-/// The edits at a place or inside it.
+/// The edits at a place and inside it.
 #[derive(Debug, Default)]
 struct Node {
     act: Option<Act>,
@@ -42,21 +42,21 @@ struct Node {
 #[derive(Debug)]
 struct Child {
     name: Box<str>,
-    /// The name as the index of an item.
+    /// The name as the index of a list item, if it is one.
     index: Option<u32>,
     node: Node,
 }
 
-/// Numbers are those of values, and of what is moved.
+/// The action at a place. The numbers are indices of values, and of moved values.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Remove,
     Set(usize),
-    /// A moved value comes here, if it was there.
+    /// Puts a moved value here, if it exists.
     Put(usize),
 }
 
-/// Why a document was not edited, with the byte it is about.
+/// The reason why a document was not edited, with the byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EditRefusal {
     NotUtf8,
@@ -64,18 +64,18 @@ pub(crate) enum EditRefusal {
         at: usize,
         expected: &'static str,
     },
-    /// A member that is edited is there twice: who reads the document may take the one or the other.
+    /// An edited member occurs twice. A reader of the document could use either.
     Twice {
         at: u32,
     },
-    /// A value has no place: what it would stand in is not an object, or a list that is not so long.
+    /// A value cannot be placed: its parent is neither an object nor a list that is long enough.
     NoPlace {
         at: u32,
     },
 }
 
 impl Pointer {
-    /// Reads `/a/b` (RFC 6901), or `a.b`. The error says what is wrong.
+    /// Parses `/a/b` (RFC 6901), or `a.b`. The error is a text.
     pub fn parse(text: &str) -> Result<Pointer, &'static str> {
         let segments: Vec<Box<str>> = match text.strip_prefix('/') {
             Some(rest) => rest.split('/').map(unescaped).collect::<Option<_>>(),
@@ -109,31 +109,31 @@ fn unescaped(segment: &str) -> Option<Box<str>> {
 }
 
 impl Pointer {
-    /// The place of a member of the document.
+    /// Returns the place of a top-level member.
     pub(crate) fn of_member(name: &str) -> Pointer {
         Pointer(vec![name.into()])
     }
 }
 
 impl JsonEdits {
-    /// The document after edits that set nothing.
+    /// Applies edits that set no values, and returns the document.
     pub(crate) fn without_values(&self, body: &mut GatheredBody) -> Result<Vec<u8>, EditRefusal> {
         self.apply(body, &[])
     }
 
-    /// Sets a place to a value, whose template makes JSON.
+    /// Adds an edit that sets a place to a value. The template produces JSON.
     pub fn set(&mut self, place: &Pointer, value: Template) -> Result<(), Overlap> {
         self.root.insert(place, Act::Set(self.values.len()))?;
         self.values.push(value);
         Ok(())
     }
 
-    /// Removes what is at a place.
+    /// Adds an edit that removes the value at a place.
     pub fn remove(&mut self, place: &Pointer) -> Result<(), Overlap> {
         self.root.insert(place, Act::Remove)
     }
 
-    /// Moves what is at a place to another.
+    /// Adds an edit that moves the value at a place to another.
     pub fn rename(&mut self, old: Pointer, new: &Pointer) -> Result<(), Overlap> {
         self.root.insert(&old, Act::Remove)?;
         self.root.insert(new, Act::Put(self.moved.len()))?;
@@ -145,12 +145,12 @@ impl JsonEdits {
         self.root.inside.is_empty()
     }
 
-    /// The values that are set, in the order in which [`JsonEdits::apply`] takes them.
+    /// Returns the templates of the values, in the order that [`JsonEdits::apply`] expects.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Template> {
         self.values.iter()
     }
 
-    /// The document after all edits. The body stays as it is.
+    /// Returns the document after all edits. The body is not changed.
     pub(crate) fn apply(
         &self,
         body: &mut GatheredBody,
@@ -208,7 +208,7 @@ impl Node {
     }
 }
 
-/// A name as RFC 6901 writes indices: without a zero in front.
+/// Parses a name as an index (RFC 6901), which has no leading zero.
 fn index(name: &str) -> Option<u32> {
     let canonical = name == "0" || !name.starts_with('0');
     let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
@@ -218,7 +218,7 @@ fn index(name: &str) -> Option<u32> {
     }
 }
 
-/// The name behind the last item of a list.
+/// Returns true for the name of the place after the last item of a list.
 fn is_behind_all(name: &str) -> bool {
     name == "-"
 }
@@ -228,12 +228,12 @@ struct Edit<'a> {
     text: &'a str,
     tape: &'a [TapeEntry],
     values: &'a [Cow<'a, [u8]>],
-    /// The moved values that are there.
+    /// The moved values, as far as they exist.
     moved: Vec<Option<&'a str>>,
     out: Vec<u8>,
 }
 
-/// The fate of a value that is there.
+/// What happens to an existing value.
 enum Fate<'a> {
     Stays,
     Goes,
@@ -261,7 +261,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// An object or a list, with the blanks in it.
+    /// Writes an object or a list, including its white space.
     fn inside(&mut self, at: u32, node: &Node) -> Result<(), EditRefusal> {
         let whole = self.entry(at);
         let is_object = whole.kind == Kind::Object;
@@ -275,7 +275,7 @@ impl<'a> Edit<'a> {
             let value_at = next.saturating_add(u32::from(is_object));
             let value = self.entry(value_at);
             let (start, (value_start, value_end)) = (self.span(item).0, self.span(value));
-            // A comma too, but before the first.
+            // The comma is included, except before the first.
             let between = (end, start);
             let blanks = *first_blanks.get_or_insert(between);
             (end, next) = (value_end, value.next);
@@ -311,7 +311,7 @@ impl<'a> Edit<'a> {
                 }
             }
         }
-        // Harmless: it was noted of each whether it was seen.
+        // Harmless: `seen` has one item for each child.
         let unseen = node.inside.iter().zip(seen).filter(|(_, seen)| !seen).map(|(child, _)| child);
         for child in unseen {
             if !self.makes(&child.node) {
@@ -342,7 +342,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The text of a value that is put here, if one is.
+    /// Returns the text of the value that is put here, if any.
     fn made(&self, node: &Node) -> Option<&'a [u8]> {
         match node.act? {
             Act::Set(at) => self.values.get(at).map(|value| &**value),
@@ -351,7 +351,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// True if a value comes here, or inside, where there is none.
+    /// Returns true if an edit creates a value here or inside.
     fn makes(&self, node: &Node) -> bool {
         self.made(node).is_some() || node.inside.iter().any(|child| self.makes(&child.node))
     }
@@ -389,7 +389,7 @@ impl<'a> Edit<'a> {
         self.out.push(b':');
     }
 
-    /// The text at a place.
+    /// Returns the text at a place.
     fn find(&self, place: &Pointer) -> Option<&'a str> {
         let mut at = 0;
         for name in &place.0 {
@@ -436,12 +436,12 @@ impl<'a> Edit<'a> {
     }
 
     fn entry(&self, at: u32) -> TapeEntry {
-        // Its own next entry is the end of whatever it is in: a walk that left the tape ends.
+        // `next` is beyond every container, so that a walk which leaves the tape ends.
         let none = TapeEntry { kind: Kind::Null, from: 0, to: 0, next: u32::MAX, count: 0 };
         self.tape.get(at as usize).copied().unwrap_or(none)
     }
 
-    /// From the first byte of a value to behind its last, quotes included.
+    /// Returns the byte range of a value, including quotes.
     fn span(&self, entry: TapeEntry) -> (u32, u32) {
         match entry.kind {
             Kind::Plain | Kind::Escaped => {
@@ -463,13 +463,13 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Texts that were read are shorter than 4 GiB.
+/// Parsed texts are shorter than 4 GiB.
 fn length(text: &str) -> u32 {
     u32::try_from(text.len()).unwrap_or(u32::MAX)
 }
 
 impl EditRefusal {
-    /// For the client.
+    /// Returns the text for the client.
     pub(crate) fn detail(&self) -> &'static str {
         match self {
             EditRefusal::NotUtf8 | EditRefusal::Malformed { .. } => {

@@ -1,7 +1,7 @@
-//! `jwt`: who asks is shown by a token that an issuer signed.
+//! `jwt`: authenticates clients by a token that an issuer has signed.
 //!
-//! A token that this worker has believed before costs one look-up; a new one costs reading and one signature; only a key
-//! nobody has seen yet, and a token that its issuer has to be asked about, make a request wait.
+//! A token that this worker has already verified costs one look-up. A new token costs parsing and one signature check. A request waits only
+//! for a key that is not known yet, or for a token that its issuer must introspect.
 
 pub mod backend;
 mod claims;
@@ -37,38 +37,38 @@ use permitted::Permitted;
 use refusal::Refusal;
 use token::TokenSearch;
 
-/// The demands on tokens on a route.
+/// The requirements on tokens on a route.
 #[derive(Debug, Clone, Default)]
 pub struct JwtSettings {
-    /// One of these has to be named by `aud`; any may where there are none.
+    /// `aud` must contain one of these. If empty, any audience is accepted.
     pub audiences: Vec<String>,
-    /// One of these has to be allowed.
+    /// The token must have one of these scopes.
     pub scopes_any: Vec<String>,
-    /// Each of these has to be allowed.
+    /// The token must have all of these scopes.
     pub scopes_all: Vec<String>,
-    /// By path in the claims.
+    /// Requirements on claims, by path.
     pub claims: Vec<(String, ClaimRequirement)>,
-    /// In lower case.
+    /// The header with the token, in lower case.
     pub header: String,
     pub query: Option<String>,
     pub cookie: Option<String>,
-    /// The longest time until the end of a token.
+    /// The longest time until the expiry of a token.
     pub lifetime_max: Option<Duration>,
     pub forward: bool,
     pub optional: bool,
-    /// Headers for the upstream, each with the path of its claim.
+    /// Headers for the upstream, each with the path of a claim.
     pub claims_to_headers: Vec<(String, String)>,
-    /// The token is noted for interceptors, whether or not the upstream sees it.
+    /// Whether the token is kept for interceptors, even if the upstream does not get it.
     pub noted: bool,
-    /// The claim with the groups, by path.
+    /// The path of the claim with the groups.
     pub groups: Option<String>,
     pub subscription: Option<Subscription>,
-    /// A policy below refuses tokens that lack a scope, once it has refused what comes before.
+    /// Whether tokens without a required scope are refused by a policy below, after its own checks.
     pub scopes_late: bool,
     pub realm: String,
 }
 
-/// Looks at tokens. One for all routes that ask for the same, kept over reloads, so that what was believed stays believed.
+/// Verifies tokens. Routes with equal settings share a verifier. It survives reloads, so that verified tokens stay in its cache.
 pub struct Verifier {
     number: u64,
     settings: JwtSettings,
@@ -76,64 +76,64 @@ pub struct Verifier {
     revoked: Arc<RevokedTokens>,
 }
 
-/// A token that is believed.
+/// A verified token.
 struct VerifiedToken {
     pass: Pass,
-    /// Seconds since the Unix epoch from which on it is not.
+    /// When the token expires, in seconds since the Unix epoch.
     until: Option<u64>,
-    /// When its issuer, who was asked about it, is asked again.
+    /// When an introspected token must be introspected again.
     asked_again: Option<Instant>,
-    /// `jti`
+    /// The id of the token (`jti`).
     id: Option<Box<str>>,
-    /// Whose it is, by index, and which of its key sets it was verified with.
+    /// The index of the issuer. `generation` is that of the key set with which the token was verified.
     issuer: usize,
     generation: u64,
     claims_bytes: usize,
-    /// The change of the list of revoked tokens that it was compared with.
+    /// The version of the list of revoked tokens that it was last compared with.
     changes: Cell<u64>,
 }
 
-/// The effect of a believed token on a request.
+/// The effect of a verified token on a request.
 #[derive(Clone)]
 struct Pass {
     identity: Arc<Identity>,
-    /// For the upstream, on routes that tell it of claims.
+    /// Header lines for the upstream, on routes that pass claims on.
     lines: Option<Rc<Lines>>,
-    /// The scope that it lacks, where that is refused later.
+    /// The refusal for a missing scope, if it is raised later.
     lacks: Option<Rc<Refusal>>,
-    /// Where it may be used.
+    /// The addresses and referrers that may use the token, if limited.
     permitted: Option<Rc<Permitted>>,
 }
 
 type Lines = [(String, String)];
 
 impl VerifiedToken {
-    /// The memory it accounts for beside the token's text.
+    /// Returns the memory of the entry in bytes, without the text of the token.
     fn bytes(&self) -> usize {
         let lines = self.pass.lines.iter().flat_map(|lines| lines.iter());
         let lines: usize = lines.map(|(n, v)| n.len() + v.len() + 64).sum();
-        // What every token has: this, the identity and the place in the memory.
+        // The fixed part: this struct, the identity, and the entry in the cache.
         self.claims_bytes + lines + 384
     }
 }
 
-/// Why a token was refused, for as long as asking again would give the same.
+/// A cached refusal.
 struct RefusedToken {
     refusal: Refusal,
-    /// Seconds since the Unix epoch.
+    /// When the entry expires, in seconds since the Unix epoch.
     until: u64,
     generations: u64,
     changes: u64,
 }
 
-/// Believed tokens a worker remembers: all of them where a token takes no more than 2 KiB with its claims, which is what most do.
+/// The maximum number of verified tokens in a worker's cache. The bound on bytes is enough for this many tokens of 2 KiB with their claims;
+/// most are smaller.
 const BELIEVED_MAX: usize = 32 * 1024;
 const BELIEVED_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Refused ones. They are cheap to refuse again, so few are worth the memory.
+/// The maximum number of cached refusals. It is low, since refusing a token again is cheap.
 const REFUSED_MAX: usize = 1024;
 const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The time for which a refusal is remembered: long enough that a client that repeats itself is cheap, short enough that nobody
-/// notices when it is no longer right.
+/// How long a refusal is cached: long enough to make repeated requests cheap, and short enough that an outdated refusal does not matter.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 thread_local! {
@@ -143,14 +143,14 @@ thread_local! {
         RefCell::new(VerdictCache::new(REFUSED_MAX, REFUSED_BYTES_MAX));
 }
 
-/// The policy of a verifier.
+/// Returns the policy for a verifier.
 pub fn policy(verifier: Arc<Verifier>) -> Policy {
     Policy { name: "jwt", request: Some(Step::Call(Box::new(OnToken(verifier)))), response: None }
 }
 
 struct OnToken(Arc<Verifier>);
 
-/// The check of a verifier, for one that chooses among several kinds of credential.
+/// Returns the check for a verifier, for `authenticate`, which chooses among several kinds of credential.
 pub fn credential(verifier: Arc<Verifier>) -> Box<dyn CredentialCheck> {
     Box::new(OnToken(verifier))
 }
@@ -185,10 +185,10 @@ impl OnCall<RequestHead> for OnToken {
     }
 }
 
-/// The outcome of looking at a token without waiting.
+/// The result of checking a token without waiting.
 enum Verdict {
     Known(Result<Pass, Refusal>),
-    /// Somebody has to be asked.
+    /// The issuer must be asked.
     Ask,
 }
 
@@ -201,7 +201,7 @@ impl Verifier {
         Verifier { number: next_number(), settings, issuers, revoked }
     }
 
-    /// Decides without waiting; nothing where somebody has to be asked.
+    /// Decides without waiting. Returns `None` if the issuer must be asked.
     fn at_once(&self, ex: &mut Exchange, head: &mut RequestHead) -> Option<Flow> {
         let (place, text) = match token::find(&self.settings, head) {
             TokenSearch::Nothing => return Some(self.without(head)),
@@ -218,7 +218,7 @@ impl Verifier {
         }
     }
 
-    /// The same, with waiting.
+    /// Decides, and waits for the issuer if necessary.
     async fn asking(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let TokenSearch::At(place, text) = token::find(&self.settings, head) else {
             return self.refuse(&Refusal::Several);
@@ -232,7 +232,7 @@ impl Verifier {
         }
     }
 
-    /// The verdict on the token that this worker remembers, if it still holds.
+    /// Returns this worker's cached verdict on the token, if it is still valid.
     fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Pass, Refusal>> {
         let known = BELIEVED.with_borrow_mut(|memory| {
             let verified = memory.get(self.number, text)?;
@@ -241,7 +241,7 @@ impl Verifier {
                 return None;
             }
             let refusal = self.still(verified, now);
-            // Where the issuer has other keys now, the signature counts anew.
+            // If the issuer's keys have changed, the signature must be checked again.
             let holds = self.generation(verified.issuer) == verified.generation;
             let pass = holds.then(|| verified.pass.clone());
             if refusal.is_some() {
@@ -264,7 +264,7 @@ impl Verifier {
         })
     }
 
-    /// Why a token that was believed is not any more.
+    /// Returns the reason why a cached token is no longer valid, if there is one.
     fn still(&self, verified: &VerifiedToken, now: u64) -> Option<Refusal> {
         if verified.until.is_some_and(|until| until <= now) {
             return Some(Refusal::Expired);
@@ -280,7 +280,7 @@ impl Verifier {
         None
     }
 
-    /// Reads and verifies with the keys that are there.
+    /// Parses and verifies a token with the known keys.
     fn look(&self, text: &[u8], now: u64) -> Verdict {
         let token = match Token::parse(text) {
             Ok(token) => token,
@@ -294,7 +294,7 @@ impl Verifier {
         }
     }
 
-    /// Verifies and checks, with other keys than those that are there where they are given.
+    /// Verifies the signature and checks the claims. `keys`, if given, are used in place of the known keys.
     fn verify(
         &self,
         token: &Token<'_>,
@@ -348,7 +348,7 @@ impl Verifier {
         })
     }
 
-    /// Whose a token says it is. A name that is not one of the issuers' is refused, whoever signed it.
+    /// Returns the index of the issuer that the token names. An unknown issuer is refused, whatever the signature.
     fn issuer_of(&self, claims: &Members<'_>) -> Result<usize, Refusal> {
         let named = claims.get("iss").and_then(serde_json::Value::as_str);
         let named = named.ok_or(Refusal::IssuerUnknown)?;
@@ -356,15 +356,15 @@ impl Verifier {
         found.ok_or(Refusal::IssuerUnknown)
     }
 
-    /// True if asking may help: for newer keys, or about the token itself.
+    /// Returns true if asking the issuer may help: for newer keys, or to introspect the token.
     fn may_learn(&self, token: &Token<'_>) -> bool {
-        // Harmless: the verifier of the token says why it has no issuer.
+        // Harmless: verification reports why the token has no issuer.
         let index = token.claims().and_then(|claims| self.issuer_of(&claims).ok());
         let issuer = index.and_then(|index| self.issuers.get(index));
         issuer.is_some_and(|issuer| issuer.keys.published().is_some())
     }
 
-    /// True if the text may be a token that only its issuer can read.
+    /// Returns true if the text may be an opaque token, which only its issuer can interpret.
     fn opaque(&self, text: &[u8]) -> bool {
         let asked = self.issuers.iter().any(|issuer| issuer.introspection.is_some());
         asked && introspect::is_token(text)
@@ -382,8 +382,8 @@ impl Verifier {
         self.verify(&token, Some((index, &known)), clock::wall().as_secs())
     }
 
-    /// Asks the issuers that can be asked, one after the other. A token is refused where all of them say so: it may be
-    /// that of one that could not be asked.
+    /// Introspects the token at each issuer in turn. The token is refused as invalid only if all of them refuse it, since it may belong to
+    /// one that is unavailable.
     async fn introspected(&self, ex: &Exchange, text: &[u8]) -> Result<VerifiedToken, Refusal> {
         let mut last = Refusal::Inactive;
         for (index, issuer) in self.issuers.iter().enumerate() {
@@ -436,12 +436,12 @@ impl Verifier {
         self.issuers.get(issuer).map_or(0, |issuer| issuer.keys.generation())
     }
 
-    /// A number that changes with the keys of any issuer.
+    /// Returns a number that changes with the keys of any issuer.
     fn generations(&self) -> u64 {
         self.issuers.iter().map(|issuer| issuer.keys.generation()).fold(0, u64::wrapping_add)
     }
 
-    /// A request without a token.
+    /// Decides about a request without a token.
     fn without(&self, head: &mut RequestHead) -> Flow {
         if self.settings.optional {
             self.forget_lines(head);
@@ -483,7 +483,7 @@ impl Verifier {
         Ok(Onward::Next)
     }
 
-    /// Removes lines that tell of claims: those that a client sent are not believed.
+    /// Removes header lines for claims, so that a client cannot forge them.
     fn forget_lines(&self, head: &mut RequestHead) {
         self.settings.claims_to_headers.iter().for_each(|(name, _)| head.headers.remove(name));
     }

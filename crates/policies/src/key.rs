@@ -1,5 +1,5 @@
-//! By whom a limit counts, as a number. The number is a keyed hash: nothing a client sent is kept, and nobody can aim at
-//! another's count.
+//! Computes the key by which a limit counts. It is a keyed hash: no input of the client is stored, and no client can produce the key of
+//! another.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use policy::Exchange;
 use crate::expression::Expression;
 use crate::hash::{Hash, Key};
 
-/// By whom a limit counts.
+/// What a limit counts by.
 #[derive(Debug)]
 pub enum KeySource {
-    /// The client's address; of IPv6, the network of 64 bits that one subscriber has.
+    /// The client's address; for IPv6, the /64 network, which one subscriber has.
     Client,
-    /// The one that was found to be asking; the client where nobody was.
+    /// The subject of the client identity, or the address if there is none.
     Subject,
-    /// The subscription; the subject where there is none.
+    /// The subscription, or the subject if there is none.
     Subscription,
-    /// The value of a header; the client where there is none.
+    /// The value of a header, or the address if there is none.
     Header(String),
-    /// The value of an expression; the client where it gives no text.
+    /// The value of an expression, or the address if it yields no text.
     Expression(Arc<Expression>),
     /// All requests together.
     Everybody,
-    /// The operation that is called; what is none of the description's together.
+    /// The called operation. All unknown operations share one key.
     Operation,
 }
 
 impl KeySource {
-    /// Adds what tells this request's key from others.
+    /// Adds the request's key to a hash.
     pub(crate) fn write(&self, ex: &Exchange, head: &RequestHead, hash: &mut Hash) {
         match self {
             KeySource::Client => write_client(ex.client, hash),
@@ -64,7 +64,7 @@ impl KeySource {
         }
     }
 
-    /// The whole key, for who counts nothing else by it.
+    /// Returns the hash of the key alone.
     pub(crate) fn hash(&self, key: Key, ex: &Exchange, head: &RequestHead) -> u64 {
         let mut hash = key.start();
         self.write(ex, head, &mut hash);

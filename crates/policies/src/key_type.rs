@@ -1,4 +1,4 @@
-//! `key_type`: tokens for production and for the sandbox go to upstreams of their own.
+//! `key_type`: requests with production tokens and with sandbox tokens go to different upstreams.
 
 use fault::{Fault, Kind};
 use message::RequestHead;
@@ -6,12 +6,12 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
 use crate::rebased;
 
-/// The destination of requests of the sandbox.
+/// The destination of sandbox requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     /// The index among the route's diversions.
     pub diversion: usize,
-    /// The beginning of paths, and its replacement at the sandbox.
+    /// A path prefix, and its replacement for the sandbox.
     pub path: Option<(String, String)>,
 }
 
@@ -21,7 +21,7 @@ struct KeyType {
     sandbox: Option<Sandbox>,
 }
 
-/// The policy. Whoever is for something that is not there is refused.
+/// Returns the policy. A request for an environment that does not exist is refused.
 pub fn policy(claim: String, production: bool, sandbox: Option<Sandbox>) -> Policy {
     let key_type = KeyType { claim, production, sandbox };
     Policy { name: "key_type", request: Some(Step::Head(Box::new(key_type))), response: None }

@@ -1,5 +1,5 @@
-//! The policies, one file each. A policy knows the contract in `policy` and nothing of the others, of upstreams or of
-//! the pipeline that runs it.
+//! The policies, one file each. A policy depends on the contract in `policy`, and not on other policies, upstreams or the pipeline that
+//! runs it.
 #![forbid(unsafe_code)]
 
 pub mod api_key;

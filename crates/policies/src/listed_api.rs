@@ -1,8 +1,8 @@
-//! An API as tokens name it that list their subscriptions.
+//! Identifies an API in tokens that list their subscriptions.
 
 use serde_json::Value;
 
-/// The API as `subscribedAPIs` names it; what is absent may be anything.
+/// The API in terms of `subscribedAPIs`. An absent field matches any value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subscription {
     pub name: Option<String>,
@@ -11,9 +11,9 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// True if an item of `subscribedAPIs` is of this API.
+    /// Returns true if an item of `subscribedAPIs` refers to this API.
     pub(crate) fn is_of(&self, one: &Value) -> bool {
-        // Harmless: an absent name is none.
+        // Harmless: an absent name equals no name of an API.
         let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("");
         let is = |name: &str, wanted: &Option<String>| {
             wanted

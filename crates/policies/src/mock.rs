@@ -12,23 +12,24 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
 /// Settings of the policy.
 pub struct MockSettings {
-    /// Where methods and paths are found. It checks nothing.
+    /// The search for methods and paths. It validates nothing.
     pub operations: Arc<Operations>,
-    /// The replies of each operation, by the indices of its path and its method. All of one status, the preferred first.
+    /// The replies of each operation, by the indices of its path and its method. All replies of an operation have the same status, and the
+    /// preferred one is first.
     pub replies: Vec<Vec<Vec<MockReply>>>,
-    /// Any of several examples, and not the first.
+    /// Whether a random example is chosen instead of the first.
     pub random: bool,
 }
 
 /// A reply in one media type.
 pub struct MockReply {
     pub status: u16,
-    /// None for a reply without content.
+    /// The media type, or `None` for a reply without content.
     pub media_type: Option<Box<str>>,
     pub examples: Vec<Bytes>,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: MockSettings) -> Policy {
     Policy { name: "mock", request: Some(Step::Head(Box::new(settings))), response: None }
 }
@@ -73,7 +74,7 @@ impl MockSettings {
     }
 }
 
-/// The first reply that the client accepts. A client that says nothing accepts everything (RFC 9110, 12.5.1).
+/// Returns the first reply that the client accepts. Without `Accept`, everything is accepted (RFC 9110, 12.5.1).
 fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockReply> {
     let ranges = || head.headers.get_all("accept").flat_map(|line| line.split(|b| *b == b','));
     if ranges().next().is_none() {
@@ -94,7 +95,7 @@ fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockRe
         .find_map(|range| replies.iter().find(|r| named(r, range)))
 }
 
-/// True for a range with `q=0`.
+/// Returns true for a media range with `q=0`.
 fn is_refused(range: &[u8]) -> bool {
     let mut parameters = range.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
     parameters.any(|one| {

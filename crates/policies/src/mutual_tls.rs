@@ -1,4 +1,4 @@
-//! `mutual_tls`: who asks is shown by a client certificate, which the listener or a trusted proxy has checked.
+//! `mutual_tls`: authenticates clients by a certificate that the listener or a trusted proxy has verified.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::credential_check::CredentialCheck;
 use crate::credentials::{sha256, unhex};
 use crate::verdict_cache::{VerdictCache, next_number};
 
-/// Which certificates are taken. One on any list is; where all are empty, any that was checked.
+/// The accepted certificates: those on any of the lists. If all lists are empty, every verified certificate is accepted.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedCertificates {
     pub subjects: Vec<String>,
     pub names: Vec<String>,
     pub fingerprints: Vec<[u8; 32]>,
-    /// The header in which a trusted proxy passes the certificate on.
+    /// The header in which a trusted proxy forwards the certificate.
     pub header: Option<String>,
     pub optional: bool,
 }
 
-/// No certificate is longer, in whatever form.
+/// The maximum length of a certificate in any encoding, in bytes.
 const CERTIFICATE_BYTES_MAX: usize = 32 * 1024;
-/// Certificates that a worker remembers: a client has one for all its connections.
+/// The maximum number of certificates in a worker's cache. A client uses one certificate for all its connections.
 const REMEMBERED_MAX: usize = 4096;
 const REMEMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -45,13 +45,13 @@ struct OnCertificate {
     trusted: TrustedCertificates,
 }
 
-/// The policy that takes these.
+/// Returns the policy that accepts these certificates.
 pub fn policy(trusted: TrustedCertificates) -> Policy {
     let step = OnCertificate::new(trusted);
     Policy { name: "mutual_tls", request: Some(Step::Head(Box::new(step))), response: None }
 }
 
-/// These, for one that chooses among several kinds of credential.
+/// Returns the check for these certificates, for `authenticate`, which chooses among several kinds of credential.
 pub fn credential(trusted: TrustedCertificates) -> Box<dyn CredentialCheck> {
     Box::new(OnCertificate::new(trusted))
 }
@@ -68,7 +68,7 @@ impl CredentialCheck for OnCertificate {
     }
 
     fn challenge(&self) -> Option<String> {
-        // TLS asks for a certificate itself.
+        // No HTTP challenge: TLS itself requests the certificate.
         None
     }
 
@@ -77,7 +77,7 @@ impl CredentialCheck for OnCertificate {
     }
 }
 
-/// Reads a fingerprint as people write it.
+/// Parses a fingerprint, with or without colons.
 pub fn fingerprint(text: &str) -> Option<[u8; 32]> {
     let hex: String = text.chars().filter(|c| *c != ':').collect();
     // Harmless: the caller reports a value that does not have 32 bytes.
@@ -114,7 +114,7 @@ impl OnCertificate {
         OnCertificate { number: next_number(), trusted }
     }
 
-    /// The certificate that a trusted proxy tells of. Nobody else is believed.
+    /// Returns the certificate that a trusted proxy forwards. The header of other peers is ignored.
     fn passed_on(&self, ex: &Exchange, head: &RequestHead) -> Result<Option<Vec<u8>>, Fault> {
         let Some(name) = self.trusted.header.as_deref().filter(|_| ex.peer_trusted) else {
             return Ok(None);
@@ -132,7 +132,7 @@ impl OnCertificate {
         der(value).map(Some).ok_or_else(|| malformed("what was passed on is not a certificate"))
     }
 
-    /// Whose a certificate is, if it is taken.
+    /// Returns the identity for a certificate, if it is accepted.
     fn identity(&self, der: &[u8]) -> Option<Arc<Identity>> {
         let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, der).cloned());
         if let Some(known) = known {
@@ -154,7 +154,7 @@ impl OnCertificate {
     }
 }
 
-/// The holder of a certificate: its subject, else its first name, else its fingerprint.
+/// Returns the holder of a certificate, named by its subject, or else by its first alternative name, or else by its fingerprint.
 fn holder(certificate: Certificate, fingerprint: &[u8; 32]) -> Identity {
     let Certificate { subject, names, .. } = certificate;
     let hex = || fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -162,13 +162,13 @@ fn holder(certificate: Certificate, fingerprint: &[u8; 32]) -> Identity {
     identity(&subject, IdentityScheme::MutualTls, None, None)
 }
 
-/// Names of hosts are the same in any case; URIs and mail addresses need not be.
+/// Compares names. Host names are compared without case; URIs and mail addresses are compared exactly.
 fn is_same(name: &str, listed: &str) -> bool {
     if name.contains(['/', ':', '@']) { name == listed } else { name.eq_ignore_ascii_case(listed) }
 }
 
-/// DER from what proxies send: PEM with its lines joined or percent-encoded (nginx, Envoy, HAProxy), or base64 alone; RFC 9440 puts
-/// colons around that.
+/// Decodes a forwarded certificate to DER. Proxies send PEM with joined or percent-encoded lines (nginx, Envoy, HAProxy), or plain Base64,
+/// which RFC 9440 encloses in colons.
 fn der(value: &[u8]) -> Option<Vec<u8>> {
     if value.len() > CERTIFICATE_BYTES_MAX {
         return None;

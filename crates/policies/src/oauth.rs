@@ -1,7 +1,7 @@
-//! OAuth 2.0 for an upstream: an access token for the gateway itself, by its client credentials (RFC 6749, 4.4).
+//! OAuth 2.0 for an upstream: the gateway gets an access token for itself with its client credentials (RFC 6749, 4.4).
 //!
-//! Owns the token and its renewal. The token endpoint is asked beside the requests, by one fetch at a time, when a request needs a
-//! token and there is none. Requests that use a token near its end cause a fetch too, and do not wait for it. A request enters by
+//! Owns the token and its renewal. The token is fetched in the background, with one fetch at a time, when a request needs a token and there
+//! is none. A request that uses a token near its expiry also causes a fetch, but does not wait for it. A request enters by
 //! [`UpstreamAddition::make`].
 
 use std::fmt;
@@ -24,40 +24,40 @@ use tokio::time::{timeout, timeout_at};
 use crate::jwt::introspect::{client_credentials, form, is_bearer};
 use crate::waiters::WaiterPlace;
 
-/// A larger answer of a token endpoint is refused: with the longest token and the names of its scopes it has half of this.
+/// The maximum size of a token endpoint's response. With the longest token and its scopes, it has half of this.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Servers refuse longer headers.
+/// The maximum length of a token. Servers refuse longer header lines.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
-/// Requests that may wait for the first token at once. More are refused at once.
+/// The maximum number of requests that wait for the first token. More are refused immediately.
 const WAITING_MAX: usize = 1024;
-/// The time for which a token endpoint that fails is not asked again, at first and at most.
+/// The shortest and the longest pause after a failed fetch.
 const AWAY_MIN: Duration = Duration::from_secs(1);
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// The shortest time between two tokens that are refused, so that an upstream that refuses every token does not cause a fetch for each
+/// The shortest interval in which refused tokens are replaced, so that an upstream that refuses every token does not cause a fetch for each
 /// request.
 const REFUSED_APART: Duration = Duration::from_secs(1);
-/// The time in which one round of work looks for something to do. Work that nobody holds any more ends with its round.
+/// The length of a round of background work. Work that is no longer owned ends after its round.
 const ROUND: Duration = Duration::from_millis(500);
-/// No token is used for longer.
+/// The longest time for which a token is used.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A token that lives shorter is of no use: it has ended when the request arrives.
+/// The shortest accepted lifetime of a token. A shorter one would have expired when the request arrives.
 const LIFETIME_MIN: Duration = Duration::from_secs(1);
-/// Characters of the endpoint's own words that the log shows.
+/// The maximum length, in characters, of the endpoint's texts in the log.
 const WORDS_MAX: usize = 64;
 
-/// What is asked of a token endpoint, and for how long its tokens are used.
+/// The settings of requests to a token endpoint, and of the use of its tokens.
 pub struct TokenSettings {
     /// The upstream that gets the tokens, for the log.
     pub upstream: String,
     pub outlet: Arc<dyn Fetch>,
     pub path: String,
     pub client: TokenClient,
-    /// The parameters of the request beside the client, by name.
+    /// The parameters of the request in addition to the client, by name.
     pub parameters: Vec<(String, String)>,
     pub timeout: Duration,
-    /// How long before its end a token is replaced.
+    /// How long before its expiry a token is replaced.
     pub ahead: Duration,
-    /// How long a token is used whose end the endpoint does not say.
+    /// How long a token is used if the endpoint does not state its lifetime.
     pub lifetime: Duration,
 }
 
@@ -65,7 +65,7 @@ pub struct TokenSettings {
 pub struct TokenClient {
     pub id: String,
     pub secret: String,
-    /// The credentials stand in the body of the request, not in `Authorization`.
+    /// Whether the credentials are sent in the body of the request instead of `Authorization`.
     pub in_body: bool,
 }
 
@@ -86,31 +86,31 @@ pub struct AccessTokens {
     waiting: AtomicUsize,
 }
 
-/// A token, as it is sent.
+/// A token, ready to be sent.
 struct AccessToken {
     /// The value of `Authorization`.
     line: Box<str>,
-    /// When it is to be replaced.
+    /// When the token must be replaced.
     due: Instant,
     ends: Instant,
 }
 
-/// The fetches so far.
+/// The state of fetches.
 #[derive(Default)]
 struct Fetches {
     ended: u64,
-    /// Those that failed in a row.
+    /// The number of fetches that have failed in a row.
     failed: u32,
     /// The reason why the last one failed.
     why: Box<str>,
-    /// The endpoint is not asked before.
+    /// The earliest time of the next fetch, if it must wait.
     not_before: Option<Instant>,
-    /// When a token was last given up because the upstream refused it.
+    /// When a token was last discarded because the upstream refused it.
     refused: Option<Instant>,
 }
 
 impl AccessTokens {
-    /// Tokens of which none is known yet.
+    /// Creates the tokens of an upstream. No token is fetched yet.
     pub fn new(settings: TokenSettings) -> AccessTokens {
         let TokenSettings { upstream, outlet, path, client, parameters, .. } = settings;
         let authorization =
@@ -118,7 +118,7 @@ impl AccessTokens {
         let own = client.in_body.then(|| {
             [("client_id".to_owned(), client.id), ("client_secret".to_owned(), client.secret)]
         });
-        // Harmless: without it there are no parameters for it.
+        // Harmless: without these credentials, there are no parameters to add.
         let parameters = parameters.into_iter().chain(own.into_iter().flatten());
         let body = parameters
             .fold("grant_type=client_credentials".to_owned(), |body, (name, value)| {
@@ -140,7 +140,7 @@ impl AccessTokens {
         }
     }
 
-    /// The token of the moment. One that ends soon is replaced beside the requests.
+    /// Returns the current token. A token that expires soon is replaced in the background.
     fn current(&self) -> Option<Arc<AccessToken>> {
         let now = clock::now();
         let token = self.token.load_full().filter(|token| now < token.ends)?;
@@ -150,14 +150,14 @@ impl AccessTokens {
         Some(token)
     }
 
-    /// A token, after a wait for it if there is none. All who wait share one fetch.
+    /// Returns a token, and waits for it if there is none. All waiting requests share one fetch.
     async fn token(&self, deadline: Option<Instant>) -> Result<Arc<AccessToken>, Fault> {
         let Some(_place) = WaiterPlace::among(&self.waiting, WAITING_MAX) else {
             return Err(self.unavailable(&format!("{WAITING_MAX} requests wait for a token")));
         };
         let mut fetches = self.fetches.subscribe();
         let ended = fetches.borrow().ended;
-        // A fetch may have ended since the caller looked.
+        // A fetch may have ended since the caller checked.
         if let Some(token) = self.current() {
             return Ok(token);
         }
@@ -184,7 +184,7 @@ impl AccessTokens {
         Fault::new(Kind::TokenUnavailable, cause).with_header("Retry-After", "1")
     }
 
-    /// Gives up a token that the upstream refused. False if the upstream refuses tokens too often.
+    /// Discards a token that the upstream has refused. Returns false if the upstream refuses tokens too often.
     fn give_up(&self, refused: &AccessToken) -> bool {
         let now = clock::now();
         let apart = |last: Instant| now.saturating_duration_since(last) >= REFUSED_APART;
@@ -274,14 +274,14 @@ impl AccessTokens {
                 tracing::info!(upstream = self.upstream, "there is an access token again");
             }
             None => {}
-            // The first time and now and then after it: an outage is told, and does not fill the log.
+            // Logged the first time and at growing intervals, so that an outage is reported without filling the log.
             Some(why) if before == 0 || before.is_power_of_two() => {
                 let has_token = self.token.load().is_some();
                 tracing::warn!(upstream = self.upstream, has_token, "no access token: {why}");
             }
             Some(_) => {}
         }
-        // Harmless: the error was told above.
+        // Harmless: the error was logged above.
         if let Ok(token) = fetched {
             self.token.store(Some(Arc::new(token)));
         }
@@ -299,7 +299,7 @@ impl AccessTokens {
         });
     }
 
-    /// True if a fetch is due, and the endpoint may be asked.
+    /// Returns true if a fetch is due and may be made now.
     fn needs_fetch(&self) -> bool {
         let now = clock::now();
         let may_ask = self.fetches.borrow().not_before.is_none_or(|time| now >= time);
@@ -307,7 +307,7 @@ impl AccessTokens {
     }
 }
 
-/// A number of seconds; some servers write it as a text.
+/// Parses a number of seconds, which some servers write as a text.
 fn seconds(said: &Value) -> Option<Duration> {
     let number = match said {
         Value::Number(number) => number.as_f64()?,
@@ -318,9 +318,9 @@ fn seconds(said: &Value) -> Option<Duration> {
     is_time.then(|| Duration::from_secs_f64(number.min(LIFETIME_MAX.as_secs_f64())))
 }
 
-/// The beginning of a text of the token endpoint, for the log.
+/// Returns the beginning of a text from the token endpoint, for the log.
 fn shown(text: &str) -> String {
-    // Harmless: it is only shown.
+    // Harmless: the text is only displayed.
     text.chars().take(WORDS_MAX).collect::<String>().escape_debug().to_string()
 }
 

@@ -1,7 +1,7 @@
-//! `openapi`: holds requests and replies to what an OpenAPI document says.
+//! `openapi`: validates requests and replies against an OpenAPI document.
 //!
-//! Owns which exchanges are looked at, and what becomes of those that break the document. How they are checked is
-//! [`mediation::openapi`]'s. It changes nothing of what passes.
+//! Owns the choice of exchanges to validate, and the treatment of invalid ones. The checks are in [`mediation::openapi`]. Messages that
+//! pass are not changed.
 
 mod reply;
 mod request;
@@ -12,24 +12,24 @@ use mediation::openapi::Operations;
 use message::RequestHead;
 use policy::{Policy, Slots, Step};
 
-/// One `openapi`, as `compile` settles it.
+/// The settings of one `openapi`, made by `compile`.
 pub struct OpenApiSettings {
     pub operations: Arc<Operations>,
-    /// The index of the only path that is looked at.
+    /// The index of the only path to validate, or `None` for all paths.
     pub only: Option<usize>,
     pub request: bool,
     pub response: bool,
-    /// Paths and methods that the document does not have are refused.
+    /// Whether paths and methods that are not in the document are refused.
     pub refuses: bool,
-    /// The client is told what is wrong, and where.
+    /// Whether errors are reported to the client, with their places.
     pub verbose: bool,
     pub body_bytes_max: usize,
 }
 
-/// More than this many things wrong with one message are not told.
+/// The maximum number of errors reported for one message.
 const ERRORS_MAX: usize = 16;
 
-/// The policy for these settings.
+/// Returns the policy for these settings.
 pub fn policy(settings: OpenApiSettings, slots: &mut Slots) -> Policy {
     let bodies = settings.request && settings.operations.have_bodies(settings.only);
     let watches = settings.request || settings.response || settings.refuses;

@@ -1,4 +1,4 @@
-//! Permits by key: so many at once, over all workers, and who waits for one.
+//! Counts permits per key over all workers, and queues requests that wait for one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,32 +6,32 @@ use std::task::{Context, Poll, Waker};
 
 use crate::hash::Key;
 
-/// The permits of one limit. A shard's lock is held for one step in its map.
+/// The permits of one limit. The lock of a shard is held only for one map operation.
 pub struct Permits {
     pub(crate) hash: Key,
     shards: Box<[Mutex<Shard>]>,
 }
 
-/// Exchanges under way by key. A key without any is not here, so there are never more than exchanges.
+/// The open exchanges by key. A key without exchanges is removed, so there are never more keys than exchanges.
 type Shard = HashMap<u64, PermitQueue>;
 
 #[derive(Default)]
 struct PermitQueue {
-    /// Those that are handed over count as well.
+    /// The number of permits in use, including those handed over to a waiter but not yet taken.
     count: u32,
-    /// First come, first served: as long as somebody waits, no permit is free for whoever comes.
+    /// The queue of waiters, first come, first served. While there are waiters, a new request gets no permit.
     waiting: VecDeque<(u64, Waker)>,
-    /// Those who got a permit while they waited, and have not taken it yet.
+    /// Waiters that were given a permit and have not taken it yet.
     served: Vec<u64>,
 }
 
-/// The right to be one of so many; given back on drop.
+/// A permit, which is returned when dropped.
 pub(crate) struct Permit {
     permits: Arc<Permits>,
     key: u64,
 }
 
-/// Workers rarely meet in one of so many.
+/// The number of shards, enough that workers rarely contend for the same lock.
 const SHARDS: usize = 64;
 
 impl Default for Permits {
@@ -46,7 +46,7 @@ impl Permits {
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A place of the key, of which there are so many.
+    /// Takes a permit for the key, of which there are at most `max`.
     pub(crate) fn take(self: &Arc<Permits>, key: u64, max: u32) -> Option<Permit> {
         let mut shard = self.shard(key)?;
         let taken = shard.entry(key).or_default();
@@ -55,12 +55,12 @@ impl Permits {
         free.then(|| Permit { permits: self.clone(), key })
     }
 
-    /// Places of the key that are taken.
+    /// Returns the number of permits in use for the key.
     pub(crate) fn taken(&self, key: u64) -> u32 {
         self.shard(key).and_then(|shard| shard.get(&key).map(|taken| taken.count)).unwrap_or(0)
     }
 
-    /// Takes a place, or is woken when it gets one.
+    /// Takes a permit, or registers the task to be woken when it gets one.
     pub(crate) fn poll_take(
         self: &Arc<Permits>,
         cx: &Context<'_>,
@@ -85,13 +85,13 @@ impl Permits {
         Poll::Pending
     }
 
-    /// Keys with a permit or somebody who waits.
+    /// Returns the number of keys with permits or waiters.
     #[cfg(test)]
     pub(crate) fn keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()
     }
 
-    /// Hands a permit to whoever has waited longest, or makes it free.
+    /// Hands a permit to the waiter that has waited longest, or frees it.
     fn give_back(&self, key: u64) {
         let Some(mut shard) = self.shard(key) else { return };
         let Some(taken) = shard.get_mut(&key) else { return };
@@ -120,7 +120,7 @@ impl Drop for Permit {
     }
 }
 
-/// Somebody who waits; its turn passes on if it goes.
+/// A waiter. If it is dropped, its turn passes to the next one.
 pub(crate) struct PermitWaiter<'p> {
     pub(crate) permits: &'p Permits,
     pub(crate) key: u64,
@@ -132,7 +132,7 @@ impl Drop for PermitWaiter<'_> {
         let Some(mut shard) = self.permits.shard(self.key) else { return };
         let Some(taken) = shard.get_mut(&self.key) else { return };
         taken.waiting.retain(|(id, _)| *id != self.id);
-        // It may go without the permit that it got.
+        // It may be dropped before it has taken its permit.
         let was_served = taken.was_served(self.id);
         if taken.count == 0 && taken.waiting.is_empty() {
             shard.remove(&self.key);
@@ -148,7 +148,7 @@ impl Drop for PermitWaiter<'_> {
 mod tests {
     use super::*;
 
-    /// Whoever comes while others wait does not take what they wait for.
+    /// A new request does not take a permit that others wait for.
     #[test]
     fn a_permit_goes_to_whoever_has_waited_longest() {
         let permits = Arc::new(Permits::default());
@@ -157,14 +157,14 @@ mod tests {
         let waiters = [7, 8, 9].map(|id| PermitWaiter { permits: &permits, key: 1, id });
         let poll = |id| permits.poll_take(&cx, 1, 1, id);
         assert!([7, 8, 9].into_iter().all(|id| poll(id).is_pending()));
-        // A poll for another reason costs nobody his turn.
+        // A spurious poll does not cost a waiter its turn.
         assert!(poll(7).is_pending());
         drop(held);
         assert!(permits.take(1, 1).is_none(), "it is handed over");
         assert!(poll(8).is_pending() && poll(9).is_pending());
         let Poll::Ready(first) = poll(7) else { panic!("it was first") };
         drop(first);
-        // The next one goes without it.
+        // The next one is dropped before it takes its permit.
         let [first, second, third] = waiters;
         drop((first, second));
         assert!(poll(9).is_ready());

@@ -1,17 +1,17 @@
-//! Parameters of a query, found and cut by name, everything else left byte for byte.
+//! Finds and removes query parameters by name. Everything else is kept byte for byte.
 
 use std::ops::Range;
 
 use kit::percent;
 use message::RequestHead;
 
-/// The places of a parameter's values, in order, as they came.
+/// Returns the byte ranges of a parameter's values, still encoded, in order.
 pub(crate) fn values<'q>(
     query: &'q [u8],
     name: &'q str,
 ) -> impl Iterator<Item = Range<usize>> + 'q {
     let mut start = 0;
-    // Harmless: a parameter without `=` has no value, and the others have other names.
+    // Harmless: a parameter without `=` has no value, and parameters with other names are skipped.
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = start;
         start += pair.len() + 1;
@@ -20,13 +20,13 @@ pub(crate) fn values<'q>(
     })
 }
 
-/// True if a pair has this name, which may be written with escapes: a reader of the query decodes them.
+/// Returns true if a pair has this name. Escapes in the name are decoded, as the upstream would.
 pub(crate) fn is_named(pair: &[u8], name: &str) -> bool {
     let written = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
     *percent::decoded(written, true) == *name.as_bytes()
 }
 
-/// Cuts a parameter out of the target, each time it occurs.
+/// Removes all occurrences of a parameter from the target.
 pub(crate) fn remove(head: &mut RequestHead, name: &str) {
     let Some(query) = head.query() else { return };
     let pairs = query.split(|byte| *byte == b'&');

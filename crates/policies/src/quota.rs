@@ -1,10 +1,10 @@
-//! Quotas of open streams: so many messages and bytes in windows of time, by whoever has the stream. Over all workers.
+//! Quotas of open streams: a maximum number of messages and bytes per window of time and client, over all workers.
 //!
-//! A window begins with the first message in it and ends when its time is over; then all of the quota is there again. This is unlike
-//! `rate_limit`, where used requests come back evenly: who waits for the next window has to know when that is.
+//! A window begins with its first message and ends when its time is over. Then the full quota is available again. This differs from
+//! `rate_limit`, which refills evenly: a stream that waits for the next window must know when it begins.
 //!
-//! A message passes if it fits in all windows of its client's tier. Only where several gateways count together they tell each other
-//! what has passed, see [`shared`].
+//! A message passes if it fits in all windows of its client's tier. If several gateways share counts, they report to each other what has
+//! passed, see [`shared`].
 
 pub mod shared;
 
@@ -24,7 +24,7 @@ use crate::hash::{Hash, Key};
 use crate::permits::Permits;
 use crate::tiers::Tiers;
 
-/// The quotas of a client, all of which hold. None: no limit.
+/// The quotas of a client, all of which apply. Without quotas, there is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tier {
     windows: Box<[Quota]>,
@@ -33,23 +33,23 @@ pub struct Tier {
 /// The quotas of one client.
 #[derive(Debug, Clone)]
 pub(crate) enum ClientTier {
-    /// Those that the policy has for its plan, or for clients without one.
+    /// The index of the policy's quotas for the client's plan, or for clients without a plan.
     Numbered(usize),
-    /// Those of its subscription's plan.
+    /// The quotas of the plan of the client's subscription.
     Subscribed { plan: Arc<str>, tier: Arc<Tier> },
 }
 
 /// The reference system's code for too many connections.
 pub(crate) const CONNECTIONS_CODE: u32 = 900_808;
 
-/// Windows that one message may be counted in.
+/// The maximum number of windows in which one message is counted.
 pub const WINDOWS_MAX: usize = 4;
 
-/// The quotas and permits that clients of streams use. They are the previous plan's if nothing changed.
+/// The quotas and permits in use by clients of streams. They are taken over from the previous plan if nothing changed.
 pub struct ClientUse {
     pub quotas: Arc<Quotas>,
     pub permits: Arc<Permits>,
-    /// The gateways that count together, if several do.
+    /// The counts shared with other gateways, if any.
     pub shared: Option<Arc<SharedQuotas>>,
 }
 
@@ -57,16 +57,16 @@ pub struct ClientUse {
 #[derive(Debug)]
 pub struct Quotas {
     hash: Key,
-    /// Other gateways are told of what passes.
+    /// Whether counts are reported to other gateways.
     is_shared: bool,
     shards: Box<[Mutex<Shard>]>,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// By the client, and the number of the quota among those of its tier.
+    /// The windows by client, and by index of the quota in its tier.
     windows: HashMap<(u64, usize), UsedWindow, BuildHasherDefault<ClientHash>>,
-    /// Those of which others are to be told.
+    /// The windows with counts to report to other gateways.
     untold: Vec<(u64, usize)>,
 }
 
@@ -77,18 +77,18 @@ struct UsedWindow {
     per: Duration,
     messages: u64,
     bytes: u64,
-    /// The part of these that no other gateway was told of.
+    /// The part of these counts that is not reported yet.
     untold: UnreportedUse,
 }
 
-/// Messages and bytes that others are told of.
+/// Messages and bytes to report to other gateways.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct UnreportedUse {
     messages: u64,
     bytes: u64,
 }
 
-/// The hash of a client's number, which is one already, by a key that nobody else has: see [`struct@Hash`].
+/// The hasher for clients' numbers, which are already hashes with a secret key, see [`struct@Hash`].
 #[derive(Debug, Default)]
 struct ClientHash(u64);
 
@@ -110,13 +110,14 @@ impl Hasher for ClientHash {
     }
 }
 
-/// Workers rarely meet in one of so many.
+/// The number of shards, enough that workers rarely contend for the same lock.
 const SHARDS: usize = 64;
 
-/// Windows in one shard. Above that those that are over go, or else those that end first. A hundred thousand windows in all.
+/// The maximum number of windows in one shard, which makes a hundred thousand in total. Beyond it, expired windows are dropped, or else
+/// those that end first.
 const SHARD_WINDOWS_MAX: usize = 1600;
 
-/// Windows of one shard that others are to be told of. More of them are not told.
+/// The maximum number of windows in one shard with counts to report. More are not reported.
 const SHARD_UNTOLD_MAX: usize = 2 * SHARD_WINDOWS_MAX;
 
 impl Default for Quotas {
@@ -126,16 +127,16 @@ impl Default for Quotas {
 }
 
 impl Tier {
-    /// At most [`WINDOWS_MAX`]; the rest would not be counted.
+    /// Creates a tier with at most [`WINDOWS_MAX`] windows. More are dropped.
     pub fn new(mut windows: Vec<Quota>) -> Tier {
-        // Harmless: a configuration with more of them is refused.
+        // Harmless: a configuration with more windows is refused.
         windows.truncate(WINDOWS_MAX);
         Tier { windows: windows.into() }
     }
 
-    /// The most bytes that fit in an empty window of each.
+    /// Returns the maximum size of a message that fits in all windows when they are empty.
     pub(crate) fn bytes_max(&self) -> Option<u64> {
-        // Harmless: a window that counts no bytes has no bound for them.
+        // Harmless: a window that does not count bytes does not limit them.
         self.windows.iter().filter_map(|quota| quota.bytes).min()
     }
 
@@ -145,7 +146,7 @@ impl Tier {
 }
 
 impl ClientTier {
-    /// The quotas of the client. If its subscription's plan says nothing of events, the policy has them.
+    /// Returns the quotas of the client. If the plan of its subscription has no quotas on events, those of the policy apply.
     pub(crate) fn of(tiers: &Tiers<Tier>, ex: &Exchange) -> ClientTier {
         let subscribed = ex.subscription.as_ref().filter(|_| tiers.has_plans());
         if let Some(subscribed) = subscribed
@@ -166,7 +167,7 @@ impl ClientTier {
 }
 
 impl Quotas {
-    /// Those that other gateways are told of. They number clients in the same way, if they know the same text.
+    /// Creates quotas that are shared with other gateways. Gateways that know the same text compute the same numbers for clients.
     pub fn known_by(text: &str) -> Quotas {
         Quotas::hashed(Key::of(text), true)
     }
@@ -175,7 +176,7 @@ impl Quotas {
         Quotas { hash, is_shared, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// For the number of a client on a tier. Whoever changes its plan begins anew.
+    /// Starts the hash for the number of a client on a tier. A client that changes its plan starts with new counts.
     pub(crate) fn hash(&self, tier: &ClientTier) -> Hash {
         let mut hash = self.hash.start();
         match tier {
@@ -185,8 +186,8 @@ impl Quotas {
         hash
     }
 
-    /// Charges a message of so many bytes, and gives the number of messages that are left; or charges nothing, and gives the time until
-    /// it would fit.
+    /// Charges a message of `bytes` bytes and returns the number of messages that are left. If it does not fit, charges nothing and returns
+    /// the time until it would fit.
     pub(crate) fn take(
         &self,
         client: u64,
@@ -198,7 +199,7 @@ impl Quotas {
             return Ok(u64::MAX);
         }
         let Some(mut shard) = self.shard(client) else { return Ok(u64::MAX) };
-        // The usual tier has one window, and that is open: it is looked up once.
+        // The common case is a tier with one window that is already open, which takes one look-up.
         if let [quota] = &*tier.windows
             && let Some(used) = shard.windows.get_mut(&(client, 0)).filter(|used| used.ends > now)
         {
@@ -213,7 +214,7 @@ impl Quotas {
         let mut wait = None;
         for (number, quota) in tier.numbered() {
             let open = shard.windows.get(&(client, number)).filter(|used| used.ends > now);
-            // One that is not open yet begins with the message, if that passes.
+            // A window that is not open yet begins with this message, if the message passes.
             let used = open.copied().unwrap_or_else(|| UsedWindow::new(quota.per, now));
             if !used.with(1, bytes).is_within(quota) {
                 wait = wait.max(Some(used.ends.saturating_duration_since(now)));
@@ -232,7 +233,7 @@ impl Quotas {
         Ok(left)
     }
 
-    /// Charges bytes of a message that passes already.
+    /// Charges bytes of a message that is already being passed.
     pub(crate) fn charge(&self, client: u64, tier: &Tier, bytes: u64) {
         let Some(mut shard) = self.shard(client) else { return };
         for (number, _) in tier.numbered() {
@@ -243,11 +244,11 @@ impl Quotas {
         }
     }
 
-    /// The time until the next message may pass, if none is left.
+    /// Returns the time until the next message may pass, if the quota is used up.
     pub(crate) fn wait(&self, client: u64, tier: &Tier) -> Option<Duration> {
         let now = clock::now();
         let shard = self.shard(client)?;
-        // Harmless: a window in which something is left needs no wait.
+        // Harmless: a window with a remaining quota needs no wait.
         let waits = tier.numbered().filter_map(|(number, quota)| {
             let used = shard.windows.get(&(client, number))?;
             let left = used.ends.checked_duration_since(now).filter(|left| !left.is_zero())?;
@@ -256,7 +257,7 @@ impl Quotas {
         waits.max()
     }
 
-    /// Others are to be told of this.
+    /// Records counts to report to other gateways.
     fn note(&self, shard: &mut Shard, client: u64, number: usize, more: UnreportedUse) {
         if !self.is_shared {
             return;
@@ -271,14 +272,14 @@ impl Quotas {
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, Shard>> {
-        // By bits that neither choose a place in a shard nor tell the clients there apart.
+        // The shard is chosen by bits of the number that the map within the shard does not use.
         let at = usize::try_from((client >> 32) % 64).unwrap_or_default();
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Shard {
-    /// The window that is open now.
+    /// Returns the window that is open now.
     fn window(
         &mut self,
         client: u64,
@@ -302,7 +303,7 @@ impl Shard {
         if self.windows.len() < SHARD_WINDOWS_MAX {
             return;
         }
-        // An eighth at once, so that a crowd of new clients does not look at all of them each time.
+        // An eighth is dropped at once, so that many new clients do not each cause a scan of all windows.
         let mut ends: Vec<Instant> = self.windows.values().map(|used| used.ends).collect();
         let (_, first, _) = ends.select_nth_unstable(SHARD_WINDOWS_MAX / 8);
         let first = *first;
@@ -329,7 +330,7 @@ impl UsedWindow {
             && quota.bytes.is_none_or(|max| self.bytes <= max)
     }
 
-    /// Messages that are left, of which there are none without a byte.
+    /// Returns the number of messages that are left. If no bytes are left, no messages are.
     fn left(&self, quota: &Quota) -> u64 {
         if quota.bytes.is_some_and(|max| self.bytes >= max) {
             0
@@ -411,7 +412,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn clients_are_bounded_and_the_oldest_windows_go() {
         let (quotas, tier) = (Quotas::known_by("us"), tier());
-        // As a hash numbers them.
+        // Numbers that are spread like hashes.
         let client = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for n in 0..200_000 {
             if n % 1000 == 0 {

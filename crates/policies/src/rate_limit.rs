@@ -1,7 +1,7 @@
-//! `rate_limit`: so many requests in so long, by whoever asks. Exact over all workers of the process.
+//! `rate_limit`: limits the number of requests per time and key. It is exact over all workers of the process.
 //!
-//! Owns the counts and the header lines that tell of them (draft-ietf-httpapi-ratelimit-headers). Never waits: a
-//! request passes or is 429 at once. Only where several nodes count together it asks for most of them, see [`shared`].
+//! Owns the counts and the header lines that report them (draft-ietf-httpapi-ratelimit-headers). It does not wait: a request passes or gets
+//! 429 at once. Only if several nodes share counts, most requests wait for the shared store, see [`shared`].
 
 mod counts;
 mod kong;
@@ -32,45 +32,45 @@ use window::seconds;
 #[derive(Debug)]
 pub struct RateLimitSettings {
     pub by: KeySource,
-    /// For whoever is on no plan.
+    /// The limits of clients without a plan.
     pub otherwise: Tier,
-    /// By the names of plans.
+    /// The limits by name of plan.
     pub plans: Vec<(Box<str>, Tier)>,
-    /// The header lines that tell how a key stands.
+    /// The header lines that report the state of the limit.
     pub headers: LimitHeaders,
     /// The status of a refused request.
     pub status: u16,
-    /// The text that a refused client reads.
+    /// The text for refused clients.
     pub message: Option<Box<str>>,
-    /// The reference system's code for being over this limit.
+    /// The reference system's code for exceeding this limit.
     pub code: u32,
 }
 
-/// The header lines that tell how a key stands.
+/// The header lines that report the state of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitHeaders {
     /// `RateLimit` and `RateLimit-Policy`.
     Draft,
-    /// Those of Kong's `rate-limiting`.
+    /// The header lines of Kong's `rate-limiting`.
     Kong,
     None,
 }
 
-/// The windows of one plan; all of them hold. None: no limit.
+/// The windows of one plan, all of which apply. Without windows, there is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tier {
     windows: Vec<Window>,
     /// The value of `RateLimit-Policy`.
     told: Box<str>,
-    /// Requests of a key that pass before others are asked, where several nodes count together.
+    /// With a shared store, the number of requests of a key that may pass without asking the store.
     slack: u32,
 }
 
-/// One request of so many of a burst may pass before others are asked: what passes too much is at most that part for each node,
-/// and nothing below two such parts.
+/// With a shared store, one request per this many requests of a burst may pass without asking the store. Each node exceeds a limit by at
+/// most this fraction. For bursts of at most this many requests, counts are exact.
 const SLACK: u32 = 100;
 
-/// The policy. The counts are the plan's before where nothing changed; `shared` are who else counts in them.
+/// Returns the policy. The counts are taken over from the previous plan if nothing changed. `shared` shares them with other nodes.
 pub fn policy(
     settings: RateLimitSettings,
     counts: Arc<KeyCounts>,
@@ -89,7 +89,7 @@ pub fn policy(
     }
 }
 
-/// The same for a step of a flow. `by_route`: requests by different routes have different counts.
+/// Returns the limit for a step of a flow. With `by_route`, each route has separate counts.
 pub fn step(
     settings: RateLimitSettings,
     counts: Arc<KeyCounts>,
@@ -109,24 +109,24 @@ struct Limit {
     counts: Arc<KeyCounts>,
 }
 
-/// One that others count in too.
+/// A limit whose counts are shared with other nodes.
 struct SharedLimit {
     limit: Limit,
     shared: Arc<SharedCounts>,
 }
 
-/// One of a step.
+/// The limit of a flow step.
 struct StepLimit {
     limit: Limit,
     shared: Option<Arc<SharedCounts>>,
     by_route: bool,
 }
 
-/// Writes what the limits of a route noted on the way down.
+/// The response step, which writes the header lines that the limits of a route have recorded.
 struct Tell;
 
 impl Tier {
-    /// At most [`WINDOWS_MAX`]; the rest would not be counted.
+    /// Creates a tier with at most [`WINDOWS_MAX`] windows. More are dropped.
     pub fn new(windows: Vec<Window>) -> Tier {
         let mut told = String::new();
         for window in &windows {
@@ -142,7 +142,7 @@ impl Tier {
 
     /// Appends the value of `RateLimit`.
     fn tell(&self, taken: &CountVerdict, out: &mut Vec<u8>) {
-        // Harmless: there are as many standings as a limit may have windows.
+        // Harmless: there is one state for each window of a limit.
         for (at, (window, standing)) in self.windows.iter().zip(taken.standings).enumerate() {
             if at > 0 {
                 out.extend_from_slice(b", ");
@@ -151,12 +151,12 @@ impl Tier {
         }
     }
 
-    /// Its windows, all of which hold.
+    /// Returns its windows, all of which apply.
     pub fn all_windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// The number of windows that hold at once.
+    /// Returns the number of windows.
     pub fn windows(&self) -> usize {
         self.windows.len()
     }
@@ -188,7 +188,7 @@ impl Limit {
                 let mut standing = Vec::new();
                 tier.tell(taken, &mut standing);
                 fault
-                    // Harmless: names of windows are texts, and the rest are digits.
+                    // Harmless: names of windows are UTF-8, and the rest is ASCII.
                     .with_header("RateLimit", String::from_utf8(standing).unwrap_or_default())
                     .with_header("RateLimit-Policy", tier.told.clone())
             }
@@ -199,16 +199,16 @@ impl Limit {
 /// The key under which a request is counted.
 struct CountedKey<'l> {
     tier: &'l Tier,
-    /// Of the tier, as the policy numbers them.
+    /// The index of the tier in the policy.
     number: u32,
     key: u64,
 }
 
 impl Limit {
-    /// Nothing where there is no limit. Requests that differ in `apart` have different counts.
+    /// Returns the key of a request, or `None` if there is no limit. Requests with a different `apart` have separate counts.
     fn counted(&self, ex: &Exchange, head: &RequestHead, apart: &str) -> Option<CountedKey<'_>> {
         let (index, tier) = self.tiers.of(ex).filter(|(_, tier)| !tier.windows.is_empty())?;
-        // Whoever changes its plan begins anew.
+        // A client that changes its plan starts with new counts.
         let mut hash = self.counts.hash();
         hash.write(&index.to_le_bytes());
         hash.write(apart.as_bytes());
@@ -217,7 +217,7 @@ impl Limit {
         Some(CountedKey { tier, number, key: hash.finish() })
     }
 
-    /// The verdict without anybody else. None: the others who count too have to be asked.
+    /// Decides by the local counts alone. Returns `None` if the shared store must be asked.
     fn alone(&self, key: &CountedKey<'_>, shared: Option<&SharedCounts>) -> Option<CountVerdict> {
         let CountedKey { tier, number, key } = *key;
         match shared {
@@ -234,12 +234,12 @@ impl Limit {
             Some(StoreAnswer { passes, numbers, now }) => {
                 CountVerdict::elsewhere(&tier.windows, passes, &numbers, now)
             }
-            // Alone, then.
+            // The store is unavailable, so the local counts decide.
             None => self.counts.take(key, number, &tier.windows),
         }
     }
 
-    /// Adds what replies say of it, or refuses.
+    /// Records the header lines for the reply, or refuses the request.
     fn decided(&self, tier: &Tier, taken: &CountVerdict, told: &mut Option<Headers>) -> Flow {
         if let Some(wait) = taken.wait {
             return Err(self.refusal(tier, taken, wait));

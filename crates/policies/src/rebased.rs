@@ -1,10 +1,10 @@
-//! Requests that go below another path than the one they were sent to.
+//! Replaces the base path of requests.
 
 use message::RequestHead;
 use policy::Exchange;
 
-/// The request's target with another path in the place of its base. What follows is as it was sent, where what was sent
-/// begins with the base as well.
+/// Returns the request's target with its base path replaced. The rest is kept as received, if the path as received also begins with the
+/// base.
 pub(crate) fn target(ex: &Exchange, head: &RequestHead, base: &str, other: &str) -> Box<[u8]> {
     let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
     let rest = sent.and_then(|sent| sent.strip_prefix(base.as_bytes()));

@@ -1,7 +1,7 @@
-//! `redirect`: answers with where to go instead.
+//! `redirect`: answers with a redirect.
 //!
-//! Owns the line `Location`. A client may choose a path there, never another host: what stands before the path is the operator's, and
-//! a path on the same host begins with one slash.
+//! Owns the `Location` line. Input of a client may affect the path there, but never the host: scheme and host come from the configuration,
+//! and a path on the same host begins with a single slash.
 
 use fault::{Fault, Kind};
 use message::{Body, Reply, RequestHead};
@@ -11,15 +11,15 @@ use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 #[derive(Debug)]
 pub struct RedirectSettings {
     pub status: u16,
-    /// Whoever compiles it sees to it that no placeholder reaches into scheme and host, but for the request's own host.
+    /// The target. `compile` ensures that scheme and host contain no placeholder other than the request's own host.
     pub to: Template,
-    /// It is a path on the same host.
+    /// Whether the target is a path on the same host.
     pub same_host: bool,
     pub keep_path: bool,
     pub keep_query: bool,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: RedirectSettings) -> Policy {
     Policy { name: "redirect", request: Some(Step::Head(Box::new(settings))), response: None }
 }
@@ -53,13 +53,13 @@ impl RedirectSettings {
         if !self.same_host {
             return to;
         }
-        // Two slashes would begin with a host.
+        // After two slashes, a browser would expect a host.
         let slashes = to.iter().take_while(|byte| **byte == b'/').count();
         [b"/", to.get(slashes..).unwrap_or_default()].concat()
     }
 }
 
-/// Writes bytes that may not stand in a URI by their codes (RFC 3986, 2): `\` too, which browsers take for `/`, and line ends.
+/// Percent-encodes bytes that are not allowed in a URI (RFC 3986, 2), including line ends, and `\`, which browsers treat as `/`.
 fn encoded(uri: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');

@@ -1,7 +1,7 @@
-//! Definitions that name others by URL, or that are to be made anew from time to time: fetched and compiled beside the requests.
+//! Fetches and compiles, in the background, definitions that refer to documents by URL or must be renewed from time to time.
 //!
-//! Owns how their documents come. What is read of a definition and how it is compiled is a [`DefinitionCompiler`]'s business; when it is, and
-//! what serves meanwhile, a [`RemoteDefinition`]'s.
+//! Owns the fetching of documents. A [`DefinitionCompiler`] finds the documents of a definition and compiles it. A [`RemoteDefinition`]
+//! determines when that happens, and what serves in the meantime.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,23 +16,24 @@ use message::{Body, Protocol, Request, RequestHead};
 use policy::{Background, Call, Caller, Fetch, Totals};
 use telemetry::DefinitionMetrics;
 
-/// Documents that one definition may name by URL, directly or by others; large standards come in some hundreds.
+/// The maximum number of documents that one definition may refer to by URL, directly or indirectly. Large standards have some hundreds.
 const FETCHED_MAX: usize = 500;
 
-/// One document: as large as a file may be.
+/// The maximum size of one document, the same as for a file.
 const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
-/// All of them: four of the largest, or a standard whole.
+/// The maximum total size of all documents: four of the largest, or a whole standard.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// The time in which one round of work looks for something to do. Work that nobody holds any more ends with its round.
+/// The length of a round of background work. Work that is no longer owned ends after its round.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// The text for clients instead of the place of the documents and the system's words about it.
+/// The text for clients, which reveals neither the place of the documents nor system errors.
 const UNFETCHED: &str = "A document that the definition names cannot be fetched";
 
-/// libxml2 names the location, which is the definition's own word and all that whoever compares faults to the letter gets to
-/// read of it. Nobody but the log gets what the system said: it tells apart ports that are closed from hosts that are not there.
+/// Returns the rejection for a document that cannot be fetched. The text has the wording of libxml2, with the location as written in the
+/// definition, for clients that compare faults literally. The system's error is only logged, since it would reveal which hosts and ports
+/// exist.
 fn unfetched(location: &str, why: &str) -> Rejection {
     let text = format!("Failed to locate a schema at location '{location}'");
     Rejection::hiding(text, UNFETCHED, format!("the import '{location}' cannot be fetched: {why}"))
@@ -41,44 +42,44 @@ fn unfetched(location: &str, why: &str) -> Rejection {
 /// A document to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentRequest {
-    /// The URL, by which it will be asked for.
+    /// The URL, which is the key of the document.
     pub location: String,
-    /// Scheme, host and port: one of those there is a way to.
+    /// Scheme, host and port. There must be a connection to this origin.
     pub origin: String,
-    /// The rest of it.
+    /// The rest of the URL.
     pub path: String,
 }
 
-/// Documents that were fetched, by location.
+/// Fetched documents, by location.
 pub type FetchedDocuments = HashMap<String, Vec<u8>>;
 
-/// The recipe by which a definition `M` is made of the fetched documents.
+/// Compiles a definition `M` from fetched documents.
 pub trait DefinitionCompiler<M>: Send + Sync {
-    /// The documents that are named and not there. The recipe may add those that it has itself.
+    /// Returns the documents that are referred to but missing. The compiler may add documents that it has itself.
     fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String>;
 
-    /// The definition, once nothing is wanted.
+    /// Compiles the definition, once no document is missing.
     fn compile(&self, fetched: &FetchedDocuments) -> Result<M, Rejection>;
 }
 
-/// A definition `M` that changes, and what makes it anew.
+/// A definition `M`, and the work that renews it.
 pub struct RenewableDefinition<M> {
     pub supply: Arc<RemoteDefinition<M>>,
     pub renewal: Arc<Renewal<M>>,
 }
 
-/// Makes a definition `M` whenever its supply is to have a new one.
+/// The background work that renews a definition `M`.
 pub struct Renewal<M> {
-    /// Which holds this, so that there is somebody to make it for as long as anybody waits.
+    /// The definition, which owns this work, so that the work exists for as long as the definition is in use.
     supply: OnceLock<Weak<RemoteDefinition<M>>>,
     recipe: Arc<dyn DefinitionCompiler<M>>,
-    /// Ways out, by origin.
+    /// Connections, by origin.
     outlets: HashMap<String, Arc<dyn Fetch>>,
     metrics: Arc<DefinitionMetrics>,
 }
 
 impl<M: Send + Sync + 'static> RenewableDefinition<M> {
-    /// `last` is what serves at once.
+    /// Creates a renewable definition. `last` serves immediately.
     pub fn new(
         name: &str,
         recipe: Arc<dyn DefinitionCompiler<M>>,
@@ -90,7 +91,7 @@ impl<M: Send + Sync + 'static> RenewableDefinition<M> {
         let fetched = !outlets.is_empty();
         let renewal = Arc::new(Renewal { supply: OnceLock::new(), recipe, outlets, metrics });
         let supply = Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
-        // Harmless: nothing was set before.
+        // Harmless: the cell was empty.
         let _first = renewal.supply.set(Arc::downgrade(&supply));
         RenewableDefinition { supply, renewal }
     }
@@ -102,7 +103,8 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         let made = match self.fetch(supply, caller).await {
             Ok(fetched) => {
                 let recipe = self.recipe.clone();
-                // Beside this thread, which keeps up all upstreams; one at a time for each definition.
+                // Compiled on another thread, since this one does the upkeep of all upstreams. Each definition has one compilation at a
+                // time.
                 let compiled = kit::task::beside(move || recipe.compile(&fetched)).await;
                 let compiled =
                     compiled.unwrap_or_else(|| Err(Rejection::server("it cannot be compiled")));
@@ -126,7 +128,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         let mut bytes = 0_usize;
         loop {
             let wanted = self.recipe.wanted(&mut fetched);
-            // It quotes the location, and nobody has been asked.
+            // The text only quotes the location; no server has been contacted.
             let wanted = wanted.map_err(|why| Rejection::hiding(why.as_str(), UNFETCHED, &*why))?;
             if wanted.is_empty() {
                 return Ok(fetched);
@@ -181,7 +183,7 @@ impl<M: Send + Sync + 'static> Background for Renewal<M> {
             if !left.is_zero() {
                 return left.min(ROUND);
             }
-            // Whoever asks is told within a round; the pause is for work that nobody holds any more to end.
+            // A demand is noticed within a round. The pause between rounds lets work end that is no longer owned.
             if supply.is_wanted(ROUND).await {
                 self.renew(&supply, caller).await;
             }

@@ -1,6 +1,6 @@
-//! Content codings of replies: taken off before the first step looks inside, put on again by the topmost.
+//! Content codings of replies: removed before the first step that reads the body, and applied again by the topmost step.
 //!
-//! Shared by the policies that look into XML replies. Owns the bound on what a small body may become.
+//! Shared by the policies that read XML replies. Owns the bound on the decoded size of a body.
 
 use std::io::Write as _;
 
@@ -14,28 +14,28 @@ use policy::Exchange;
 
 use crate::xml_fault::{RESPONSE_GENERAL, refused_reply};
 
-/// The level of zlib where time and size still pay for one another; see `compress`.
+/// The zlib level, the same as in `compress`.
 const LEVEL: u32 = 5;
 
-/// Brotli for what is made while somebody waits, and its window as a power of two.
+/// The Brotli quality for on-the-fly compression, and its window as a power of two.
 const BROTLI: (u32, u32) = (4, 18);
 
-/// Bytes that the encoder collects before it encodes.
+/// The number of bytes that the encoder collects before it encodes.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// The policy's treatment of codings.
+/// How the policy treats codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings {
-    /// Refuses what the reference system refuses: all but gzip.
+    /// Whether all codings other than gzip are refused, as in the reference system.
     pub gzip_only: bool,
-    /// No policy above looks into replies, so this one puts the coding on again.
+    /// Whether this is the topmost policy that reads replies, which applies the coding again.
     pub topmost: bool,
-    /// The largest body, before and after.
+    /// The maximum size of the body, encoded and decoded.
     pub bytes_max: usize,
 }
 
 impl Codings {
-    /// Takes the coding off. The error is a sentence for the client, or a fault for what is too large.
+    /// Removes the coding. The error is a rejection with a text for the client, or a fault if the body is too large.
     pub(crate) fn take_off(
         self,
         ex: &mut Exchange,
@@ -45,7 +45,7 @@ impl Codings {
         let Some(name) = content_coding::named(&head.headers) else { return Ok(()) };
         let known = Coding::of(&name).filter(|coding| *coding == Coding::Gzip || !self.gzip_only);
         let Some(coding) = known else {
-            // The reference system says that it is the client's, who may ask for another.
+            // The reference system treats this as a fault of the client, which may request another coding.
             return Err(CodingRefusal::Failed(Rejection::client(format!(
                 "Content-encoding of type '{name}' is not supported"
             ))));
@@ -72,7 +72,7 @@ impl Codings {
         })
     }
 
-    /// Puts it on again, if this is the policy that does.
+    /// Applies the coding again, if this is the topmost policy.
     pub(crate) fn put_on(
         self,
         ex: &mut Exchange,
@@ -111,15 +111,15 @@ impl Codings {
     }
 }
 
-/// Why a coding was not taken off.
+/// The reason why a coding was not removed.
 pub(crate) enum CodingRefusal {
-    /// The words for the client, and whose fault it is.
+    /// The text for the client, and the side at fault.
     Failed(Rejection),
     Fault(Fault),
 }
 
 impl CodingRefusal {
-    /// The fault for a reply, whichever policy looks into it.
+    /// Returns the fault for a reply.
     pub(crate) fn fault(self, verbose: bool, status: u16) -> Fault {
         match self {
             CodingRefusal::Failed(failed) => {

@@ -1,8 +1,7 @@
-//! `soap`: requests and replies held to the envelope's schema, the API's, and the actions of its description.
+//! `soap`: validates requests and replies against the schema of the envelope, the schema of the API, and the actions of its description.
 //!
-//! Owns what becomes of a message that is refused, and what an exchange notes of its messages. How they are checked is
-//! [`mediation::soap`]'s; a request enters with its gathered body and leaves as it came, or as a fault that says which rule it
-//! breaks.
+//! Owns the treatment of invalid messages, and what an exchange records about its messages. The checks are in [`mediation::soap`]. A
+//! request enters with its gathered body and leaves unchanged, or as a fault that names the violated rule.
 
 mod fault_code;
 
@@ -26,29 +25,29 @@ use crate::xml_fault::{RESPONSE_GENERAL, has_no_body, refused_reply, refused_req
 pub struct SoapSettings {
     pub request: bool,
     pub response: bool,
-    /// The client may read what is wrong.
+    /// Whether errors are reported to the client.
     pub verbose: bool,
-    /// A reply other than 200 becomes a fault.
+    /// Whether a reply with a status other than 200 becomes a fault.
     pub upstream_errors_fault: bool,
-    /// Such a reply is let through, because a policy above makes a fault of it.
+    /// Whether such a reply passes, because a policy above turns it into a fault.
     pub errors_pass: bool,
     pub codings: Codings,
 }
 
-/// The step in faults of requests.
+/// The name of the step in faults of requests.
 const REQUEST: &str = "Request - XSD validation failed";
 
-/// The step in faults of replies.
+/// The name of the step in faults of replies.
 const RESPONSE: &str = "Response - XSD validation failed";
 
-/// The words about a reply that is not looked into because of its status.
+/// The text about a reply that is not validated because of its status.
 const UPSTREAM_ERROR: &str =
     "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
 
-/// The policy. A side that is not looked into has no step, but for what is counted of it.
+/// Returns the policy. A side that is not validated has no step, except to count operations and faults.
 pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
-    // The reference system reads a message with attachments as if it were XML.
+    // The reference system treats a message with attachments as XML.
     let of = |step| {
         let (verbose, codings) = (settings.verbose, settings.codings);
         let of = RootedStep { root: RootUse::Validates, step, verbose, codings };
@@ -68,7 +67,7 @@ struct Side {
     settings: SoapSettings,
 }
 
-/// Reads the codes of faults as they pass.
+/// Reads the codes of faults in replies that are streamed.
 struct Watch;
 
 impl OnStreamed<ReplyHead> for Watch {
@@ -77,7 +76,7 @@ impl OnStreamed<ReplyHead> for Watch {
         ex: &mut Exchange,
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
-        // A service's faults come with 500 (SOAP 1.1, 6.2), those of 1.2 with 400 too (part 2, 7.5.2.2).
+        // Faults of a service have status 500 (SOAP 1.1, 6.2), or in SOAP 1.2 also 400 (part 2, 7.5.2.2).
         let fault = matches!(head.status, 400 | 500) && ex.fault.is_none();
         let counted = ex.notes.as_ref().is_some_and(|notes| notes.operation.is_some());
         if !fault || !counted {
@@ -94,7 +93,7 @@ impl OnStreamed<ReplyHead> for Watch {
 }
 
 impl Side {
-    /// Notes what a request turned out to be, and how its refusal is told.
+    /// Records the findings about a request, and builds the fault if it is refused.
     fn judged(
         &self,
         ex: &mut Exchange,
@@ -104,7 +103,7 @@ impl Side {
         let counted = !self.definitions.operations.is_empty();
         if found.version.is_some() || counted {
             let notes = ex.notes();
-            // The envelope says better than the head how the client speaks, if it is the client's.
+            // The client's own envelope indicates its version more reliably than the head.
             if let (Some(version), false) = (found.version, notes.translated) {
                 notes.message_format = Some(message_format(version));
             }
@@ -134,7 +133,7 @@ impl Side {
         head: &mut ReplyHead,
         body: &mut GatheredBody,
     ) -> Result<(), Fault> {
-        // A fault of ours is not a message of the upstream's.
+        // A fault of the gateway is not a message of the upstream.
         if ex.fault.is_some() || self.settings.errors_pass && head.status != 200 {
             return Ok(());
         }
@@ -146,7 +145,7 @@ impl Side {
         if has_no_body(ex, head, body) {
             return Ok(());
         }
-        // An error page of the service or of a server before it is not a message for the schema.
+        // An error page of the service or of a proxy in front of it is not validated.
         let is_error = !self.definitions.lenient && !(200..300).contains(&status);
         if is_error && !head.headers.get("content-type").is_some_and(is_xml) {
             return Ok(());
@@ -169,7 +168,7 @@ impl Side {
     }
 }
 
-/// True if a content type says XML, or is of a message with attachments, whose root may be XML.
+/// Returns true if a content type is XML, or that of a message with attachments, whose root may be XML.
 fn is_xml(content_type: &[u8]) -> bool {
     let media = message::media_type(content_type).to_ascii_lowercase();
     matches!(&*media, b"text/xml" | b"application/xml")
@@ -177,7 +176,7 @@ fn is_xml(content_type: &[u8]) -> bool {
         || media.starts_with(b"multipart/related")
 }
 
-/// True if a step above made the request: it is in the version that the step wants.
+/// Returns true if a step above produced the envelope, in the version that the upstream expects.
 fn translated(ex: &Exchange) -> bool {
     ex.notes.as_ref().is_some_and(|notes| notes.translated)
 }
@@ -199,7 +198,7 @@ impl OnBuffered<RequestHead> for Side {
         _ex: &mut Exchange,
         _head: &RequestHead,
     ) -> Option<Box<dyn OnPieces<RequestHead>>> {
-        // Where there is no definition yet, the message waits for one with all its bytes.
+        // If the definition is not available yet, the message is gathered and waits for it.
         let arriving = ArrivingInput::new(self.definitions.clone()).ok()?;
         let side = Side { definitions: self.definitions.clone(), settings: self.settings };
         Some(Box::new(Pieces { side, arriving: Some(arriving) }))
@@ -222,10 +221,10 @@ impl OnBuffered<RequestHead> for Side {
     }
 }
 
-/// A request that is checked while it arrives.
+/// A request that is validated while it arrives.
 struct Pieces {
     side: Side,
-    /// Until it has ended.
+    /// The incremental validation, until it has ended.
     arriving: Option<ArrivingInput>,
 }
 

@@ -1,8 +1,7 @@
-//! `soap_rest`: a SOAP service as an API of JSON, translated by the types of its description.
+//! `soap_rest`: presents a SOAP service as a JSON API, translated by the types of its description.
 //!
-//! Owns which operation a request means, and what an exchange notes of it. How messages are translated is
-//! [`mediation::soap_json`]'s. A request enters with JSON and leaves as an envelope; its reply comes back as JSON or as a
-//! problem.
+//! Owns the choice of the operation, and what an exchange records about it. The translation of messages is in [`mediation::soap_json`]. A
+//! request enters with JSON and leaves as an envelope. Its reply is returned as JSON, or as a problem (RFC 9457).
 
 mod places;
 mod reply;
@@ -19,45 +18,45 @@ use crate::reply_coding::Codings;
 
 pub use places::{PathSegment, RequestParameter};
 
-/// Settings of the policy, and the tables it works by.
+/// Settings of the policy, with its translation tables.
 pub struct SoapRestSettings {
     pub api: Arc<Api>,
-    /// The text in front of every path, without a slash at its end.
+    /// The prefix of every path, without a trailing slash.
     pub prefix: Box<str>,
-    /// The operations by their paths after the prefix. First come the paths without parameters, sorted by path and method. The others
-    /// follow; of those the first that fits counts.
+    /// The operations by their paths after the prefix. Paths without parameters come first, sorted by path and method. Of the others, the
+    /// first match counts.
     pub places: Vec<OperationPath>,
-    /// The path the upstream is to see.
+    /// The path that is sent to the upstream.
     pub target: Box<[u8]>,
-    /// The path of the document behind the prefix, and the document.
+    /// The path of the OpenAPI document after the prefix, and the document.
     pub document: Option<(Box<str>, Bytes)>,
     pub faults: Faults,
     pub codings: Codings,
 }
 
-/// The place of an operation.
+/// The path and method of an operation.
 #[derive(Debug, Clone)]
 pub struct OperationPath {
     pub path: Box<str>,
-    /// The segments of a path with parameters.
+    /// The segments, for a path with parameters.
     pub segments: Option<Box<[PathSegment]>>,
-    /// What makes the request of an operation that is called without a body.
+    /// The parameters that make up the request, for an operation that is called without a body.
     pub parameters: Option<Box<[RequestParameter]>>,
     pub method: Box<str>,
-    /// Its index in the API.
+    /// The index of the operation in the API.
     pub operation: usize,
-    /// Its index among the route's operations.
+    /// The index of the operation in the route's list.
     pub counted: u32,
     /// The value of `SOAPAction`, or of `Content-Type` in SOAP 1.2.
     pub action: Box<str>,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: SoapRestSettings, slots: &mut Slots) -> Policy {
     let SoapRestSettings { api, prefix, places, target, document, faults, codings } = settings;
     let translation = Translation { api, faults, bytes_max: codings.bytes_max };
     let service = Arc::new(Service { translation, prefix, places, target, document, codings });
-    // The index of the operation that a request calls.
+    // The slot with the index of the operation that a request calls.
     let called = slots.assign();
     Policy {
         name: "soap_rest",
@@ -69,7 +68,7 @@ pub fn policy(settings: SoapRestSettings, slots: &mut Slots) -> Policy {
     }
 }
 
-/// The tables that both sides work by; see [`SoapRestSettings`].
+/// The tables that both sides use, see [`SoapRestSettings`].
 struct Service {
     translation: Translation,
     prefix: Box<str>,

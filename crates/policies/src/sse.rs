@@ -1,7 +1,7 @@
 //! `sse`: quotas and bounds for event streams.
 //!
-//! Owns the count of events, the end of a stream that may not go on, and the coding of one that has to be read. A stream passes event by
-//! event, never in parts, so that it can always end behind a whole one. Replies that are not an event stream pass untouched.
+//! Owns the count of events, the end of a stream that exceeds its bounds, and the removal of content codings. A stream passes event by
+//! event, never in parts, so that it can always end after a whole event. Replies that are not event streams pass unchanged.
 
 mod coding;
 mod metered;
@@ -39,15 +39,15 @@ pub struct SseSettings {
     pub by: KeySource,
     /// The quotas of events, as messages.
     pub tiers: Tiers<Tier>,
-    /// Bytes of one event, its empty line included.
+    /// The maximum size of one event, including its empty line.
     pub event_bytes_max: usize,
-    /// The longest time without a byte of the upstream.
+    /// The longest time without data from the upstream.
     pub idle: Option<Duration>,
-    /// Streams at once.
+    /// The maximum number of concurrent streams of a client.
     pub connections: Option<u32>,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(
     settings: SseSettings,
     kept: ClientUse,
@@ -80,20 +80,20 @@ struct Sse {
     slot: Slot<AdmittedStream>,
 }
 
-/// By which the events of a client are counted.
+/// The key and the tier by which a client's events are counted.
 #[derive(Clone)]
 struct EventCounter {
     key: u64,
     tier: ClientTier,
 }
 
-/// A client that may have a stream.
+/// A client that was admitted.
 struct AdmittedStream {
     counted: EventCounter,
     permit: Option<Permit>,
 }
 
-/// An open stream, for as long as it is open.
+/// The state of an open stream. Dropping it ends the stream's counts.
 struct Stream {
     sse: Arc<Sse>,
     counted: EventCounter,
@@ -103,24 +103,24 @@ struct Stream {
     permit: Option<Permit>,
 }
 
-/// Lets a client have a stream, or not.
+/// The request step, which admits or refuses a client.
 struct Admit {
     sse: Arc<Sse>,
-    /// Answers in place of the upstream, if clients share its streams.
+    /// The answerer in place of the upstream, if clients share streams.
     share: Option<Arc<dyn Answerer>>,
 }
 
-/// The same, where other gateways count too.
+/// The request step if counts are shared with other gateways.
 struct SharedAdmit {
     admit: Admit,
     shared: Arc<SharedQuotas>,
 }
 
-/// Counts the events of the stream.
+/// The response step, which counts the events of the stream.
 struct Meter(Arc<Sse>);
 
 impl Sse {
-    /// The client's number among the quotas.
+    /// Returns the key and the tier of a client.
     fn counted(&self, ex: &Exchange, head: &RequestHead) -> EventCounter {
         let tier = ClientTier::of(&self.settings.tiers, ex);
         let mut hash = self.quotas.hash(&tier);
@@ -128,14 +128,14 @@ impl Sse {
         EventCounter { key: hash.finish(), tier }
     }
 
-    /// Shared streams that may linger for a client: they count as its own.
+    /// Returns how many shared streams may linger for a client, since they count as its own.
     fn lingering_max(&self, client: u64) -> usize {
         let Some(max) = self.settings.connections else { return share::LINGERING_MAX };
         let left = max.saturating_sub(self.permits.taken(client));
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// Opens the stream of a client that was admitted. Only the first reply gets it.
+    /// Opens the stream of an admitted client. Only the first reply of the exchange gets it.
     fn open(self: &Arc<Sse>, ex: &mut Exchange) -> Option<EventMeter> {
         let AdmittedStream { counted, permit } = self.slot.remove(ex)?;
         let notes = ex.notes().stream.get_or_insert_default().clone();
@@ -146,22 +146,22 @@ impl Sse {
 }
 
 impl Stream {
-    /// Charges an event to the client's quota. Gives how many are left, or none if this one may not pass.
+    /// Charges an event to the client's quota. Returns how many are left, or `None` if this event must not pass.
     fn take(&self, bytes: usize, now: Option<Instant>) -> Option<u64> {
         let EventCounter { key, tier } = &self.counted;
         let Some(tier) = tier.get(&self.sse.settings.tiers) else { return Some(u64::MAX) };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        // Harmless: the return value tells a client that it has nothing left.
+        // Harmless: `None` means that the quota is used up.
         self.sse.quotas.take(*key, tier, bytes, now.unwrap_or_else(clock::now)).ok()
     }
 
-    /// Notes that an event has passed.
+    /// Records that an event has passed.
     fn passed(&self) {
         self.notes.events.set(self.notes.events.get() + 1);
         self.sse.metrics.events(self.worker, 1);
     }
 
-    /// Notes that the policy ended the stream.
+    /// Records that the policy has ended the stream.
     fn ended(&self, end: StreamEnd) {
         self.notes.end.set(Some(end));
         self.sse.metrics.stream_ended(self.worker, end);
@@ -216,7 +216,7 @@ impl Admit {
 
 /// The reference system's code for too many events.
 pub(crate) const EVENTS_CODE: u32 = 900_807;
-/// When to come again, in seconds, where only the end of a stream makes room.
+/// The value of `Retry-After`, in seconds, if only the end of another stream frees a permit.
 const RETRY_AFTER: &str = "1";
 
 fn refusal(cause: String, retry_after: &str) -> Fault {
@@ -232,11 +232,11 @@ impl OnStreamed<ReplyHead> for Meter {
         let Meter(sse) = self;
         let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
         if !head.is_event_stream() || asked_head {
-            // A place is for a stream: it goes with any other reply.
+            // The permit is only for streams, so it is returned with any other reply.
             drop(sse.slot.remove(ex));
             return Ok(None);
         }
-        // One that clients share has been opened where it was answered.
+        // A shared stream was already opened by its answerer.
         let Some(meter) = sse.open(ex) else { return Ok(None) };
         let decoder = Decoder::of(&mut head.headers)?;
         Ok(Some(Box::new(MeteredStream::new(meter, decoder))))

@@ -1,6 +1,6 @@
-//! The replies that a policy is for, by their statuses.
+//! Selects the replies that a policy applies to, by status.
 
-/// Inclusive ranges of statuses; all of them if it is empty.
+/// Inclusive ranges of statuses. If empty, all statuses are included.
 #[derive(Debug, Default)]
 pub struct Statuses(pub Vec<(u16, u16)>);
 

@@ -1,7 +1,6 @@
-//! The way to a Redis or Valkey server in which several gateways count together.
+//! The connection to a Redis or Valkey server through which several gateways share counts.
 //!
-//! Owns one connection, the bound of each call, and what is known about whether the server answers. What is counted there is the
-//! callers'.
+//! Owns one connection, the timeout of each call, and the knowledge whether the server answers. The callers define what is counted.
 
 mod resp;
 
@@ -17,31 +16,31 @@ use tokio::sync::Notify;
 
 pub use kit::dial::ServiceAddress;
 
-/// The store in which the counts meet.
+/// The address and the settings of a store of counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Store {
     pub place: ServiceAddress,
-    /// The TLS client, if TLS is spoken.
+    /// The TLS client, if the connection uses TLS.
     pub tls: Option<tls::Client>,
     pub password: Option<String>,
     pub database: u32,
-    /// The time between two tellings of counts.
+    /// The interval between two reports of counts.
     pub interval: Duration,
-    /// The time that the server may take.
+    /// The timeout of a call.
     pub timeout: Duration,
 }
 
-/// A server that nothing was heard of for so long is asked whether it is there. With the time it may take to answer, unless that is
-/// written to be longer, what hangs is seen within a second.
+/// After this time without an answer, the server is pinged. Together with the default timeout, a hanging server is detected within a
+/// second.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// The connection to a store. One task uses it.
 pub(crate) struct Line {
     pub(crate) store: Store,
     link: Mutex<Option<Link>>,
-    /// When the server was heard of last, if it was.
+    /// When the server last answered, if ever.
     heard: Mutex<Option<Instant>>,
-    /// The server answered the last time; a change is worth a line in the log.
+    /// Whether the server answered the last call. Changes are logged.
     answers: AtomicBool,
     metrics: Arc<StoreMetrics>,
 }
@@ -57,12 +56,12 @@ impl Line {
         }
     }
 
-    /// Answers those that ask, each time the bell is rung, until an interval is over.
+    /// Runs `answer_all` each time `bell` is notified, until an interval is over.
     pub(crate) async fn answer_for_an_interval(&self, bell: &Notify, answer_all: impl AsyncFn()) {
         let began = clock::now();
         loop {
             let left = self.store.interval.saturating_sub(began.elapsed());
-            // Those that ask must not keep the others from being told.
+            // Requests that ask must not delay the report beyond the interval.
             if left.is_zero() || tokio::time::timeout(left, bell.notified()).await.is_err() {
                 return;
             }
@@ -70,12 +69,12 @@ impl Line {
         }
     }
 
-    /// The server did not answer the last time; no request waits for it.
+    /// Returns true if the server did not answer the last call. Then no request waits for it.
     pub(crate) fn is_away(&self) -> bool {
         !self.answers.load(Ordering::Relaxed)
     }
 
-    /// Sends a command whose answer is so many numbers. None where there is no such answer in time.
+    /// Sends a command whose answer has `count` numbers. Returns `None` if there is no such answer in time.
     pub(crate) async fn numbers<'a>(
         &self,
         command: impl Iterator<Item = &'a str>,
@@ -93,7 +92,7 @@ impl Line {
         self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
     }
 
-    /// Asks whether the server is there, where nothing else would tell soon enough. True if it is.
+    /// Pings the server, unless it has answered recently. Returns true if it is available.
     pub(crate) async fn ping(&self) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
@@ -104,7 +103,7 @@ impl Line {
         self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))).is_some()
     }
 
-    /// Notes whether the server answers.
+    /// Records whether the server answers.
     fn heard<T>(&self, answered: io::Result<T>) -> Option<T> {
         match answered {
             Ok(answer) => {
@@ -125,7 +124,8 @@ impl Line {
         }
     }
 
-    /// On the connection there is, or a new one. One that failed, or whose answer nobody waited for, is not used again.
+    /// Sends a command on the existing connection, or a new one. A connection is not reused after a failure, or if its answer was not
+    /// awaited.
     async fn command<'a>(
         &self,
         command: impl Iterator<Item = &'a str>,

@@ -1,8 +1,8 @@
-//! `subscription`: passes the requests of applications that have subscribed to the API, within the plans of the API, the subscription and
-//! the application.
+//! `subscription`: accepts requests of applications that have subscribed to the API, within the plans of the API, the subscription and the
+//! application.
 //!
-//! Owns the map from credentials to subscriptions ([`Subscribers`]) and the counts of plans ([`PlanCounts`]). The credential was checked by a
-//! policy above. Never waits.
+//! Owns the map from credentials to subscriptions ([`Subscribers`]) and the counts of plans ([`PlanCounts`]). A policy above has verified
+//! the credential. This policy never waits.
 
 mod counts;
 mod plan;
@@ -31,26 +31,26 @@ use counts::{Charge, OverPlan};
 #[derive(Debug)]
 pub struct SubscriptionSettings {
     pub api: ApiNumber,
-    /// How tokens that list their subscriptions name the API.
+    /// How the API is identified in tokens that list their subscriptions.
     pub claim: ListedApi,
-    /// Requests without a subscription are refused.
+    /// Whether requests without a subscription are refused.
     pub required: bool,
-    /// The plans that tokens may name that list their subscriptions.
+    /// The plans that such tokens may refer to.
     pub plans: Vec<Arc<NamedPlan>>,
     /// The plan of requests without a subscription.
     pub subscriptionless: Option<Arc<NamedPlan>>,
     /// The plan of the API or of the resource, which all applications share.
     pub own: Option<OwnPlan>,
-    /// True if policies below limit by the subscription.
+    /// Whether policies below limit by subscription.
     pub told: bool,
 }
 
-/// An API, as `subscribedAPIs` names it.
+/// An API as identified in `subscribedAPIs`.
 #[derive(Debug)]
 pub struct ListedApi {
-    /// By its context, which has the version.
+    /// By its context, which includes the version.
     pub by_context: Option<crate::listed_api::Subscription>,
-    /// By its name, where the token or the API has no context.
+    /// By its name, if the token or the API has no context.
     pub by_name: crate::listed_api::Subscription,
 }
 
@@ -67,18 +67,18 @@ impl ListedApi {
 #[derive(Debug)]
 pub struct OwnPlan {
     pub plan: Arc<NamedPlan>,
-    /// The resource; none: all of the API.
+    /// The resource, or `None` for the whole API.
     pub resource: Option<Box<str>>,
 }
 
-/// The maps of subscriptions: the one that changes while the plan serves, and the one of the configuration.
+/// The maps of subscriptions: the one that changes at run time, and the one from the configuration.
 #[derive(Debug, Clone)]
 pub struct SubscriberMaps {
     pub live: Arc<Subscribers>,
     pub written: Arc<Subscribers>,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(
     settings: SubscriptionSettings,
     subscribers: SubscriberMaps,
@@ -104,7 +104,7 @@ struct Check {
     settings: SubscriptionSettings,
     subscribers: SubscriberMaps,
     counts: Arc<PlanCounts>,
-    /// The key by which the own plan counts.
+    /// The key of the counts of the API's or resource's own plan.
     own_key: u64,
     slot: Slot<Measured>,
 }
@@ -112,21 +112,21 @@ struct Check {
 struct OnRequest(Arc<Check>);
 struct OnReply(Arc<Check>);
 
-/// The keys to which the bytes of an exchange are charged.
+/// The keys that the bytes of an exchange are charged to.
 #[derive(Clone)]
 struct Measured(Arc<[u64]>);
 
 /// A client with its plans.
 struct Client {
-    /// The key by which its subscription counts.
+    /// The key of the subscription's counts.
     digest: u64,
-    /// Of its subscription.
+    /// The plan of its subscription.
     plan: Option<Arc<NamedPlan>>,
     application: Option<(u64, Arc<NamedPlan>)>,
 }
 
 impl Check {
-    /// The client's subscription, or the refusal.
+    /// Returns the client's plans, or the refusal.
     fn client(&self, ex: &Exchange, head: &RequestHead) -> Result<Client, Fault> {
         let identity = ex.identity.as_deref();
         if let Some(found) = identity.and_then(|identity| self.of_application(identity)) {
@@ -154,7 +154,7 @@ impl Check {
         hash.finish()
     }
 
-    /// By the application of the credential. None: the credential leads to no application.
+    /// Finds the client by the application of the credential. Returns `None` if the credential belongs to no application.
     fn of_application(&self, identity: &Identity) -> Option<Result<Client, Fault>> {
         let key = identity.application.as_ref()?;
         let look = |owner: &KeyOwner| {
@@ -177,7 +177,7 @@ impl Check {
                     Some(subscription.plan.clone())
                 }
                 None if self.settings.required => return Err(missing()),
-                // The application's plan below holds all the same.
+                // The plan of the application applies anyway, see below.
                 None => self.settings.subscriptionless.clone(),
             };
             Ok(Client {
@@ -190,12 +190,12 @@ impl Check {
         live.with(key, look).or_else(|| written.with(key, look))
     }
 
-    /// By the subscriptions that the token lists.
+    /// Finds the plan by the subscriptions that the token lists.
     fn of_claim(&self, identity: &Identity) -> Option<Arc<NamedPlan>> {
         let listed = identity.claims.as_ref()?.get("subscribedAPIs")?.as_array()?;
         let found = listed.iter().find(|one| self.settings.claim.is_of(one))?;
         let named = found.get("subscriptionTier").and_then(Value::as_str).unwrap_or("Unlimited");
-        // A plan that is not known here lets nobody through without a limit.
+        // A token with an unknown plan is refused, instead of passing without a limit.
         self.settings.plans.iter().find(|plan| *plan.name == *named).cloned()
     }
 
@@ -221,7 +221,7 @@ impl Check {
                 limits,
                 codes: (900_804, 900_807),
             }),
-            // Harmless: both are there, or neither.
+            // Harmless: either both exist or neither.
             application.zip(application_limits.as_ref()).map(|((digest, _), limits)| Charge {
                 key: *digest,
                 limits,
@@ -245,14 +245,14 @@ impl Check {
             let (digest, plan) = (client.digest, plan.name.clone());
             ex.subscription = Some(Box::new(Subscribed { digest, plan, events }));
         }
-        // Harmless: a level without a plan has no charge.
+        // Harmless: a level without a plan charges nothing.
         let measured = || charges.iter().flatten().filter(|charge| charge.limits.counts_bytes());
         let keys = || Measured(measured().map(|charge| charge.key).collect());
         Ok(measured().next().is_some().then(keys))
     }
 }
 
-/// True if the token is for tests.
+/// Returns true if the token is for the sandbox.
 fn is_sandbox(identity: &Identity) -> bool {
     let claims = identity.claims.as_ref();
     let said = claims.and_then(|claims| claims.get("keytype")).and_then(Value::as_str);
@@ -323,7 +323,7 @@ impl OnStreamed<ReplyHead> for OnReply {
     }
 }
 
-/// Charges the bytes of a body as they pass.
+/// Charges the bytes of a body while it is streamed.
 struct Meter {
     counts: Arc<PlanCounts>,
     keys: Measured,

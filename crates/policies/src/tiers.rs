@@ -1,13 +1,13 @@
-//! Limits by plan, and those of clients on none.
+//! Limits by plan, and those of clients without a plan.
 
 use std::collections::HashMap;
 
 use policy::Exchange;
 
-/// Limits by the plan of whoever asks.
+/// Limits by the client's plan.
 #[derive(Debug)]
 pub struct Tiers<T> {
-    /// The first is for whoever is on no plan.
+    /// The limits. The first is for clients without a plan.
     all: Vec<T>,
     by_plan: HashMap<Box<str>, usize>,
 }
@@ -22,15 +22,15 @@ impl<T> Tiers<T> {
         tiers
     }
 
-    /// The limits of whoever asks, with their number.
+    /// Returns the limits of the client, with their index.
     pub(crate) fn of(&self, ex: &Exchange) -> Option<(usize, &T)> {
         let plan = if self.by_plan.is_empty() { None } else { ex.plan() };
-        // The limits of whoever has no plan are the first.
+        // The limits of clients without a plan are the first.
         let index = plan.and_then(|plan| self.by_plan.get(plan)).copied().unwrap_or(0);
         Some((index, self.get(index)?))
     }
 
-    /// True if clients' plans count.
+    /// Returns true if there are limits by plan.
     pub(crate) fn has_plans(&self) -> bool {
         !self.by_plan.is_empty()
     }

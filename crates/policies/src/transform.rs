@@ -1,7 +1,7 @@
 //! `transform`: changes the query and forms of requests, and JSON in the bodies of requests and replies.
 //!
-//! Owns which bodies it looks at, and what is said of their bytes. What is not JSON by its content type passes as it comes; what
-//! says that it is and cannot be read is refused, since an edit that is left out may be the one that keeps a service safe.
+//! Owns the choice of bodies to edit, and the headers that describe their bytes. A body whose content type is not JSON passes unchanged. A
+//! body that is declared as JSON but cannot be parsed is refused, since the omitted edit could be one that protects a service.
 
 mod query;
 
@@ -25,17 +25,17 @@ use crate::statuses::Statuses;
 #[derive(Debug, Default)]
 pub struct TransformSettings {
     pub query: QueryEdits,
-    /// Of requests that are forms.
+    /// Edits of requests that are forms.
     pub form: QueryEdits,
     pub request: JsonEdits,
     pub response: JsonEdits,
     /// The statuses of replies that are changed.
     pub statuses: Statuses,
-    /// The largest body that is changed.
+    /// The maximum size of a body that is edited.
     pub bytes_max: usize,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: TransformSettings) -> Policy {
     let TransformSettings { query, form, request, response, statuses, bytes_max } = settings;
     let edits_body = !(request.is_empty() && form.is_empty());
@@ -57,7 +57,7 @@ struct RequestStep {
     query: QueryEdits,
     form: QueryEdits,
     json: JsonEdits,
-    /// The reply has to be one that can be read.
+    /// Whether the reply will be edited, and so must be readable.
     reads_reply: bool,
     bytes_max: usize,
 }
@@ -72,7 +72,7 @@ impl RequestStep {
     fn edit_head(&self, ex: &mut Exchange, head: &mut RequestHead) {
         self.query.apply(ex, head);
         if self.reads_reply {
-            // A part of a reply, or a compressed one, could not be read.
+            // A partial or compressed reply could not be edited.
             for name in ["accept-encoding", "range", "if-range"] {
                 head.headers.remove(name);
             }
@@ -137,7 +137,7 @@ impl OnBuffered<RequestHead> for RequestStep {
 
 impl OnBuffered<ReplyHead> for ResponseStep {
     fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
-        // The gateway's own faults are nobody's document. What a cache below gives in the place of one has an age.
+        // The gateway's own faults are not edited. A reply that a cache below serves in place of a fault has an `Age`.
         let is_own = ex.fault.is_some() && !head.headers.contains("age");
         if is_own || !is_json(&head.headers) || !self.statuses.have(head.status) {
             return Ok(false);
@@ -167,7 +167,7 @@ impl OnBuffered<ReplyHead> for ResponseStep {
         let flow = match edited(&self.json, body, &values) {
             Ok(None) if !asked_head => Ok(Onward::Next),
             Ok(bytes) => {
-                // Harmless: the reply to HEAD has no body.
+                // Harmless: the reply to a HEAD has no body.
                 body.bytes = bytes.unwrap_or_default();
                 body_lines::edited(&mut head.headers);
                 Ok(Onward::Next)
@@ -178,7 +178,7 @@ impl OnBuffered<ReplyHead> for ResponseStep {
     }
 }
 
-/// A body after the edits; nothing where it is as it was, or is none.
+/// Returns a body after the edits, or `None` if it does not change or there is none.
 fn edited(
     edits: &JsonEdits,
     body: &mut GatheredBody,
@@ -191,7 +191,7 @@ fn edited(
     Ok((edited != body.bytes).then(|| edited.into()))
 }
 
-/// The values for this exchange, as JSON.
+/// Returns the values for this exchange, as JSON.
 fn filled<'e>(
     edits: &'e JsonEdits,
     ex: &Exchange,
@@ -204,7 +204,7 @@ fn filled<'e>(
     edits.values().map(fill).collect()
 }
 
-/// Said by one line or another: who reads the body may read either.
+/// Returns true if any `Content-Type` line is JSON: with several lines, a reader of the body may use any of them.
 fn is_json(headers: &Headers) -> bool {
     headers.get_all("content-type").any(|value| {
         let kind = message::media_type(value);
@@ -212,7 +212,7 @@ fn is_json(headers: &Headers) -> bool {
     })
 }
 
-/// True if the body is the kind of form that looks like a query.
+/// Returns true if the body is a URL-encoded form.
 fn is_form(headers: &Headers) -> bool {
     let kind = headers.get("content-type").map(message::media_type);
     kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))

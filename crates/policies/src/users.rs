@@ -1,7 +1,7 @@
-//! Users with passwords, for the policies whose clients show both.
+//! Checks names and passwords, for the policies whose clients send both.
 //!
-//! Passwords hashed the way they should be take milliseconds to check, so that is done beside the worker and remembered: a
-//! password that this worker has checked costs one look-up.
+//! Checking a properly hashed password takes milliseconds, so it is done outside the worker's thread and the verdict is cached: a password
+//! that this worker has already checked costs one look-up.
 
 mod checks;
 
@@ -21,25 +21,25 @@ use crate::key::KeySource;
 use crate::verdict_cache::{VerdictCache, next_number};
 use checks::{Checks, Full};
 
-/// The time for which a wrong password is remembered as wrong, in seconds: a client that repeats it costs nothing.
+/// How long a wrong password is cached as wrong, in seconds, so that repeating it costs nothing.
 const WRONG_FOR: u64 = 10;
-/// Texts that a worker remembers. Each is a digest, so it takes a hundred bytes.
+/// The maximum number of cached verdicts of a worker. Each is stored under a digest and takes a hundred bytes.
 const REMEMBERED_MAX: usize = 4096;
 const REMEMBERED_BYTES_MAX: usize = 1024 * 1024;
 
-/// The users that may come in.
+/// The known users.
 pub struct Users {
     number: u64,
     users: HashMap<String, (HashedSecret, Arc<Identity>)>,
-    /// Checked for names that nobody has, so that nobody can tell which those are.
+    /// A hash that is checked for unknown names, so that the time does not reveal which names exist.
     stand_in: Option<HashedSecret>,
 }
 
-/// A worker's memory of a name with a password.
+/// A worker's cached verdict on a name with a password.
 #[derive(Clone, Copy)]
 enum PasswordVerdict {
     Right,
-    /// Until then, in seconds since the Unix epoch.
+    /// Wrong. The entry expires at this time, in seconds since the Unix epoch.
     Wrong(u64),
 }
 
@@ -48,14 +48,14 @@ thread_local! {
         RefCell::new(VerdictCache::new(REMEMBERED_MAX, REMEMBERED_BYTES_MAX));
 }
 
-/// The checks of the whole process, and what its clients are known by.
+/// The password checks of the whole process, and the key of the hash that identifies their clients.
 static CHECKS: LazyLock<(Arc<Checks>, Key)> = LazyLock::new(|| (Arc::default(), Key::random()));
 
-/// When to come again, in seconds.
+/// The value of `Retry-After`, in seconds.
 const RETRY_AFTER: &str = "1";
 
 impl Users {
-    /// Users who show themselves in this way.
+    /// Creates users that authenticate by this scheme.
     pub fn new(users: Vec<Holder>, scheme: IdentityScheme) -> Users {
         let stand_in = users.iter().map(|user| &user.secret).find(|hash| hash.is_slow()).cloned();
         let user = |user: Holder| {
@@ -66,7 +66,7 @@ impl Users {
         Users { number: next_number(), users, stand_in }
     }
 
-    /// The verdict that this worker knows, or can work out in no time.
+    /// Returns the verdict if it is cached or can be computed quickly.
     pub(crate) fn known(&self, name: &str, password: &[u8], digest: &[u8; 32]) -> Option<bool> {
         let known = KNOWN.with_borrow_mut(|memory| memory.get(self.number, digest).copied());
         match known {
@@ -83,7 +83,7 @@ impl Users {
         }
     }
 
-    /// Checks beside the worker, when it is this client's turn.
+    /// Checks the password outside the worker's thread, when it is this client's turn.
     async fn verify(
         &self,
         name: &str,
@@ -107,7 +107,7 @@ impl Users {
         Ok(checked && is_user)
     }
 
-    /// True if the user has this password. The verdict is remembered.
+    /// Returns true if this is the user's password. The verdict is cached.
     pub(crate) async fn has(
         &self,
         name: &str,
@@ -140,18 +140,18 @@ impl Users {
         Ok(right)
     }
 
-    /// The identity of a user.
+    /// Returns the identity of a user.
     pub(crate) fn identity(&self, name: &str) -> Option<Arc<Identity>> {
         self.users.get(name).map(|(_, identity)| identity.clone())
     }
 }
 
-/// The digest by which a name and its password are remembered.
+/// Returns the digest under which the verdict on a name and password is cached.
 pub(crate) fn digest(name: &str, password: &[u8]) -> [u8; 32] {
     sha256(&[name.as_bytes(), b":", password].concat())
 }
 
-/// A client that asks too much is told so; anybody else, that there is too much to do.
+/// Returns the fault: a client with too many checks gets 429, and others learn that the service is busy.
 fn full(full: Full) -> Fault {
     let (kind, cause) = match full {
         Full::OfClient => (Kind::RateLimited, "basic: many passwords of this client wait already"),

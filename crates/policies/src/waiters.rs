@@ -1,12 +1,12 @@
-//! The number of those who wait for the same thing, within a bound.
+//! Counts the requests that wait for the same thing, within a bound.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A place among those who wait. It is free again when this is dropped.
+/// A place among the waiting requests, which is freed when dropped.
 pub(crate) struct WaiterPlace<'a>(&'a AtomicUsize);
 
 impl WaiterPlace<'_> {
-    /// A place, unless `max` wait already.
+    /// Takes a place, unless `max` requests are already waiting.
     pub(crate) fn among(count: &AtomicUsize, max: usize) -> Option<WaiterPlace<'_>> {
         let place = WaiterPlace(count);
         (count.fetch_add(1, Ordering::AcqRel) < max).then_some(place)

@@ -1,7 +1,7 @@
-//! `websocket`: quotas, bounds and rights for the messages of a WebSocket (RFC 6455).
+//! `websocket`: quotas, bounds and permissions for the messages of a WebSocket (RFC 6455).
 //!
-//! Owns the handshake's part: who may open one, at which topic, and that no extension is agreed on, since a policy could not look into
-//! its frames. What passes then is [`session`]'s. Requests that ask for no WebSocket pass untouched.
+//! Owns the handshake: which clients may open a WebSocket, at which topic, and that no extension is negotiated, since the policy could not
+//! read the frames of an extension. The messages are handled by [`session`]. Requests that do not ask for a WebSocket pass unchanged.
 
 mod end;
 mod session;
@@ -36,26 +36,26 @@ use topic::Rights;
 pub struct WebSocketSettings {
     /// The key that shares the quota and the number of connections.
     pub by: KeySource,
-    /// The quotas of messages and bytes, both ways together.
+    /// The quotas of messages and bytes, for both directions together.
     pub tiers: Tiers<Tier>,
-    /// Close the connection where the quota is used up, rather than drop messages.
+    /// Whether the connection is closed when the quota is used up, instead of dropping messages.
     pub closes: bool,
-    /// Bytes of one message, either way.
+    /// The maximum size of one message, in either direction.
     pub message_bytes_max: Option<u64>,
-    /// The longest time without a data frame.
+    /// The longest time without a data frame, if limited.
     pub idle: Option<Duration>,
-    /// The time between two pings, to each side.
+    /// The interval of pings to each side, if any.
     pub ping: Option<Duration>,
-    /// Connections at once.
+    /// The maximum number of concurrent connections of a client.
     pub connections: Option<u32>,
     /// The schema of the client's messages.
     pub schema: Option<Arc<Schema>>,
-    /// None: any path, with all rights.
+    /// The topics, or `None` to allow any path with all permissions.
     pub topics: Option<Vec<Topic>>,
     pub codes: Codes,
 }
 
-/// The codes with which a client is turned away.
+/// The close codes for refused clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codes {
     pub expired: CloseCode,
@@ -65,7 +65,7 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Those that RFC 6455 registers.
+    /// The codes registered by RFC 6455.
     pub const REGISTERED: Codes = Codes {
         expired: CloseCode::POLICY_VIOLATION,
         forbidden: CloseCode::POLICY_VIOLATION,
@@ -73,7 +73,7 @@ impl Codes {
         invalid: CloseCode::INVALID_PAYLOAD,
     };
 
-    /// Those of WSO2's API Manager.
+    /// The codes of WSO2's API Manager.
     pub const WSO2: Codes = Codes {
         expired: CloseCode(4001),
         forbidden: CloseCode(4007),
@@ -82,7 +82,7 @@ impl Codes {
     };
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(
     settings: WebSocketSettings,
     kept: ClientUse,
@@ -112,9 +112,9 @@ struct WebSocket {
     slot: Slot<AdmittedSocket>,
 }
 
-/// A client that may open a WebSocket.
+/// A client that was admitted.
 struct AdmittedSocket {
-    /// By which its messages are counted.
+    /// The key by which its messages are counted.
     key: u64,
     tier: ClientTier,
     rights: Rights,
@@ -122,7 +122,7 @@ struct AdmittedSocket {
     permit: Option<Permit>,
 }
 
-/// An open WebSocket, for as long as it is open.
+/// The state of an open WebSocket. Dropping it ends its counts.
 struct Stream {
     of: Arc<WebSocket>,
     admitted: AdmittedSocket,
@@ -136,19 +136,19 @@ impl Stream {
     }
 }
 
-/// Lets a client open one, or not.
+/// The request step, which admits or refuses a client.
 struct Admit(Arc<WebSocket>);
 
-/// The same, where other gateways count too.
+/// The request step if counts are shared with other gateways.
 struct SharedAdmit {
     admit: Admit,
     shared: Arc<SharedQuotas>,
 }
 
-/// Looks into the one that is open.
+/// The response step, which installs the relay that inspects messages.
 struct InspectMessages(Arc<WebSocket>);
 
-/// When to come again, in seconds, where only the end of a connection makes room.
+/// The value of `Retry-After`, in seconds, if only the end of another connection frees a permit.
 const RETRY_AFTER: &str = "1";
 
 impl OnHead<RequestHead> for Admit {
@@ -192,7 +192,7 @@ impl OnCall<RequestHead> for SharedAdmit {
 }
 
 impl WebSocket {
-    /// The client's number among the quotas, and its tier.
+    /// Returns the key and the tier of a client.
     fn counted(&self, ex: &Exchange, head: &RequestHead) -> (u64, ClientTier) {
         let tier = ClientTier::of(&self.settings.tiers, ex);
         let mut hash = self.quotas.hash(&tier);
@@ -200,7 +200,7 @@ impl WebSocket {
         (hash.finish(), tier)
     }
 
-    /// The rights of the client at the topic of its path, to which the path for the upstream is set.
+    /// Returns the permissions of the client at the topic of its path, and sets the path for the upstream.
     fn rights(&self, ex: &mut Exchange, head: &RequestHead) -> Result<Rights, Fault> {
         let Some(topics) = &self.settings.topics else { return Ok(Rights::ALL) };
         let path = head.path().get(ex.rest..).unwrap_or_default();
@@ -224,7 +224,7 @@ impl WebSocket {
 impl OnHead<ReplyHead> for InspectMessages {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         let InspectMessages(websocket) = self;
-        // A place is for a connection: it goes with any other reply.
+        // The permit is only for open connections, so it is returned with any other reply.
         let Some(admitted) = websocket.slot.remove(ex) else { return Ok(Onward::Next) };
         if head.status != 101 {
             return Ok(Onward::Next);

@@ -1,6 +1,6 @@
-//! `ws_security`: who asks is shown by a UsernameToken in the message, and its Timestamp says how old it is.
+//! `ws_security`: authenticates clients by a UsernameToken in the message, and checks the age of the message by its Timestamp.
 //!
-//! Owns what a header has to have, and which tokens were seen before. The form of the header is [`mediation::ws_security`]'s.
+//! Owns the requirements on the security header, and the memory of used tokens. The header is parsed by [`mediation::ws_security`].
 
 mod nonces;
 mod own;
@@ -27,19 +27,19 @@ use crate::xml_fault;
 pub use nonces::Nonces;
 pub use own::{AddressedTo, OwnAddressing, OwnHeaders};
 
-/// The step in faults.
+/// The name of the step in faults.
 const STEP: &str = "Request - WS-Security failed";
 
-/// The demands on a security header.
+/// The requirements on a security header.
 pub struct WsSecuritySettings {
-    /// The users of whom one has to be named, if somebody has to.
+    /// The users, one of whom must be named, or `None` if no user is required.
     pub users: Option<TokenUsers>,
     pub timestamp: TimestampUse,
-    /// The longest age of a message, a digest and a nonce.
+    /// The maximum age of a message, a digest and a nonce.
     pub age_max: Duration,
-    /// How far a sender's clock may differ.
+    /// The maximum difference between the sender's and the gateway's clock.
     pub clock_skew: Duration,
-    /// The upstream gets the header.
+    /// Whether the header is forwarded to the upstream.
     pub forward: bool,
     pub bytes_max: usize,
     pub nonces: Arc<Nonces>,
@@ -48,24 +48,24 @@ pub struct WsSecuritySettings {
 /// Users of tokens.
 pub struct TokenUsers {
     pub users: Users,
-    /// Passwords by name, of which digests are made; empty where digests are not accepted.
+    /// Plain passwords by name, from which digests are computed. Empty if digests are not accepted.
     pub passwords: HashMap<String, String>,
-    /// Passwords may come as they are.
+    /// Whether plain-text passwords are accepted.
     pub takes_texts: bool,
-    /// A password that is not in a digest needs a nonce and its time too.
+    /// Whether a plain-text password also needs a nonce and a creation time.
     pub nonce_required: bool,
 }
 
 /// Whether messages need a Timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampUse {
-    /// It is not looked at.
+    /// It is not checked.
     Off,
     Optional,
     Required,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: WsSecuritySettings) -> Policy {
     let codings = Codings { gzip_only: false, topmost: false, bytes_max: settings.bytes_max };
     let of = RootedStep { root: RootUse::Edits, step: STEP, verbose: false, codings };
@@ -101,7 +101,7 @@ fn missing(why: &str) -> Fault {
 }
 
 impl WsSecuritySettings {
-    /// The message and its header, if they have what is demanded.
+    /// Parses the message and its header, and checks the requirements.
     fn read(
         &self,
         head: &RequestHead,
@@ -113,7 +113,7 @@ impl WsSecuritySettings {
         let message = message.ok_or_else(|| refused("The message is not a SOAP message"))?;
         let header = message.security().map_err(|why| Defect::invalid(why).fault())?;
         let header = header.ok_or_else(|| missing("no Security header"))?;
-        // Without the header nobody behind would verify it.
+        // If the header is removed, the upstream cannot verify the other parts of it.
         if let (false, Some(other)) = (self.forward, &header.other) {
             let why =
                 format!("{other} in the header, which nobody would verify (`forward: false`)");
@@ -153,7 +153,7 @@ impl WsSecuritySettings {
         Ok(())
     }
 
-    /// Notes a nonce. One that was seen with the same time is a copy of a message.
+    /// Records a nonce. If it was used before with the same creation time, the message is a replay.
     fn check_replay(&self, token: &UsernameToken) -> Result<(), Fault> {
         let (Some(nonce), Some((_, created))) = (&token.nonce, &token.created) else {
             return Ok(());
@@ -171,12 +171,13 @@ impl WsSecuritySettings {
         }
     }
 
-    /// The password of a token, as far as it can be told without waiting: true for a good digest, false for a text that is to be checked.
+    /// Checks the password of a token as far as possible without waiting. Returns true for a valid digest, and false for a plain text that
+    /// must still be checked.
     fn has_digest(&self, users: &TokenUsers, token: &UsernameToken) -> Result<bool, Fault> {
         if let Some((_, created)) = &token.created {
             self.check_age(*created, clock::wall())?;
         }
-        // Harmless: where one is missing there is no such pair.
+        // Harmless: without a nonce or a creation time, there is no pair to check.
         let fresh = token.nonce.as_deref().zip(token.created.as_ref());
         match &token.password {
             Password::Absent => Err(Defect::failed("no password").fault()),
@@ -194,7 +195,7 @@ impl WsSecuritySettings {
                 let (nonce, (created, _)) = fresh
                     .ok_or_else(|| Defect::failed("a digest without Nonce and Created").fault())?;
                 let password = users.passwords.get(&token.username);
-                // As much work for a name that nobody has.
+                // An unknown name takes as much time as a known one.
                 let digest = password_digest(nonce, created, password.map_or("", |text| text));
                 let is_right = aws_lc_rs::constant_time::verify_slices_are_equal(&digest, shown);
                 if is_right.is_err() || password.is_none() {

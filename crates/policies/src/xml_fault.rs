@@ -1,26 +1,26 @@
-//! Faults of the policies over XML messages: the step that refuses a message, in the form in which their clients know it.
+//! Faults of the policies over XML messages. They name the step that refuses a message, in the form that clients expect.
 
 use fault::{Fault, Kind, ProcessingFault};
 use mediation::Rejection;
 use message::{GatheredBody, ReplyHead};
 use policy::Exchange;
 
-/// The step where no other fits.
+/// The name of the step where no other applies.
 pub(crate) const RESPONSE_GENERAL: &str = "Response - General process failed";
 
-/// Replies that carry no message: of a one-way operation, of HEAD, of a tunnel.
+/// Returns true for replies without a message: of a one-way operation, to a HEAD, or of a tunnel.
 pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &GatheredBody) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     body.bytes.is_empty() && (asked_head || matches!(head.status, 101 | 202 | 204 | 205 | 304))
 }
 
-/// The fault for a request that a step refuses.
+/// Returns the fault for a request that a step refuses.
 pub(crate) fn refused_request(step: &'static str, failed: Rejection, verbose: bool) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::RequestInvalid };
     fault(kind, step, failed, verbose, None)
 }
 
-/// The fault for a reply that a step refuses: the server's, whoever of those behind the client it was.
+/// Returns the fault for a reply that a step refuses. To the client, it is a server fault, whether the gateway or the upstream caused it.
 pub(crate) fn refused_reply(
     step: &'static str,
     failed: Rejection,
@@ -28,7 +28,7 @@ pub(crate) fn refused_reply(
     status: u16,
 ) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
-    // But for what is not about the message: a client may ask for another coding.
+    // The exception is a fault that is not about the message: the client may request another coding.
     let server = failed.server || step != RESPONSE_GENERAL;
     fault(kind, step, Rejection { server, ..failed }, verbose, Some(status))
 }

@@ -1,7 +1,7 @@
-//! `xpath_route`: the upstream chosen by what stands in the message.
+//! `xpath_route`: chooses the upstream by the content of the message.
 //!
-//! Owns where a message of a case goes; an exchange that no case fits goes where the route says. Which case a message fits is
-//! [`mediation::xpath_search`]'s.
+//! Owns the destination of each case. An exchange that matches no case goes to the route's own destination. [`mediation::xpath_search`]
+//! finds the matching case.
 
 use mediation::xpath_search::{self, Cases};
 use message::{GatheredBody, RequestHead};
@@ -12,16 +12,16 @@ use crate::attachments::{RootUse, RootedStep, rooted};
 use crate::reply_coding::Codings;
 use crate::xml_fault;
 
-/// The step in faults.
+/// The name of the step in faults.
 const STEP: &str = "Request - XPath routing failed";
 
-/// One case: where a message goes whose value is this.
+/// One case: the destination of messages with this value.
 pub struct Case {
     pub expression: Expr,
     pub equals: String,
-    /// Index among the route's diversions.
+    /// The index into the route's diversions.
     pub diversion: usize,
-    /// The path and query the upstream is to see, where the case says so.
+    /// The path and query for the upstream, if the case sets them.
     pub target: Option<Box<[u8]>>,
 }
 
@@ -30,11 +30,11 @@ pub struct XpathRouteSettings {
     pub cases: Vec<Case>,
     pub verbose: bool,
     pub bytes_max: usize,
-    /// Of messages with attachments it sees the root part.
+    /// Whether only the root part of a message with attachments is read.
     pub attachments: bool,
 }
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(settings: XpathRouteSettings) -> Policy {
     let XpathRouteSettings { cases, verbose, bytes_max, attachments } = settings;
     let cases = cases.into_iter().map(|case| {
@@ -51,13 +51,13 @@ pub fn policy(settings: XpathRouteSettings) -> Policy {
 
 struct RoutingStep {
     cases: Cases,
-    /// For each case.
+    /// The destination of each case.
     ways: Vec<CaseRoute>,
     verbose: bool,
     bytes_max: usize,
 }
 
-/// The way of messages of a case; see [`Case`].
+/// The destination of messages of a case, see [`Case`].
 struct CaseRoute {
     diversion: usize,
     target: Option<Box<[u8]>>,

@@ -1,7 +1,7 @@
-//! `xslt`: a message transformed by a stylesheet, on its way to the upstream or back.
+//! `xslt`: transforms a message by a stylesheet, on its way to the upstream or back.
 //!
-//! Owns what a transformation is to an exchange: the notes on how its client speaks, the content type of what came out, and the
-//! fault where nothing did. How a stylesheet is run is [`mediation::xslt`]'s.
+//! Owns the effects of a transformation on the exchange: the notes about the client's message format, the content type of the result, and
+//! the fault if it fails. Stylesheets are run by [`mediation::xslt`].
 
 mod client_format;
 
@@ -16,7 +16,7 @@ use crate::body_lines;
 use crate::reply_coding::Codings;
 use crate::xml_fault;
 
-/// Which side it is on.
+/// The side that is transformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     Request,
@@ -26,18 +26,18 @@ pub enum On {
 /// A transformation on a route.
 pub struct XsltSettings {
     pub transformation: Transformation,
-    /// It stands before the validation of its side, or where there is none behind it.
+    /// Whether it runs before the validation of its side, or there is no validation after it.
     pub before: bool,
     pub verbose: bool,
-    /// A reply other than 200 is let through, because a policy above makes a fault of it.
+    /// Whether a reply with a status other than 200 passes, because a policy above turns it into a fault.
     pub errors_pass: bool,
     pub codings: Codings,
 }
 
-/// When to come again, in seconds: what waits is done in far less.
+/// The value of `Retry-After`, in seconds. Waiting messages are processed in much less time.
 const RETRY_AFTER: &str = "1";
 
-/// The policy.
+/// Returns the policy.
 pub fn policy(on: On, settings: XsltSettings) -> Policy {
     let of = RootedStep {
         root: RootUse::Edits,
@@ -45,7 +45,7 @@ pub fn policy(on: On, settings: XsltSettings) -> Policy {
         verbose: settings.verbose,
         codings: settings.codings,
     };
-    // The reference system reads a message with attachments as if it were XML.
+    // The reference system treats a message with attachments as XML.
     let of = (!settings.codings.gzip_only).then_some(of);
     let (request, response) = match on {
         On::Request => (Some(rooted(settings, of)), None),
@@ -75,7 +75,7 @@ impl XsltSettings {
     }
 }
 
-/// The fault, which `of` makes of a failed step as its side does.
+/// Returns the fault for a failed transformation. `of` makes the fault of a failed step for its side.
 fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fault {
     match refused {
         TransformRejection::Failed(failed) => of(failed),
@@ -84,7 +84,7 @@ fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fa
             let fault = of(Rejection::server("The stylesheet could not be run"));
             Fault { cause: format!("{}: {cause}", fault.cause).into(), ..fault }
         }
-        // No fault of the step: like others of the gateway's own it keeps its status.
+        // This is not a fault of the step. Like other faults of the gateway, it keeps its status.
         TransformRejection::Busy => {
             Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
                 .with_header("Retry-After", RETRY_AFTER)
@@ -92,7 +92,7 @@ fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fa
     }
 }
 
-/// The result takes the message's place.
+/// Replaces the message by the result.
 fn replace(headers: &mut Headers, body: &mut GatheredBody, made: TransformResult) {
     body_lines::replaced(headers);
     if let Some(label) = made.label(headers.get("content-type")) {
@@ -134,20 +134,20 @@ impl OnBuffered<RequestHead> for XsltSettings {
 }
 
 impl XsltSettings {
-    /// Makes a reply's body one that can be transformed. False: it is not for this policy.
+    /// Prepares a reply's body for the transformation. Returns false if the reply is not to be transformed.
     fn opened(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
         body: &mut GatheredBody,
     ) -> Result<bool, Fault> {
-        // A fault of ours is not a message of the upstream's.
+        // A fault of the gateway is not a message of the upstream.
         let above = self.errors_pass && head.status != 200;
         if ex.fault.is_some() || above {
             return Ok(false);
         }
         if xml_fault::has_no_body(ex, head, body) {
-            // It tells of a body that would have been transformed.
+            // The head describes a body that would have been transformed.
             if ex.notes().asked_head || head.status == 304 {
                 body_lines::replaced(&mut head.headers);
             }

@@ -1,4 +1,4 @@
-//! A key in the body of a request: a field of a form, or a member of a JSON object.
+//! Reads a key from the body of a request: a field of a form, or a member of a JSON object.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,11 @@ pub(super) struct KeysInBody {
     pub(super) keys: Keys,
     /// The names of the field or the member.
     pub(super) names: Vec<String>,
-    /// The largest body that is looked into.
+    /// The maximum size of a body that is read.
     pub(super) bytes_max: usize,
 }
 
-/// A body that can have a key.
+/// The kinds of body that may contain a key.
 #[derive(Clone, Copy)]
 enum BodyForm {
     Form,
@@ -46,7 +46,7 @@ impl BodyForm {
 impl OnBuffered<RequestHead> for KeysInBody {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         if self.keys.find(head)?.is_some() {
-            // The head has one: the step is done.
+            // The head has a key, so the body is not read.
             return self.keys.on_head(ex, head).map(|_| false);
         }
         if BodyForm::of(head).is_some() { Ok(true) } else { Err(missing()) }
@@ -112,12 +112,12 @@ impl KeysInBody {
             let pointer = Pointer::of_member(name);
             edits.remove(&pointer).map_err(|_| unreadable())?;
         }
-        // A key that is there twice may be read either way.
+        // If the key occurs twice, the upstream could read either value.
         edits.without_values(body).map_err(|_| unreadable())
     }
 }
 
-/// The one key of several places.
+/// Returns the only key found. Two different keys are a fault.
 fn one(found: Vec<Cow<'_, [u8]>>) -> Result<Option<Cow<'_, [u8]>>, Fault> {
     let mut found = found.into_iter().filter(|key| !key.is_empty());
     let key = found.next();

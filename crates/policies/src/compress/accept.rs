@@ -1,19 +1,19 @@
-//! `Accept-Encoding` (RFC 9110, 12.5.3): which of our encodings a client likes best.
+//! Parses `Accept-Encoding` (RFC 9110, 12.5.3), and chooses the encoding that the client prefers.
 
 use message::Headers;
 
 use super::Encoding;
 
-/// Bytes that are read of it. Browsers send 30 bytes.
+/// The maximum number of bytes of the header that are read. Browsers send 30 bytes.
 const BYTES_MAX: usize = 1024;
 
-/// The encoding to use: the client's favourite, and ours among equals. None: it wants the bytes as they are.
+/// Returns the encoding to use: the one that the client prefers, or the first of `ours` among equal weights. `None` means no encoding.
 pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
     let lines: Vec<&[u8]> = headers.get_all("accept-encoding").collect();
     if lines.is_empty() || lines.iter().map(|line| line.len()).sum::<usize>() > BYTES_MAX {
         return None;
     }
-    // Harmless: what cannot be read asks for no encoding.
+    // Harmless: an invalid item does not request any encoding.
     let items = || lines.iter().flat_map(|line| line.split(|b| *b == b',')).filter_map(item);
     let said = |name: &[u8]| {
         items().find(|(named, _)| named.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
@@ -24,12 +24,12 @@ pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
         said(encoding.name().as_bytes()).or(alias).or(any).unwrap_or(0)
     };
     let plain = said(b"identity").unwrap_or(0);
-    // The last of the largest wins, so that ours are looked at from the back.
+    // `max_by_key` returns the last of equal maxima, so `ours` is iterated in reverse.
     let best = ours.iter().rev().copied().max_by_key(|encoding| weight(*encoding))?;
     (weight(best) > 0 && weight(best) >= plain).then_some(best)
 }
 
-/// A name and its weight in thousandths; nothing where it cannot be read.
+/// Parses a name and its weight in thousandths. Returns `None` for an invalid item.
 fn item(item: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = item.split(|b| *b == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().filter(|name| !name.is_empty())?;

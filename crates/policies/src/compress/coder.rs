@@ -1,7 +1,6 @@
-//! The three encoders behind one face.
+//! One interface for the three encoders.
 //!
-//! Windows are kept small: a gateway compresses many replies at once, and what is further apart than 256 KiB is rarely
-//! alike in what APIs say.
+//! Windows are kept small: a gateway compresses many replies at once, and in replies of APIs, repetitions more than 256 KiB apart are rare.
 
 use std::io::Write;
 
@@ -14,7 +13,7 @@ use policy::BodyTransform;
 use zstd::stream::raw::CParameter;
 use zstd::stream::write::Encoder as ZstdEncoder;
 
-/// A way to compress.
+/// A content encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Zstd,
@@ -23,7 +22,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// As HTTP calls it.
+    /// Returns the name in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Zstd => "zstd",
@@ -33,25 +32,25 @@ impl Encoding {
     }
 }
 
-/// Just below the library's default of 6, which is for files that are compressed once.
+/// The gzip level, just below the library's default of 6, which suits files that are compressed once.
 const GZIP_LEVEL: u32 = 5;
 
-/// Brotli's quality for what is made while somebody waits; those above are for files.
+/// The Brotli quality for on-the-fly compression. Higher ones suit files.
 const BROTLI_QUALITY: u32 = 4;
 
-/// 256 KiB, as a power of two.
+/// The Brotli window: 256 KiB, as a power of two.
 const BROTLI_WINDOW: u32 = 18;
 
-/// Bytes that it collects before it encodes.
+/// The number of bytes that Brotli collects before it encodes.
 const BROTLI_BUFFER_BYTES: usize = 16 * 1024;
 
-/// The library's own default.
+/// The zstd level, which is the library's default.
 const ZSTD_LEVEL: i32 = 3;
 
-/// 256 KiB, as a power of two. Browsers take up to 8 MiB.
+/// The zstd window: 256 KiB, as a power of two. Browsers accept up to 8 MiB.
 const ZSTD_WINDOW: u32 = 18;
 
-/// One reply's encoder. It writes into a vector that is the caller's for as long as a call takes.
+/// The encoder of one reply. During a call, it writes into a vector of the caller.
 pub(super) enum Coder {
     Zstd(Box<ZstdEncoder<'static, Vec<u8>>>),
     Br(Box<CompressorWriter<Vec<u8>>>),
@@ -80,7 +79,7 @@ impl Coder {
         })
     }
 
-    /// Gives the encoder the vector it writes to, or takes it back.
+    /// Swaps the output vector in or out of the encoder.
     fn swap(&mut self, out: &mut Vec<u8>) {
         match self {
             Coder::Zstd(encoder) => std::mem::swap(encoder.get_mut(), out),
@@ -120,7 +119,7 @@ impl BodyTransform for Coder {
     }
 }
 
-/// Nothing is written but memory, so this is a defect.
+/// Returns the fault for a failed encoder. It writes only to memory, so a failure is a defect.
 fn broken(error: std::io::Error) -> Fault {
     Fault::new(Kind::Internal, format!("compress: {error}"))
 }

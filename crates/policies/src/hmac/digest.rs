@@ -1,4 +1,4 @@
-//! The check that a body is the one that the request's `Digest` says (RFC 3230).
+//! Checks that a body matches the request's `Digest` (RFC 3230).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,14 +9,14 @@ use policy::{Decision, Exchange, OnBuffered, OnHead as _, Onward};
 use super::Signatures;
 use crate::credentials::sha256;
 
-/// Signatures of requests whose bodies are compared with their digest.
+/// Checks the signature of a request, and then its body against its digest.
 pub(super) struct WithDigest {
     pub(super) signatures: Signatures,
     pub(super) bytes_max: usize,
 }
 
 impl OnBuffered<RequestHead> for WithDigest {
-    /// No byte of a body is gathered for somebody who has shown nothing.
+    /// The signature is checked first, so that no body is gathered for an unauthenticated client.
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         let digest = head.headers.get("digest").is_some();
         self.signatures.on_head(ex, head)?;
@@ -34,7 +34,7 @@ impl OnBuffered<RequestHead> for WithDigest {
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
         let right = match head.headers.get("digest") {
-            // Without a digest there may be no body.
+            // Without a digest, the body must be empty.
             None => body.bytes.is_empty(),
             Some(said) => {
                 let made = format!("SHA-256={}", STANDARD.encode(sha256(&body.bytes)));

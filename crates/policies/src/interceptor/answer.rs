@@ -1,4 +1,4 @@
-//! An interceptor's answer, read and checked.
+//! Parses and checks the answer of an interceptor.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::call;
 
-/// An answer, all of it readable. Its texts are the answer's own, where they have no escapes.
+/// A parsed answer. Texts without escapes are borrowed from the answer's bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer<'a> {
     pub(super) direct: bool,
@@ -24,7 +24,7 @@ pub(super) struct Answer<'a> {
     pub(super) context: Vec<(Box<str>, Box<str>)>,
 }
 
-/// Changes to lines, in the order they are made.
+/// Changes to header lines, in the order in which they are applied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Edits<'a> {
     pub(super) remove: Vec<Cow<'a, str>>,
@@ -53,21 +53,21 @@ struct RawAnswer<'a> {
     interceptor_context: Option<Object<'a>>,
 }
 
-/// Names in the objects and lists of an answer, all together: many times as many as a message has lines. Each takes a walk over the
-/// lines of the message.
+/// The maximum number of names in all objects and lists of an answer, far more than a message has lines. Each name causes a scan of the
+/// message's lines.
 const NAMES_MAX: usize = 1000;
 
-/// A text that is borrowed where it has no escapes.
+/// A text that is borrowed if it has no escapes.
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Reads an answer with status 200. A body that it has is no larger than `body_bytes_max`.
+/// Parses an answer with status 200. Its body may have at most `body_bytes_max` bytes.
 pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fault> {
-    // A list would be read as the members of an object, in their order.
+    // The library would also accept a list, as the members of an object in order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(invalid("the answer is not a JSON object"));
     }
-    // Of the whole at once: the library would look at each text by itself.
+    // UTF-8 is checked once for the whole answer. Otherwise, the library would check each text separately.
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is not UTF-8"))?;
     let said: RawAnswer<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
     if names(&said) > NAMES_MAX {
@@ -105,7 +105,7 @@ pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fa
     })
 }
 
-/// The number of names in an answer.
+/// Returns the number of names in an answer.
 fn names(said: &RawAnswer<'_>) -> usize {
     let objects = [
         &said.headers_to_add,
@@ -133,7 +133,7 @@ fn endpoint(object: Object<'_>) -> Result<Cow<'_, str>, Fault> {
     name.map(|(_, name)| name).ok_or_else(|| invalid("`dynamicEndpoint` has no `endpointName`"))
 }
 
-/// The fault of an answer that cannot be used. The cause is the interceptor's, never the client's to read.
+/// Returns the fault for an invalid answer. The cause is only logged, and is not sent to the client.
 pub(super) fn invalid(why: &str) -> Fault {
     Fault::with_detail(
         Kind::InterceptorInvalid,
@@ -142,7 +142,7 @@ pub(super) fn invalid(why: &str) -> Fault {
     )
 }
 
-/// An object whose values are texts, no name of which is there twice; a list is none.
+/// An object with text values and unique names. A list is not accepted.
 struct Object<'a>(Pairs<'a>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {

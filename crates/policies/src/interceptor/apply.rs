@@ -1,4 +1,4 @@
-//! The changes that an answer makes to lines of heads and trailers.
+//! Applies the changes of an answer to header and trailer lines.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use message::{Headers, Trailers};
 
 use super::answer::{Edits, invalid};
 
-/// Lines that say where a message ends, whose it is, and what the connection is: a wrong one is how requests are smuggled.
+/// Lines that determine the end of a message, its host, and the use of the connection: a wrong one allows request smuggling.
 const PROTECTED: [&str; 10] = [
     "connection",
     "content-length",
@@ -22,10 +22,10 @@ const PROTECTED: [&str; 10] = [
     "upgrade",
 ];
 
-/// The gateway's own names.
+/// Prefixes of names that are reserved for the gateway.
 const PREFIXES: [&str; 2] = ["x-wso2", "x-envoy"];
 
-/// Remove, then replace, then add. Protected lines are passed over, and the log says so.
+/// Applies the changes to header lines: remove, then replace, then add. Changes to protected lines are skipped with a log entry.
 pub(super) fn to_headers(edits: &Edits<'_>, headers: &mut Headers) -> Result<(), Fault> {
     warn_of_protected(edits);
     for name in edits.remove.iter().filter(|name| may_change(name)) {
@@ -40,7 +40,7 @@ pub(super) fn to_headers(edits: &Edits<'_>, headers: &mut Headers) -> Result<(),
     Ok(())
 }
 
-/// The same for trailer lines as they stand on the wire.
+/// Applies the changes to raw trailer lines.
 pub(super) fn to_trailers(edits: &Edits<'_>, trailers: &mut Trailers) -> Result<(), Fault> {
     if edits.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One call of an interceptor: sent, awaited within its deadline, read within its bound.
+//! Makes one call to an interceptor, within its deadline and its bound.
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -8,10 +8,10 @@ use policy::Exchange;
 
 use super::Service;
 
-/// Bytes that an answer may have beside its body: headers and trailers of another message, of ordinary size.
+/// Bytes that an answer may have in addition to its body, for headers and trailers.
 const REST_BYTES_MAX: usize = 256 * 1024;
 
-/// The head of every call of one side.
+/// Returns the head of all calls of one side.
 pub(super) fn head(path: &[u8]) -> RequestHead {
     let mut head = RequestHead::new(Protocol::Http11, b"POST", path);
     head.headers.add_known("Content-Type", b"application/json");
@@ -19,7 +19,7 @@ pub(super) fn head(path: &[u8]) -> RequestHead {
     head
 }
 
-/// The answer's body, or nothing where the service wants no change.
+/// Returns the answer's body, or `None` if the service wants no change.
 pub(super) async fn call(
     service: &Service,
     ex: &Exchange,
@@ -30,7 +30,7 @@ pub(super) async fn call(
     let call = ex.call_beside(clock::now().checked_add(service.timeout));
     let reply = service.fetch.fetch(call, request).await.map_err(failed)?;
     let Reply { head, body, .. } = reply;
-    // Base64 takes four bytes for three.
+    // Base64 encodes three bytes as four.
     let bytes_max = service.body_bytes_max.saturating_mul(4) / 3 + REST_BYTES_MAX;
     let waiting = matches!(body, Body::Stream(_)).then(|| ex.totals.upstream_wait.begin());
     let bytes = body.gather(bytes_max, Kind::ReplyTooLarge).await.map_err(failed)?;
@@ -46,7 +46,7 @@ pub(super) async fn call(
     }
 }
 
-/// Whatever went wrong with the call is the interceptor's failure, not the upstream's.
+/// Converts any fault of the call into a failure of the interceptor, as opposed to the upstream.
 pub(super) fn failed(fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
     let detail = match fault.kind == Kind::ReplyTooLarge {

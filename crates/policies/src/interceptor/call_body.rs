@@ -1,4 +1,4 @@
-//! The request to an interceptor: one JSON object, written straight into the bytes that are sent.
+//! Writes the request to an interceptor: one JSON object, written directly into the bytes to be sent.
 
 use base64::Engine as _;
 use message::{Headers, RequestHead};
@@ -6,7 +6,7 @@ use policy::{Exchange, IdentityScheme};
 
 use super::{Api, base64};
 
-/// Names and values as an interceptor reads them: names in lower case, each once.
+/// Names and values in the form that an interceptor gets: unique names in lower case.
 pub(super) type Lines = Vec<(Box<str>, Box<str>)>;
 
 /// A JSON object that is being written.
@@ -15,7 +15,7 @@ pub(super) struct JsonObject {
 }
 
 impl JsonObject {
-    /// An object that will have about so many bytes.
+    /// Creates an object with a capacity of `bytes`.
     pub(super) fn new(bytes: usize) -> JsonObject {
         let mut out = Vec::with_capacity(bytes);
         out.push(b'{');
@@ -27,7 +27,7 @@ impl JsonObject {
         self.out
     }
 
-    /// A member that is JSON already.
+    /// Writes a member whose value is already JSON.
     pub(super) fn raw(&mut self, name: &str, json: &str) {
         self.name(name);
         self.out.extend_from_slice(json.as_bytes());
@@ -38,7 +38,7 @@ impl JsonObject {
         string(value, &mut self.out);
     }
 
-    /// Bytes in base64.
+    /// Writes bytes as Base64.
     pub(super) fn bytes(&mut self, name: &str, bytes: &[u8]) {
         self.name(name);
         self.out.push(b'"');
@@ -49,21 +49,20 @@ impl JsonObject {
         self.out.push(b'"');
     }
 
-    /// Header lines straight from a head. A name that comes more than once is one member, its values joined as
-    /// RFC 9110 (5.3) joins them.
+    /// Writes the header lines of a head. Lines of the same name become one member, with values joined according to RFC 9110, 5.3.
     pub(super) fn headers(&mut self, name: &str, headers: &Headers) {
         self.name(name);
         self.out.push(b'{');
         for (at, (line, value)) in headers.iter().enumerate() {
             let same = |other: &[u8]| other.eq_ignore_ascii_case(line);
-            // Harmless: only the lines before it are looked at.
+            // Harmless: only the lines before this one are compared.
             if headers.iter().take(at).any(|(before, _)| same(before)) {
                 continue;
             }
             if at > 0 {
                 self.out.push(b',');
             }
-            // A name is a token: it has nothing to escape.
+            // A name is a token, so it contains nothing to escape.
             self.out.push(b'"');
             self.out.extend(line.iter().map(u8::to_ascii_lowercase));
             self.out.extend_from_slice(b"\":");
@@ -106,7 +105,7 @@ impl JsonObject {
     }
 }
 
-/// `invocationContext`.
+/// Returns `invocationContext`.
 pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String {
     let mut told = JsonObject::new(640);
     told.text("requestId", ex.id.as_bytes());
@@ -129,11 +128,11 @@ pub(super) fn invocation(api: &Api, ex: &Exchange, head: &RequestHead) -> String
     told.text("prodClusterName", api.production.as_bytes());
     told.text("sandClusterName", api.sandbox.as_bytes());
     told.raw("authenticationContext", &authentication(ex, head));
-    // Harmless: only whole characters were written.
+    // Harmless: only valid UTF-8 was written.
     String::from_utf8(told.finish()).unwrap_or_default()
 }
 
-/// The identity of the one that asks. The token is told where the request still carries it, or where it was noted for this.
+/// Returns the client identity as JSON. The token is included if the request still has it, or if it was kept for interceptors.
 fn authentication(ex: &Exchange, head: &RequestHead) -> String {
     let mut told = JsonObject::new(64);
     if let Some(identity) = &ex.identity {
@@ -157,11 +156,11 @@ fn authentication(ex: &Exchange, head: &RequestHead) -> String {
         told.text("token", token);
         told.text("keyType", key_type.unwrap_or("PRODUCTION").as_bytes());
     }
-    // Harmless: only whole characters were written.
+    // Harmless: only valid UTF-8 was written.
     String::from_utf8(told.finish()).unwrap_or_default()
 }
 
-/// A head's lines, kept for a later call.
+/// Copies a head's lines for a later call.
 pub(super) fn kept(headers: &Headers) -> Lines {
     let text = String::from_utf8_lossy;
     headers
@@ -169,7 +168,7 @@ pub(super) fn kept(headers: &Headers) -> Lines {
         .fold(Lines::new(), |lines, (name, value)| joined(lines, &text(name), &text(value)))
 }
 
-/// One line more. Those of one name are one value.
+/// Adds a line. Lines of the same name become one value.
 fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
     let name = name.to_ascii_lowercase().into_boxed_str();
     match lines.iter_mut().find(|(known, _)| *known == name) {
@@ -179,28 +178,28 @@ fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
     lines
 }
 
-/// Raw trailer lines, kept for a call.
+/// Copies raw trailer lines for a call.
 pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
-    // Harmless: JSON has no other bytes than UTF-8, as with the lines of a head.
+    // Harmless: JSON must be UTF-8, as for the lines of a head.
     let text = String::from_utf8_lossy(raw);
-    // Harmless: each line of trailers has a colon, and nothing follows the last line end.
+    // Harmless: each trailer line has a colon; only the empty text after the last line end has none.
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
     lines.fold(Lines::new(), |lines, (name, value)| joined(lines, name.trim(), value.trim()))
 }
 
-/// The length of so many bytes in base64.
+/// Returns the length of `bytes` bytes in Base64.
 pub(super) fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// A JSON string. Bytes that are not UTF-8 become the replacement character: JSON has no others.
+/// Writes a JSON string. Invalid UTF-8 becomes the replacement character, since JSON must be UTF-8.
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     if json::is_plain(bytes) {
         out.extend_from_slice(bytes)
     } else {
         let mut text = String::with_capacity(bytes.len() * 2);
-        // Harmless: JSON has no other bytes than UTF-8, and the line itself stays as it is.
+        // Harmless: JSON must be UTF-8, and the header line itself is not changed.
         json::push_escaped(&mut text, &String::from_utf8_lossy(bytes));
         out.extend_from_slice(text.as_bytes());
     }

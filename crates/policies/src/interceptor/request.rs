@@ -1,4 +1,4 @@
-//! The request's side: `handle-request`, and what the reply's side needs of the request.
+//! The request side: calls `handle-request`, and keeps what the reply side needs.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{body_lines, rebased};
 
 const PATH: &[u8] = b"/api/v1/handle-request";
 
-/// Room for the parts that are not counted one by one.
+/// Capacity for the parts of the call whose sizes are not computed.
 const TOLD_BYTES: usize = 256;
 
 /// The request step.
@@ -43,7 +43,7 @@ impl OnCall<RequestHead> for Interceptor {
 
 impl OnBuffered<RequestHead> for Interceptor {
     fn bytes_max(&self) -> usize {
-        // Harmless: a service that is not there asks for no body.
+        // Harmless: without a service, no body is needed.
         let services = [&self.settings.request, &self.settings.response].into_iter().flatten();
         let gathering = services.filter(|service| service.includes.request_payload());
         gathering.map(|service| service.body_bytes_max).min().unwrap_or(0)
@@ -70,7 +70,7 @@ impl Interceptor {
         Interceptor { settings, call: call::head(PATH), slot }
     }
 
-    /// Keeps what the call that comes with the reply will tell.
+    /// Keeps the parts of the request that the call with the reply needs.
     fn note(&self, ex: &mut Exchange, head: &RequestHead, body: Option<&GatheredBody>) {
         let Some(service) = &self.settings.response else { return };
         let includes = service.includes;
@@ -141,7 +141,7 @@ impl Interceptor {
         told.finish()
     }
 
-    /// Does what the answer says: all of it, or nothing.
+    /// Applies the answer, either completely or not at all.
     fn obey(
         &self,
         service: &Service,
@@ -179,7 +179,7 @@ impl Interceptor {
         Ok(Onward::Next)
     }
 
-    /// `dynamicEndpoint` and `pathToRewrite`.
+    /// Applies `dynamicEndpoint` and `pathToRewrite`.
     fn redirect(
         &self,
         answer: &Answer<'_>,
@@ -221,8 +221,8 @@ impl Interceptor {
     }
 }
 
-/// True if a server could read a segment of a path as `.` or `..`. The service may have made the path of what a client sent, and it is
-/// sent to the upstream as it is.
+/// Returns true if a server could interpret a segment of a path as `.` or `..`. The service may have built the path from client input, and
+/// it is sent to the upstream unchanged.
 fn has_dots(path: &str) -> bool {
     let decoded = kit::percent::decoded(path.as_bytes(), false);
     let mut segments = decoded.split(|b| matches!(b, b'/' | b'\\'));
@@ -239,7 +239,7 @@ fn unheld_trailers(ex: &Exchange) {
     );
 }
 
-/// `directRespond`: the reply is the interceptor's.
+/// Returns the interceptor's reply, for `directRespond`.
 fn direct(answer: Answer<'_>, ex: &Exchange) -> Result<Reply, Fault> {
     let mut bytes = answer.body.map_or_else(Bytes::new, Bytes::from);
     let status = answer.status.unwrap_or(if bytes.is_empty() { 204 } else { 200 });

@@ -1,4 +1,4 @@
-//! The reply's side: `handle-response`.
+//! The reply side: calls `handle-response`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{Interception, InterceptorSettings, Service, apply, call};
 
 const PATH: &[u8] = b"/api/v1/handle-response";
 
-/// Room for the parts that are not counted one by one.
+/// Capacity for the parts of the call whose sizes are not computed.
 const TOLD_BYTES: usize = 256;
 
 /// The response step.
@@ -57,7 +57,7 @@ impl Interceptor {
         body: Option<&mut GatheredBody>,
     ) -> Flow {
         let Some(service) = &self.settings.response else { return Ok(Onward::Next) };
-        // What follows a 101 is not a reply's body.
+        // The data after a 101 is not the body of the reply.
         if head.status == 101 {
             return Ok(Onward::Next);
         }
@@ -113,7 +113,7 @@ fn told(
     told.finish()
 }
 
-/// Does what the answer says: all of it, or nothing.
+/// Applies the answer, either completely or not at all.
 fn obey(
     service: &Service,
     answer: Answer<'_>,

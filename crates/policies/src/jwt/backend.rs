@@ -1,4 +1,4 @@
-//! `backend_jwt`: tells the upstream who asks, by a token of our own; and `jwks`, where its keys are published.
+//! `backend_jwt`: passes the client identity to the upstream in a token signed by the gateway; and `jwks`, which publishes the keys.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -21,32 +21,32 @@ pub struct BackendJwtSettings {
     pub issuer: String,
     pub audiences: Vec<String>,
     pub ttl: Duration,
-    /// Claims of the client's token to take over.
+    /// Claims to copy from the client's token.
     pub copy: Vec<String>,
     /// Claims to add.
     pub claims: Vec<(String, String)>,
 }
 
-/// The public keys of every `backend_jwt` of a plan, as one document. It is complete once the plan is.
+/// The public keys of all `backend_jwt` policies of a plan, as one JWK set. It is set when the plan is complete.
 pub type OwnKeys = OnceLock<Arc<str>>;
 
-/// Makes tokens, and remembers them for as long as they are fresh.
+/// Issues tokens, and caches them for as long as they are fresh.
 struct Issue {
     number: u64,
     settings: BackendJwtSettings,
     signer: Arc<Signer>,
 }
 
-/// A token that was made.
+/// An issued token.
 struct IssuedToken {
-    /// Held, so that its place in memory is nobody else's.
+    /// Kept alive, so that its address, which is the cache key, is not reused.
     identity: Arc<Identity>,
     token: Arc<str>,
-    /// Seconds since the Unix epoch from which on another is made.
+    /// When a new token must be issued, in seconds since the Unix epoch.
     stale: u64,
 }
 
-/// Tokens a worker remembers, and their bytes.
+/// The maximum number of cached tokens of a worker, and of their bytes.
 const MADE_MAX: usize = 16 * 1024;
 const MADE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -54,19 +54,19 @@ thread_local! {
     static MADE: RefCell<VerdictCache<IssuedToken>> = RefCell::new(VerdictCache::new(MADE_MAX, MADE_BYTES_MAX));
 }
 
-/// The policy that signs with this key.
+/// Returns the policy that signs with this key.
 pub fn policy(settings: BackendJwtSettings, signer: Arc<Signer>) -> Policy {
     let issue = Issue { number: next_number(), settings, signer };
     Policy { name: "backend_jwt", request: Some(Step::Head(Box::new(issue))), response: None }
 }
 
-/// The policy that publishes.
+/// Returns the policy that publishes the keys.
 pub fn publishing(keys: Arc<OwnKeys>, max_age: Duration) -> Policy {
     let publish = Publish { keys, max_age: format!("max-age={}", max_age.as_secs()) };
     Policy { name: "jwks", request: Some(Step::Head(Box::new(publish))), response: None }
 }
 
-/// The document with these keys.
+/// Returns the JWK set with these keys.
 pub fn document<'s>(signers: impl Iterator<Item = &'s Arc<Signer>>) -> Arc<str> {
     let mut keys: Vec<Value> = Vec::new();
     for signer in signers {
@@ -92,7 +92,7 @@ impl OnHead<RequestHead> for Issue {
 impl Issue {
     fn token(&self, identity: &Arc<Identity>) -> Result<Arc<str>, Fault> {
         let now = clock::wall().as_secs();
-        // An identity is one for a credential, so its place tells it from others while somebody holds it.
+        // There is one identity per credential, so its address identifies it for as long as it is alive.
         let place = Arc::as_ptr(identity).addr().to_le_bytes();
         let known = MADE.with_borrow_mut(|memory| {
             let made = memory.get(self.number, &place)?;
@@ -107,7 +107,7 @@ impl Issue {
         let token: Arc<str> = token
             .map_err(|error| Fault::new(Kind::Internal, format!("backend_jwt: {error}")))?
             .into();
-        // Anew well before it ends, so that no request arrives with one that just has.
+        // A token is replaced well before it expires, so that no request arrives with an expired token.
         let stale = now.saturating_add((self.settings.ttl * 4 / 5).as_secs());
         let made = IssuedToken { identity: identity.clone(), token: token.clone(), stale };
         MADE.with_borrow_mut(|memory| {

@@ -1,4 +1,4 @@
-//! Claims of a token, held against the demands of the issuer and the route (RFC 7519, 4.1).
+//! Checks the claims of a token against the requirements of the issuer and the route (RFC 7519, 4.1).
 
 use jose::{Members, Object};
 use policy::{ApplicationKey, Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
@@ -12,35 +12,35 @@ use crate::application_keys::consumer_key;
 use crate::identity::identity;
 use crate::listed_api::Subscription;
 
-/// The value that a claim has to have.
+/// The requirement on a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimRequirement {
-    /// There, whatever it says.
+    /// The claim exists, with any value.
     Present,
-    /// One of these; of a list, one of its items.
+    /// The claim, or an item of it if it is a list, is one of these.
     OneOf(Vec<String>),
 }
 
-/// A token whose claims are good.
+/// A token with valid claims.
 pub(crate) struct CheckedToken {
     pub(crate) identity: Identity,
-    /// Lines for the upstream, all of which can be written.
+    /// Header lines for the upstream, which are valid.
     pub(crate) lines: Vec<(String, String)>,
-    /// Seconds since the Unix epoch from which on it is over, leeway included.
+    /// When the token expires, in seconds since the Unix epoch, leeway included.
     pub(crate) until: Option<u64>,
     pub(crate) id: Option<Box<str>>,
-    /// The refusal of a token without the needed scope, where the policy `subscription` gives it later.
+    /// The refusal for a missing scope, if the policy `subscription` raises it later.
     pub(crate) lacks: Option<Refusal>,
     /// The addresses and referrers that may use the token, if its issuer limits them.
     pub(crate) permitted: Option<Permitted>,
-    /// The memory that the claims account for: their text, and their tree, which may be made.
+    /// The memory of the claims in bytes: their text, and their parsed form, which may be created.
     pub(crate) bytes: usize,
 }
 
-/// Longer values are not a header's.
+/// The maximum length of a value in a header line, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Looks at the claims of a token whose signature is right; `payload` is their text.
+/// Checks the claims of a token with a valid signature. `payload` is their text.
 pub(crate) fn check(
     claims: &Members<'_>,
     payload: &[u8],
@@ -56,7 +56,7 @@ pub(crate) fn check(
     Ok(checked)
 }
 
-/// The same for what an issuer says of a token: it need not say when it ends.
+/// Checks the claims in an introspection response, which may lack an expiry.
 pub(crate) fn check_introspected(
     claims: Object,
     issuer: &Issuer,
@@ -66,7 +66,7 @@ pub(crate) fn check_introspected(
     check_all(&claims.clone().into(), || claims.into(), issuer, settings, now)
 }
 
-/// `kept` makes what is kept of the claims, once they are found to be good.
+/// Checks all claims. `kept` builds the form in which valid claims are kept.
 fn check_all(
     claims: &Members<'_>,
     kept: impl FnOnce() -> Claims,
@@ -136,7 +136,7 @@ fn check_all(
     })
 }
 
-/// The tier of the subscription, or else the one that a claim names.
+/// Returns the tier of the subscription, or else the one in a claim.
 fn tier_of(
     claims: &Members<'_>,
     issuer: &Issuer,
@@ -149,14 +149,14 @@ fn tier_of(
     }))
 }
 
-/// A time as RFC 7519 writes it: seconds, which may have a fraction.
+/// Parses a time (RFC 7519): seconds, possibly with a fraction.
 fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => {
             let whole = number.as_u64().or_else(|| {
                 let seconds = number.as_f64().filter(|seconds| seconds.is_finite())?;
-                // Before the epoch is over, whenever it was.
+                // A time before the epoch is in the past, so its exact value does not matter.
                 let seconds = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
                 Some(seconds.as_secs())
             });
@@ -166,7 +166,7 @@ fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
     }
 }
 
-/// Until when the token is good, if it is now.
+/// Returns when the token expires, if it is valid now.
 fn in_time(claims: &Members<'_>, leeway: u64, now: u64) -> Result<Option<u64>, Refusal> {
     let until = time(claims, "exp")?.map(|ends| ends.saturating_add(leeway));
     if until.is_some_and(|until| until <= now) {
@@ -178,12 +178,12 @@ fn in_time(claims: &Members<'_>, leeway: u64, now: u64) -> Result<Option<u64>, R
     Ok(until)
 }
 
-/// True if `aud`, a text or a list of them, names one of these; nothing wanted is always there.
+/// Returns true if `aud`, a text or a list, contains one of `wanted`, or if `wanted` is empty.
 fn names_one(audience: Option<&Value>, wanted: &[String]) -> bool {
     wanted.is_empty() || audience.is_some_and(|audience| is_one(audience, wanted))
 }
 
-/// True if a value, or one item of a list, is one of these texts.
+/// Returns true if a value, or an item of it if it is a list, is one of these texts.
 fn is_one(value: &Value, wanted: &[String]) -> bool {
     let is = |value: &Value| match value {
         Value::String(text) => wanted.contains(text),
@@ -194,7 +194,7 @@ fn is_one(value: &Value, wanted: &[String]) -> bool {
     items.map_or_else(|| is(value), |items| items.iter().any(is))
 }
 
-/// The claim of that name, else the member at that path: `address.city`. Names of claims may have dots themselves.
+/// Returns the claim of this name, or else the member at this path, such as `address.city`. Names of claims may themselves contain dots.
 fn value_at<'c>(claims: &'c Members<'_>, path: &str) -> Option<&'c Value> {
     claims.get(path).or_else(|| {
         let (first, rest) = path.split_once('.')?;
@@ -202,7 +202,7 @@ fn value_at<'c>(claims: &'c Members<'_>, path: &str) -> Option<&'c Value> {
     })
 }
 
-/// The same among the members of a tree.
+/// Like `value_at`, for a JSON object.
 pub(crate) fn value_in<'c>(members: &'c Object, path: &str) -> Option<&'c Value> {
     members.get(path).or_else(|| {
         let (first, rest) = path.split_once('.')?;
@@ -232,10 +232,10 @@ fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &JwtSettings) -> Resu
     Err(Refusal::Scope(compared(stated, &wanted.join(" and "))))
 }
 
-/// Longer values of a token are cut where the log names them.
+/// The maximum length of a token's value in the log. Longer values are cut.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What a token has and what is needed, for the log.
+/// Describes the actual and the required value, for the log.
 fn compared(value: Option<&Value>, wanted: &str) -> Box<str> {
     let had = value.and_then(text).unwrap_or_else(|| "none".to_owned());
     let had = had.escape_debug().to_string();
@@ -246,7 +246,8 @@ fn compared(value: Option<&Value>, wanted: &str) -> Box<str> {
     format!("the token has: {had}; needed: {wanted}").into()
 }
 
-/// The groups of the subject: a list of texts, or a text with commas. A group that cannot be read may be one that is denied.
+/// Returns the groups of the subject, from a list of texts or a text with commas. A group that is not a text is an error, since it could be
+/// a denied one.
 fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Result<Box<[Box<str>]>, Refusal> {
     let Some(path) = settings.groups.as_deref() else { return Ok(Box::default()) };
     let wrong = || Refusal::Wanted(path.into());
@@ -263,14 +264,14 @@ fn groups(claims: &Members<'_>, settings: &JwtSettings) -> Result<Box<[Box<str>]
     }
 }
 
-/// The key of the token's application, if the issuer has a claim that names applications.
+/// Returns the key of the token's application, if the issuer has a claim for applications.
 fn application(claims: &Members<'_>, issuer: &Issuer) -> Option<ApplicationKey> {
     let claim = issuer.application_claim.as_deref()?;
-    // Harmless: a claim that is not a text leads nowhere.
+    // Harmless: a claim that is not a text identifies no application.
     value_at(claims, claim)?.as_str().filter(|key| !key.is_empty()).map(consumer_key)
 }
 
-/// The plan of the token's subscription to the API.
+/// Returns the plan of the token's subscription to the API.
 fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
     let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
     let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| api.is_of(one));
@@ -279,20 +280,20 @@ fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Re
     Ok(tier.map(Into::into))
 }
 
-/// The subject of the token; the application where it is about nobody.
+/// Returns the subject of the token, or the application if there is no subject.
 fn subject<'c>(claims: &'c Members<'_>, issuer: &Issuer) -> &'c str {
     let names = [issuer.subject_claim.as_str(), issuer.consumer_claim.as_str(), "client_id"];
     let found = names.into_iter().find_map(|name| value_at(claims, name)?.as_str());
     found.unwrap_or("")
 }
 
-/// About how many bytes of memory claims take once they are a tree.
+/// Returns an estimate of the memory, in bytes, of parsed claims.
 fn bytes<'c>(claims: impl Iterator<Item = (&'c str, &'c Value)>) -> usize {
-    // A member has a place for its name and its value, and a map keeps some places free.
+    // Each member has a slot for name and value, and a map keeps some slots free.
     64 + claims.map(|(name, value)| 96 + name.len() + value_bytes(value)).sum::<usize>()
 }
 
-/// The memory of a value beside its place. Its depth is the JSON reader's to bound.
+/// Returns the memory of a value, without its slot. The JSON parser has bounded the depth.
 fn value_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -302,8 +303,8 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Claims as header lines; `groups` are those of the subject where no claim has that name. What cannot be written in one line is left out,
-/// and the log says so.
+/// Returns claims as header lines. `groups` is used if no claim has that name. A value that cannot be written in one line is omitted with a
+/// log entry.
 fn lines(
     claims: &Members<'_>,
     settings: &JwtSettings,
@@ -312,7 +313,7 @@ fn lines(
     let line = |(name, path): &(String, String)| {
         let value = match value_at(claims, path) {
             Some(value) => text(value)?,
-            // No claim of the token's own has that name.
+            // The token has no claim of this name.
             None if path == "groups" && !groups.is_empty() => groups.join(","),
             None => return None,
         };
@@ -328,11 +329,11 @@ fn lines(
         }
         good.then(|| (name.clone(), value))
     };
-    // Harmless: a claim that is absent has no header, and what cannot be written is logged.
+    // Harmless: a missing claim has no header, and an invalid value is logged.
     settings.claims_to_headers.iter().filter_map(line).collect()
 }
 
-/// A text as it is, a list of texts with commas, anything else as JSON.
+/// Returns a value as text: a text unchanged, a list of texts with commas, anything else as JSON.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

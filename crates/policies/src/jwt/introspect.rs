@@ -1,4 +1,4 @@
-//! Asking an issuer about a token (RFC 7662).
+//! Introspects tokens at their issuer (RFC 7662).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use super::refusal::Refusal;
 
-/// A larger answer is none.
+/// The maximum size of a response. A larger one is a failure.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// No token that only its issuer can read is longer.
+/// The maximum length of an opaque token, in bytes.
 const TOKEN_BYTES_MAX: usize = 4096;
 
-/// The way to ask an issuer.
+/// The connection to the introspection endpoint of an issuer.
 pub struct Introspection {
     outlet: Arc<dyn Fetch>,
     path: String,
@@ -31,7 +31,7 @@ pub struct Introspection {
 }
 
 impl Introspection {
-    /// `client` is an id and its secret.
+    /// Creates a connection. `client` is the gateway's client id and secret.
     pub fn new(
         outlet: Arc<dyn Fetch>,
         path: String,
@@ -43,7 +43,7 @@ impl Introspection {
         Introspection { outlet, path, credentials, timeout, cache }
     }
 
-    /// The issuer's word on the token, and when to ask again.
+    /// Introspects a token. Returns the checked claims, and when to introspect it again.
     pub(crate) async fn ask(
         &self,
         ex: &Exchange,
@@ -77,23 +77,23 @@ impl Introspection {
     }
 }
 
-/// True if a text can be a token at all.
+/// Returns true if a text can be an opaque token.
 pub(crate) fn is_token(text: &[u8]) -> bool {
     text.len() <= TOKEN_BYTES_MAX && is_bearer(text)
 }
 
-/// True if a text has the form of a bearer token (RFC 6750, 2.1).
+/// Returns true if a text has the form of a bearer token (RFC 6750, 2.1).
 pub(crate) fn is_bearer(text: &[u8]) -> bool {
     let good = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
     !text.is_empty() && text.iter().all(good)
 }
 
-/// The value of `Authorization` for a client at an endpoint of OAuth (RFC 6749, 2.3.1): both parts are encoded as form values first.
+/// Returns the value of `Authorization` for a client at an OAuth endpoint (RFC 6749, 2.3.1). Both parts are first form-encoded.
 pub(crate) fn client_credentials(id: &str, secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{}:{}", form(id), form(secret))))
 }
 
-/// Percent-encodes everything but what every reader takes as it is.
+/// Percent-encodes everything except unreserved characters.
 pub(crate) fn form(text: &str) -> String {
     kit::percent::encoded(text.as_bytes(), b"")
 }

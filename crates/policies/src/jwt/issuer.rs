@@ -13,32 +13,32 @@ use super::introspect::Introspection;
 use super::published::PublishedKeys;
 use super::refusal::Refusal;
 
-/// An issuer of tokens, and the way to read its tokens.
+/// An issuer of tokens, and the rules for its tokens.
 #[derive(Debug)]
 pub struct Issuer {
-    /// The value of `iss`. Without it only introspection finds the issuer's tokens.
+    /// The value of `iss`. Without it, the issuer's tokens are recognized only by introspection.
     pub issuer: Option<String>,
     pub keys: Keys,
     pub introspection: Option<Introspection>,
-    /// One of these has to be named by `aud`; any may where there are none.
+    /// `aud` must contain one of these. If empty, any audience is accepted.
     pub audiences: Vec<String>,
-    /// The types that a token may have, as [`jose::kind`] has it; anything where there are none.
+    /// The accepted types of tokens, in the form of [`jose::kind`]. If empty, any type is accepted.
     pub types: Vec<String>,
-    /// The algorithms that a token may have; any of its keys' where there are none.
+    /// The accepted algorithms. If empty, all algorithms of the issuer's keys are accepted.
     pub algorithms: Vec<jose::Algorithm>,
-    /// The one client that all its tokens are of.
+    /// The client that all its tokens represent, if there is only one.
     pub client: Option<IssuerClient>,
     pub leeway: Duration,
     pub expiry_required: bool,
     pub subject_claim: String,
     pub scope_claims: Vec<String>,
     pub consumer_claim: String,
-    /// The claim that leads to an application, by its consumer key. None: the issuer's tokens lead to none.
+    /// The claim with the consumer key of an application, or `None` if tokens do not identify applications.
     pub application_claim: Option<String>,
     pub tier_claim: Option<String>,
 }
 
-/// What is known of the only client of an issuer.
+/// The identity of an issuer's only client.
 #[derive(Debug)]
 pub struct IssuerClient {
     pub subject: String,
@@ -47,18 +47,18 @@ pub struct IssuerClient {
 }
 
 impl Issuer {
-    /// True if its tokens may have this algorithm.
+    /// Returns true if tokens may use this algorithm.
     pub(crate) fn takes_algorithm(&self, algorithm: jose::Algorithm) -> bool {
         self.algorithms.is_empty() || self.algorithms.contains(&algorithm)
     }
 
-    /// True if a token is of a kind that shows who asks (RFC 8725, 3.11). If its header leaves that open, its claims may tell:
-    /// `at_hash` and `c_hash` are in ID tokens alone, and `events` in security events, of which the order to log out is one.
+    /// Returns true if a token is of a kind that authenticates a client (RFC 8725, 3.11). If its header does not state the kind, claims may
+    /// indicate it: `at_hash` and `c_hash` occur only in ID tokens, and `events` only in security event tokens, such as logout tokens.
     pub(crate) fn takes(&self, token: &Token<'_>, claims: &Members<'_>) -> bool {
         let says = |name: &str, what: &str| claims.get(name).and_then(Value::as_str) == Some(what);
         let is_id = || {
             claims.get("at_hash").or_else(|| claims.get("c_hash")).is_some()
-                // Keycloak and Cognito.
+                // The claims that Keycloak and Cognito use.
                 || says("typ", "ID")
                 || says("token_use", "id")
         };
@@ -75,17 +75,17 @@ impl Issuer {
 /// The source of an issuer's keys.
 #[derive(Debug)]
 pub enum Keys {
-    /// It has none, and is asked about each token.
+    /// No keys. Each token is introspected.
     Nowhere,
-    /// In files.
+    /// Keys from files.
     Fixed(KeySet),
-    /// The address at which it publishes them.
+    /// Keys that the issuer publishes at a URL.
     Published(Arc<PublishedKeys>),
-    /// This process's own, which change while they are used.
+    /// Keys of this process, which can change while in use.
     Own(Arc<OwnIssuerKeys>),
 }
 
-/// Keys of an issuer in this process.
+/// The keys of an issuer in this process.
 #[derive(Debug, Default)]
 pub struct OwnIssuerKeys {
     keys: ArcSwap<KeySet>,
@@ -94,26 +94,26 @@ pub struct OwnIssuerKeys {
 }
 
 impl OwnIssuerKeys {
-    /// These are the keys from now on.
+    /// Replaces the keys.
     pub fn set(&self, keys: KeySet) {
         self.keys.store(Arc::new(keys));
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Checks a token's signature without anything else.
+    /// Returns true if the token's signature is valid. Nothing else is checked.
     pub fn is_ours(&self, token: &Token<'_>) -> bool {
         self.keys.load().verify(token).is_ok()
     }
 
     fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
-        // Before the keys: with newer ones it is verified again.
+        // The generation is loaded before the keys. If the keys change in between, the token is only verified once more.
         let generation = self.generation.load(Ordering::Acquire);
         Ok(self.keys.load().verify(token).map(|()| generation)?)
     }
 }
 
 impl Keys {
-    /// Verifies with the keys that are there, and gives their generation.
+    /// Verifies a token with the known keys, and returns their generation.
     pub(crate) fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
         match self {
             Keys::Nowhere => Err(Refusal::KeyUnknown),
@@ -129,7 +129,7 @@ impl Keys {
         }
     }
 
-    /// A number that changes with the keys.
+    /// Returns a number that changes with the keys.
     pub(crate) fn generation(&self) -> u64 {
         match self {
             Keys::Nowhere | Keys::Fixed(_) => 0,

@@ -1,4 +1,4 @@
-//! The client addresses and referrers for which an API key of the catalog may be used.
+//! The restrictions of an API key of the catalog to client addresses and referrers.
 
 use std::net::IpAddr;
 
@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use super::refusal::Refusal;
 
-/// The bounds of a key.
+/// The restrictions of a key.
 #[derive(Debug)]
 pub(crate) struct Permitted {
     networks: Vec<IpNet>,
-    /// Patterns in which `*` stands for any text, compared without the scheme.
+    /// Patterns in which `*` matches any text. They are compared without the scheme.
     referrers: Vec<String>,
 }
 
 impl Permitted {
-    /// None: the key may be used anywhere.
+    /// Returns the restrictions in the claims, or `None` if the key is not restricted.
     pub(crate) fn of(claims: &Members<'_>) -> Result<Option<Permitted>, Refusal> {
         let list = |name: &str| {
-            // Harmless: an absent list bounds nothing.
+            // Harmless: an absent list restricts nothing.
             let text = claims.get(name).and_then(Value::as_str).unwrap_or_default();
             text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned)
         };
@@ -35,7 +35,7 @@ impl Permitted {
         Ok(bounded.then_some(Permitted { networks, referrers }))
     }
 
-    /// True if a request of this client may use the key.
+    /// Returns true if a request of this client may use the key.
     pub(crate) fn allows(&self, client: IpAddr, head: &RequestHead) -> bool {
         let client = client.to_canonical();
         let by_address = self.networks.is_empty()
@@ -53,7 +53,7 @@ impl Permitted {
     }
 }
 
-/// True if a text fits a pattern in which `*` stands for anything.
+/// Returns true if a text matches a pattern in which `*` matches any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let pattern = pattern.split_once("://").map_or(pattern, |(_, rest)| rest);
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
@@ -61,7 +61,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
     for part in middle.split('*').filter(|part| !part.is_empty()) {
         let Some(at) = left.find(part) else { return false };
-        // Harmless: the part was found there.
+        // Harmless: the part was found at this offset.
         left = left.get(at + part.len()..).unwrap_or_default();
     }
     left.ends_with(last)

@@ -1,5 +1,5 @@
-//! Keys that an issuer publishes: read beside the requests, kept while the issuer is away, and read anew as soon as a token
-//! names one that is not among them.
+//! Fetches the keys that an issuer publishes. They are fetched in the background, kept while the issuer is unavailable, and fetched again
+//! when a token names an unknown key.
 
 use std::fmt;
 use std::rc::Rc;
@@ -20,26 +20,26 @@ use tokio::time::timeout;
 use super::refusal::Refusal;
 use crate::waiters::WaiterPlace;
 
-/// A larger key set is none: [`jose::KEYS_MAX`] keys with their certificates have half of this.
+/// The maximum size of a key set. [`jose::KEYS_MAX`] keys with their certificates have half of this.
 pub const KEYS_BYTES_MAX: usize = 512 * 1024;
 
-/// The shortest time between two times of reading. Whoever makes up names of keys can cause no more than this.
+/// The shortest interval between two fetches, so that tokens with invented key ids cannot cause more.
 const APART: Duration = Duration::from_secs(1);
-/// The time for which an issuer that fails is left alone at first, and at most.
+/// The shortest and the longest pause after a failed fetch.
 const AWAY_MIN: Duration = Duration::from_secs(1);
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// The time in which one round of work looks for something to do. Work that nobody holds any more ends with its round.
+/// The length of a round of background work. Work that is no longer owned ends after its round.
 const ROUND: Duration = Duration::from_millis(500);
-/// Requests that may wait for newer keys at once, for one issuer. More are refused at once.
+/// The maximum number of requests that wait for newer keys of one issuer. More are refused immediately.
 const WAITING_MAX: usize = 1024;
 
-/// The source to read.
+/// Where the keys are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// The path of the key set.
     Keys(String),
-    /// The path of the issuer's configuration, which names the key set (OpenID Connect Discovery 1.0, 4); the issuer's name, which it
-    /// has to state; and scheme and host as they may be written, which the key set has to be on.
+    /// The path of the issuer's configuration, which contains the URL of the key set (OpenID Connect Discovery 1.0, 4); the issuer's name,
+    /// which it must state; and the accepted spellings of the origin that the key set must have.
     Discovery { path: String, issuer: String, origins: Vec<String> },
 }
 
@@ -57,38 +57,39 @@ pub struct PublishedKeys {
     waiting: AtomicUsize,
 }
 
-/// The keys of an issuer that were read last. They outlive a reload that changes how they are read, since the issuer may be away then.
+/// The keys of an issuer that were fetched last. They survive a reload that changes how they are fetched, since the issuer may be
+/// unavailable then.
 #[derive(Debug, Default)]
 pub struct KnownKeys {
     snapshot: watch::Sender<KeySnapshot>,
     generation: AtomicU64,
-    /// The number of readings begun.
+    /// The number of fetches begun.
     begun: AtomicU64,
 }
 
-/// The present knowledge of the keys.
+/// The current state of the keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeySnapshot {
     keys: Option<Arc<KeySet>>,
     generation: u64,
-    /// A digest of the text they were read from.
+    /// A hash of the text that they were parsed from.
     text: u64,
-    /// The number of readings that have ended, and whether the last one failed.
+    /// The number of fetches that have ended. `failed` counts those that have failed in a row.
     ended: u64,
     failed: u32,
-    /// When it is to be read next.
+    /// When the next fetch is due.
     due: Option<clock::Instant>,
 }
 
 impl KeySnapshot {
-    /// Verifies, and gives the generation of the keys.
+    /// Verifies a token, and returns the generation of the keys.
     pub(crate) fn verify(&self, token: &Token<'_>) -> Result<u64, Refusal> {
         let keys = self.keys.as_ref().ok_or(Refusal::NoKeys)?;
         Ok(keys.verify(token).map(|()| self.generation)?)
     }
 
-    /// The same where newer keys can be asked for. Where no key has the token's name, those without one were tried, and the one
-    /// that signed may be newer.
+    /// Like `verify`, if newer keys can be requested. If no key has the token's key id, only keys without an id were tried, and the token
+    /// may be signed by a newer key.
     pub(crate) fn verify_or_ask(&self, token: &Token<'_>) -> Result<u64, Refusal> {
         let is_named = self.keys.as_ref().is_some_and(|keys| keys.names(token.key_id.as_deref()));
         match self.verify(token) {
@@ -101,7 +102,7 @@ impl KeySnapshot {
 }
 
 impl PublishedKeys {
-    /// Keys that are read at once, though they may be known already.
+    /// Creates published keys. They are fetched at once, even if keys are already known.
     pub fn new(
         name: &str,
         outlet: Arc<dyn Fetch>,
@@ -132,13 +133,13 @@ impl PublishedKeys {
         self.known.generation.load(Ordering::Acquire)
     }
 
-    /// A token is not signed by the key that it names. The issuer may have another key of that name now, so they are read again, beside
-    /// the requests.
+    /// Called if a token is not signed by the key that it names. The issuer may have replaced the key under the same id, so the keys are
+    /// fetched again in the background.
     pub(crate) fn suspect(&self) {
         self.wanted.notify_one();
     }
 
-    /// Waits for keys that were read after this was called; all who wait share one reading.
+    /// Waits for keys from a fetch that began after this call. All waiting requests share one fetch.
     pub(crate) async fn newer(&self) -> Result<KeySnapshot, Refusal> {
         let Some(_waiting) = WaiterPlace::among(&self.waiting, WAITING_MAX) else {
             return Err(Refusal::KeyUnknown);
@@ -149,7 +150,7 @@ impl PublishedKeys {
             let known = seen.borrow();
             (known.keys.is_none(), known.ended)
         };
-        // What is being read now may be what was there before; with no key at all anything is news.
+        // A fetch in progress may still return old keys, so the next one is awaited. If no key is known at all, the current one is enough.
         let wanted = if first && begun > ended { begun } else { begun + 1 };
         self.wanted.notify_one();
         let patience = self.timeout + APART + ROUND;
@@ -196,7 +197,7 @@ impl PublishedKeys {
     fn fail(&self, why: &str, now: clock::Instant) {
         self.metrics.failed();
         let before = self.known();
-        // The first time and now and then after it: an outage is told, and does not fill the log.
+        // Logged the first time and at growing intervals, so that an outage is reported without filling the log.
         if before.failed.is_power_of_two() || before.failed == 0 {
             let serving = before.keys.as_ref().map_or(0, |keys| keys.len());
             tracing::warn!(
@@ -231,7 +232,8 @@ impl PublishedKeys {
         let text = digest(&text);
         let is_new = self.known().text != text;
         for (id, why) in left {
-            // Keys for encryption are ordinary; any other key may be one that tokens are signed with. It is told once for each text.
+            // Encryption keys are expected and ignored. Any other unusable key may be one that signs tokens, so it is logged, once for each
+            // version of the key set.
             if is_new && why != KeyError::NotForVerifying {
                 tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}")
             } else {
@@ -276,7 +278,7 @@ impl PublishedKeys {
     }
 }
 
-/// The path of the key set that a provider's configuration names.
+/// Returns the path of the key set that the issuer's configuration names.
 fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, Box<str>> {
     let document = jose::object(text).ok_or("the issuer's configuration is not a JSON object")?;
     let text = |name| document.get(name).and_then(serde_json::Value::as_str);
@@ -284,7 +286,7 @@ fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, B
         return Err("the issuer's configuration names another issuer".into());
     }
     let location = text("jwks_uri").ok_or("the issuer's configuration names no `jwks_uri`")?;
-    // Harmless: a location of another origin is refused below.
+    // Harmless: a URL with another origin is refused below.
     let mut paths = origins.iter().filter_map(|origin| location.strip_prefix(origin.as_str()));
     match paths.find(|path| path.starts_with('/')) {
         Some(path) => Ok(path.to_owned()),
@@ -294,7 +296,7 @@ fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, B
     }
 }
 
-/// Only tells whether the text is another one.
+/// Returns a hash that shows whether the text has changed.
 fn digest(text: &[u8]) -> u64 {
     use std::hash::{DefaultHasher, Hasher as _};
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! Why a token is refused: what the log reads, and the little that the client does.
+//! The reasons why a token is refused: the text for the log, and the shorter text for the client.
 
 use fault::{Fault, Kind};
 
@@ -7,31 +7,31 @@ use super::JwtSettings;
 /// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is none.
+    /// There is no token.
     Missing,
-    /// Two of them, or two lines that could hold one.
+    /// There are two tokens, or two lines that could contain one.
     Several,
     Token(jose::Error),
-    /// `iss` is missing or nobody's that is known here.
+    /// `iss` is missing or unknown.
     IssuerUnknown,
-    /// It is made for something else than to show who asks.
+    /// The token is of a kind that does not authenticate a client.
     Kind,
-    /// The issuer has no such key.
+    /// The issuer has no key with this id.
     KeyUnknown,
-    /// No key of the issuer was ever seen.
+    /// No keys of the issuer are known.
     NoKeys,
     Expired,
     NotYet,
-    /// What is there and what is needed.
+    /// The actual and the required value.
     Audience(Box<str>),
     Revoked,
-    /// The issuer says that it is not good.
+    /// The issuer reports that the token is not active.
     Inactive,
-    /// A claim is not what it should be.
+    /// A claim is malformed.
     Claims(&'static str),
-    /// A claim the route asks for.
+    /// A claim does not meet the requirement of the route.
     Wanted(Box<str>),
-    /// What is there and what is needed.
+    /// The actual and the required value.
     Scope(Box<str>),
     Subscription,
     /// The issuer could not be asked.
@@ -45,12 +45,12 @@ impl From<jose::Error> for Refusal {
 }
 
 impl Refusal {
-    /// Asking again in a moment gives the same. What somebody else could not say is asked anew.
+    /// Returns true if the refusal may be cached. Refusals that depend on the issuer's availability or on unknown keys are not cached.
     pub(crate) fn lasts(&self) -> bool {
         !matches!(self, Refusal::Unavailable(_) | Refusal::NoKeys | Refusal::KeyUnknown)
     }
 
-    /// The fault, with what the client is told (RFC 6750, 3).
+    /// Returns the fault, with the text for the client (RFC 6750, 3).
     pub(crate) fn fault(&self, settings: &JwtSettings) -> Fault {
         let realm = &settings.realm;
         let invalid = format!("Bearer realm=\"{realm}\", error=\"invalid_token\"");
@@ -90,7 +90,7 @@ impl Refusal {
         }
     }
 
-    /// For the log.
+    /// Returns the text for the log.
     fn cause(&self) -> String {
         let text = match self {
             Refusal::Missing => "no token",

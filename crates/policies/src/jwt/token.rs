@@ -1,4 +1,4 @@
-//! The place of a request's token, and the request without it.
+//! Finds the token of a request, and removes it.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use message::RequestHead;
 use super::JwtSettings;
 use crate::query;
 
-/// The token that a request has.
+/// The result of the search for a token.
 pub(crate) enum TokenSearch<'h> {
     Nothing,
-    /// More than one place says something; which of them counts is nobody's guess.
+    /// There is more than one token, and it is unclear which one counts.
     Several,
-    /// Its place, and the token itself.
+    /// The place of the token, and the token itself.
     At(TokenLocation, Cow<'h, [u8]>),
 }
 
 /// The place of the token.
 #[derive(Clone, Copy)]
 pub(crate) enum TokenLocation {
-    /// In the only line of its name.
+    /// The only line of the configured header.
     Header,
     Query,
     Cookie,
 }
 
-/// Looks for the token.
+/// Searches a request for its token.
 pub(crate) fn find<'h>(settings: &'h JwtSettings, head: &'h RequestHead) -> TokenSearch<'h> {
     let mut values = head.headers.get_all(&settings.header);
     let first = values.next();
@@ -58,10 +58,10 @@ pub(crate) fn find<'h>(settings: &'h JwtSettings, head: &'h RequestHead) -> Toke
     }
 }
 
-/// The values of the cookies of a name.
+/// Returns the values of the cookies with this name.
 fn cookies<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u8]> {
     let pairs = head.headers.get_all("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
-    // Harmless: cookies of other names are left.
+    // Harmless: cookies with other names are skipped.
     pairs.filter_map(move |pair| {
         let value = cookie_value(pair, name)?;
         // A value may stand in quotes (RFC 6265, 4.1.1).
@@ -69,12 +69,12 @@ fn cookies<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u
     })
 }
 
-/// The value of a cookie, if it has this name.
+/// Returns the value of a cookie, if it has this name.
 fn cookie_value<'h>(pair: &'h [u8], name: &str) -> Option<&'h [u8]> {
     pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-/// Removes the cookies of a name from a request.
+/// Removes the cookies with this name from a request.
 fn remove_cookie(head: &mut RequestHead, name: &str) {
     let is_it = |pair: &[u8]| cookie_value(pair, name).is_some();
     let lines: Vec<Vec<u8>> = head.headers.get_all("cookie").map(<[u8]>::to_vec).collect();
@@ -94,7 +94,7 @@ fn remove_cookie(head: &mut RequestHead, name: &str) {
     }
 }
 
-/// The token in a line. Only `authorization` needs a scheme; another scheme there is no token.
+/// Returns the token in a line. Only `authorization` needs the scheme `Bearer`; with another scheme, the line contains no token.
 fn bearer<'h>(settings: &JwtSettings, value: &'h [u8]) -> Option<&'h [u8]> {
     const SCHEME: &[u8] = b"bearer";
     let named = value.get(..SCHEME.len()).is_some_and(|s| s.eq_ignore_ascii_case(SCHEME));
@@ -104,13 +104,13 @@ fn bearer<'h>(settings: &JwtSettings, value: &'h [u8]) -> Option<&'h [u8]> {
         return after.get(blanks..);
     }
     if named && after.is_empty() {
-        // A scheme without a token is a token that is empty.
+        // A scheme without a token counts as an empty token.
         return Some(after);
     }
     (settings.header != "authorization").then_some(value)
 }
 
-/// Removes whatever may be a token, from all places where one is looked for.
+/// Removes everything that may be a token from all places that are searched.
 pub(crate) fn remove_all(settings: &JwtSettings, head: &mut RequestHead) {
     let has_token = |value| bearer(settings, value).is_some();
     if head.headers.get_all(&settings.header).any(has_token) {
@@ -121,7 +121,7 @@ pub(crate) fn remove_all(settings: &JwtSettings, head: &mut RequestHead) {
 }
 
 impl TokenLocation {
-    /// Takes the token out of the request.
+    /// Removes the token from the request.
     pub(crate) fn remove(self, settings: &JwtSettings, head: &mut RequestHead) {
         match self {
             TokenLocation::Header => head.headers.remove(&settings.header),

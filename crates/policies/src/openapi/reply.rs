@@ -1,4 +1,4 @@
-//! The reply's side.
+//! The reply side.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct Checks(pub(super) Arc<request::Checks>);
 impl OnBuffered<ReplyHead> for Checks {
     fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
         let Some(operation) = self.operation(ex) else { return Ok(false) };
-        // What the gateway itself says is not the service's to answer for.
+        // A reply of the gateway itself is not validated.
         if ex.fault.is_some() {
             return Ok(false);
         }
@@ -45,7 +45,7 @@ impl OnBuffered<ReplyHead> for Checks {
 }
 
 impl Checks {
-    /// The operation that the request's side noted.
+    /// Returns the operation that the request side recorded.
     fn operation(&self, ex: &Exchange) -> Option<&Operation> {
         self.0.operations.get(*self.0.slot.get(ex)?)
     }
@@ -63,7 +63,7 @@ impl Checks {
     }
 }
 
-/// True if a reply has no body, whatever the document describes.
+/// Returns true if a reply has no body, whatever the document describes.
 fn has_none(ex: &Exchange, head: &ReplyHead) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     asked_head || matches!(head.status, 100..=199 | 204 | 205 | 304)

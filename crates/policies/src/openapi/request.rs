@@ -1,4 +1,4 @@
-//! The request's side: which operation it is, and whether it may be.
+//! The request side: finds the operation, and validates the request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Checks {
     refuses: bool,
     verbose: bool,
     pub(super) body_bytes_max: usize,
-    /// Which operation a request is, for its reply.
+    /// The slot with the operation of the request, for its reply.
     pub(super) slot: Slot<OperationAt>,
 }
 
@@ -37,12 +37,12 @@ impl OnBuffered<RequestHead> for Step {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         let reads = match self.0.find(head) {
             OperationMatch::Operation(_, operation, _) => operation.reads_request(&head.headers),
-            // Answered by the step itself, which only a body that was gathered comes to.
+            // `OPTIONS` is answered by the step itself, which gets only requests whose body is gathered.
             OperationMatch::Options(_) => self.0.refuses,
             OperationMatch::OtherMethod(_) | OperationMatch::Nothing => false,
         };
         if !reads {
-            // This is not an answer: those are given above.
+            // Requests that this step answers itself were handled above.
             self.0.check(ex, head, None)?;
         }
         Ok(reads)
@@ -81,7 +81,7 @@ impl Checks {
         self.operations.find(head.method(), target, self.only)
     }
 
-    /// Without `body` the request has none, or one that need not be read.
+    /// Validates a request. `body` is `None` if there is no body, or if it need not be read.
     fn check(
         &self,
         ex: &mut Exchange,
@@ -91,7 +91,7 @@ impl Checks {
         let at = match self.find(head) {
             OperationMatch::Operation(at, operation, values) => {
                 if self.request {
-                    // What policies above cut was part of the request.
+                    // Credentials that policies above have removed are part of the request.
                     let cut = ex.notes.as_ref().and_then(|notes| notes.cut.as_deref());
                     let query = match cut {
                         Some(cut) => Cow::Owned(as_it_came::query(head, cut)),
@@ -120,7 +120,7 @@ impl Checks {
         };
         if self.response {
             self.slot.put(ex, at);
-            // A compressed reply could not be read.
+            // A compressed reply could not be validated.
             head.headers.remove("accept-encoding");
         }
         Ok(Onward::Next)
@@ -133,13 +133,13 @@ impl Checks {
         }
     }
 
-    /// The fault for a message of which this is wrong.
+    /// Returns the fault for a message with these errors.
     pub(super) fn wrong(&self, kind: Kind, wrong: Vec<String>) -> Fault {
         let first = wrong.first().map_or("", String::as_str);
         self.told(Fault::new(kind, first), wrong)
     }
 
-    /// Tells the client what is wrong, if it may know.
+    /// Adds the errors for the client, if they may be reported.
     fn told(&self, fault: Fault, mut wrong: Vec<String>) -> Fault {
         if !self.verbose {
             return fault;
@@ -151,7 +151,7 @@ impl Checks {
         fault.with_errors(wrong.into_iter().map(String::into_boxed_str).collect())
     }
 
-    /// At most this many errors are collected: one more than are reported shows that there are more.
+    /// Returns the maximum number of errors to collect: one more than are reported, to show that there are more.
     pub(super) fn errors_max(&self) -> usize {
         if self.verbose { ERRORS_MAX + 1 } else { 1 }
     }
@@ -159,13 +159,13 @@ impl Checks {
 
 fn options(allow: &str) -> Reply {
     let mut reply = Reply::new(204, Body::Empty);
-    // Methods were read as tokens.
+    // Methods are tokens, so the line is valid.
     reply.head.headers.add_known("Allow", allow.as_bytes());
     reply
 }
 
-/// The beginning of a peer's bytes, for the cause of a fault. Logs escape what is in it.
+/// Returns the first 256 bytes of a peer's data as text, for the cause of a fault. Logs escape the text.
 fn shown(bytes: &[u8]) -> String {
-    // Harmless: this is for the log.
+    // Harmless: the text is only logged.
     String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()
 }

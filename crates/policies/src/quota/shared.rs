@@ -1,9 +1,9 @@
-//! Quotas that several gateways share through a Redis or Valkey server.
+//! Shares quotas among several gateways through a Redis or Valkey server.
 //!
-//! A stream never waits for the server: its messages are counted here, and every interval each gateway tells what has passed and learns
-//! what passed elsewhere. So all gateways together let through at most what passes at the others within an interval too much. Whoever
-//! opens a stream waits until its count is known. While the server is away each gateway counts alone; what passed is told once it
-//! is back.
+//! A stream does not wait for the server for each message: messages are counted locally, and in every interval each gateway reports what
+//! has passed and learns what has passed elsewhere. Together, the gateways exceed a quota at most by what passes at the other gateways
+//! within an interval. A client that opens a stream waits until its count is known. While the server is unavailable, each gateway counts
+//! alone, and reports its counts afterwards.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,13 @@ use tokio::sync::{Notify, oneshot};
 use super::{Quota, Quotas, Tier, UnreportedUse, UsedWindow};
 use crate::stores::{Line, Store};
 
-/// One policy's quotas, told to a store for as long as somebody holds this.
+/// The shared quotas of one policy. Counts are reported to the store for as long as this has an owner.
 pub struct SharedQuotas {
     line: Line,
     quotas: Arc<Quotas>,
-    /// Streams that wait until the count of their client is known.
+    /// Streams that wait for the count of their client.
     asks: Mutex<Vec<Ask>>,
-    /// Rung when there is one.
+    /// Notified when a stream is added to `asks`.
     bell: Notify,
 }
 
@@ -42,17 +42,17 @@ struct WindowReport {
     untold: UnreportedUse,
 }
 
-/// Streams that wait at once; more begin with what is known here.
+/// The maximum number of waiting streams. More streams begin with the locally known counts.
 const ASKS_MAX: usize = 10_000;
 
-/// Windows told with one call. The server does nothing else meanwhile, so a call has to be short.
+/// The maximum number of windows in one call. The server executes one script at a time, so a call must be short.
 const WINDOWS_PER_CALL: usize = 1000;
 
-/// Calls of one round: all windows that there can be. What is left waits for the next.
+/// The maximum number of calls in one round, enough for all windows. The rest waits for the next round.
 const CALLS_MAX: usize = 100;
 
-/// Adds messages and bytes to each window, which begins with its first, and gives what is in it then and the milliseconds until it ends;
-/// zeros where there is none.
+/// Adds messages and bytes to each window, which begins with its first message. Returns the resulting counts and the milliseconds until the
+/// window ends, or zeros if there is no window.
 const SCRIPT: &str = "local out = {} \
     for i, key in ipairs(KEYS) do \
     local m, b, left = 0, 0, 0 \
@@ -69,7 +69,7 @@ const SCRIPT: &str = "local out = {} \
     return out";
 
 impl SharedQuotas {
-    /// The quotas are those that the policy charges.
+    /// Creates shared quotas. `quotas` are those that the policy charges.
     pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> SharedQuotas {
         let line = Line::new(store, metrics);
         SharedQuotas { line, quotas, asks: Mutex::default(), bell: Notify::new() }
@@ -79,7 +79,7 @@ impl SharedQuotas {
         self.quotas.clone()
     }
 
-    /// Waits until it is known here what a client has used elsewhere, unless the server is away.
+    /// Waits until the client's use at other gateways is known, unless the server is unavailable.
     pub(crate) async fn look(&self, client: u64, tier: &Tier) {
         if self.line.is_away() {
             return;
@@ -100,12 +100,11 @@ impl SharedQuotas {
             asks.push(Ask { windows, answer });
         }
         self.bell.notify_one();
-        // Who asks the server has a deadline, behind one call that is under way. Without an answer it goes on with what is known.
-        // Harmless: so it does where the answer is late.
+        // The deadline covers one call in progress and the next one. Harmless: without an answer in time, the locally known counts apply.
         let _known = tokio::time::timeout(2 * self.line.store.timeout, known).await;
     }
 
-    /// Asks for everybody who waits.
+    /// Queries the counts of all waiting streams.
     async fn answer_all(&self) {
         loop {
             let asks: Vec<Ask> = {
@@ -122,21 +121,21 @@ impl SharedQuotas {
                 self.quotas.learn(&windows, &answer);
             }
             for ask in asks {
-                // Harmless: it may have gone meanwhile.
+                // Harmless: the stream may have ended in the meantime.
                 let _heard = ask.answer.send(());
             }
         }
     }
 
-    /// True if there is more to tell.
+    /// Reports a batch of counts. Returns true if there is more to report.
     async fn tell_some(&self) -> bool {
-        // A server that stops and goes on hears all that it was sent meanwhile.
+        // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
         if self.line.is_away() && !self.line.ping().await {
             return false;
         }
         let told = self.quotas.take_untold(WINDOWS_PER_CALL);
         if told.is_empty() {
-            // Harmless: whether it answers is noted there.
+            // Harmless: `ping` records whether the server answers.
             let _there = self.line.ping().await;
             return false;
         }
@@ -152,7 +151,7 @@ impl SharedQuotas {
         }
     }
 
-    /// Tells of what passed. Three numbers for each window.
+    /// Reports what has passed. The answer has three numbers for each window.
     async fn call(&self, told: &[WindowReport]) -> Option<Vec<u64>> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         for WindowReport { client, number, per, untold } in told {
@@ -184,7 +183,7 @@ impl Background for SharedQuotas {
 }
 
 impl Quotas {
-    /// Up to so many windows of which nobody was told what passed.
+    /// Takes at most `max` windows with unreported counts.
     fn take_untold(&self, max: usize) -> Vec<WindowReport> {
         let now = clock::now();
         let mut all = Vec::new();
@@ -195,7 +194,7 @@ impl Quotas {
             {
                 let Some(used) = shard.windows.get_mut(&(client, number)) else { continue };
                 let untold = std::mem::take(&mut used.untold);
-                // Nobody asks for a window that is over.
+                // An expired window need not be reported.
                 if used.ends > now && untold != UnreportedUse::default() {
                     all.push(WindowReport { client, number, per: used.per, untold });
                 }
@@ -204,7 +203,7 @@ impl Quotas {
         all
     }
 
-    /// Nobody was told of it.
+    /// Adds counts again whose report has failed.
     fn take_back(&self, told: &[WindowReport]) {
         for WindowReport { client, number, untold, .. } in told {
             if let Some(mut shard) = self.shard(*client) {
@@ -213,10 +212,10 @@ impl Quotas {
         }
     }
 
-    /// Notes what all gateways have let through: messages, bytes, and the milliseconds until the window ends.
+    /// Records the totals of all gateways: messages, bytes, and the milliseconds until the window ends.
     fn learn(&self, told: &[WindowReport], answer: &[u64]) {
         let now = clock::now();
-        // Harmless: an answer of another length was refused.
+        // Harmless: an answer of the wrong length was refused.
         for (told, numbers) in told.iter().zip(answer.chunks(3)) {
             let &[messages, bytes, left] = numbers else { continue };
             if left == 0 {
@@ -224,7 +223,7 @@ impl Quotas {
             }
             let Some(mut shard) = self.shard(told.client) else { continue };
             let used = shard.window(told.client, told.number, told.per, now);
-            // No window is longer, whatever the server says.
+            // The remaining time is bounded by the length of the window, whatever the server reports.
             let left = Duration::from_millis(left).min(told.per);
             used.learn(messages, bytes, left, now);
         }
@@ -232,7 +231,7 @@ impl Quotas {
 }
 
 impl UsedWindow {
-    /// What passed here since it was told comes on top of what all have said.
+    /// Local counts that are not reported yet are added to the totals.
     fn learn(&mut self, messages: u64, bytes: u64, left: Duration, now: Instant) {
         self.messages = messages.saturating_add(self.untold.messages);
         self.bytes = bytes.saturating_add(self.untold.bytes);

@@ -1,11 +1,11 @@
 //! The counts of a limit, for all workers: a bounded table of keys.
 //!
-//! The table is in shards, each with a lock held for the arithmetic of one request. All windows of a key have to agree
-//! before any is charged, and a slot must not change its owner meanwhile; with one number per key a lock-free table
-//! would do, with several it would charge requests that another window refuses.
+//! The table is divided into shards, each with a lock that is held for the arithmetic of one request. All windows of a key must accept a
+//! request before any is charged, and the slot must not change its owner in between. A lock-free table would be enough for one number per
+//! key. With several numbers, it would charge requests that another window refuses.
 //!
-//! A request of a caller among a hundred thousand finds nothing of the table in the processor's caches, so what it
-//! touches is kept to one place: a shard is one piece of memory, and a slot has no more numbers than the limit has windows.
+//! With a hundred thousand clients, the entry of a request is not in the CPU caches. Therefore the data of a request is kept together: a
+//! shard is one contiguous allocation, and a slot has only as many numbers as the limit needs.
 
 mod slots;
 
@@ -20,46 +20,46 @@ use slots::Slots;
 
 pub(crate) use slots::SlotEntry;
 
-/// Windows of one limit: a second, a minute, a day, and one to spare.
+/// The maximum number of windows of one limit: for example a second, a minute, a day, and one more.
 pub const WINDOWS_MAX: usize = 4;
 
-/// Workers rarely meet in one of so many.
+/// The number of shards, enough that workers rarely contend for the same lock.
 const SHARDS: usize = 64;
 
-/// Keys with what they owe.
+/// The counts of all keys of a limit.
 pub struct KeyCounts {
     epoch: Instant,
-    /// Kept with what it was used for.
+    /// The key of the hash, which is kept with the counts stored under it.
     hash: Key,
     algorithm: Algorithm,
     shards: Box<[Shard]>,
 }
 
-/// Alone in its cache line, so that workers wait for one another only where they want the same.
+/// Aligned to a cache line, so that workers do not contend for the cache line of another shard.
 #[repr(align(64))]
 struct Shard(Mutex<Slots>);
 
 /// The verdict on a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CountVerdict {
-    /// The time that it has to wait, in nanoseconds, if it may not pass now.
+    /// If the request is refused, the time until it could pass, in nanoseconds.
     pub(crate) wait: Option<u64>,
-    /// One for each window.
+    /// The state of each window.
     pub(crate) standings: [WindowState; WINDOWS_MAX],
 }
 
 impl KeyCounts {
-    /// A table with room for about so many keys, with so many windows each.
+    /// Creates a table for about `keys_max` keys with `windows` windows each.
     pub fn new(keys_max: usize, windows: usize) -> KeyCounts {
         KeyCounts::counting(keys_max, windows, Algorithm::Gcra)
     }
 
-    /// A table for windows that are counted in this way.
+    /// Creates a table that counts by the given algorithm.
     pub fn counting(keys_max: usize, windows: usize, algorithm: Algorithm) -> KeyCounts {
         KeyCounts::hashed(keys_max, windows, algorithm, Key::random(), false)
     }
 
-    /// A table that other nodes are told of. They hash keys in the same way, if they know the same text.
+    /// Creates a table whose counts are shared with other nodes. Nodes that know the same text compute the same hashes.
     pub fn known_by(
         keys_max: usize,
         windows: usize,
@@ -88,18 +88,18 @@ impl KeyCounts {
         self.algorithm
     }
 
-    /// For the number of a key.
+    /// Starts the hash for the number of a key.
     pub(crate) fn hash(&self) -> Hash {
         self.hash.start()
     }
 
-    /// Charges one request to a key if every window allows it, and else charges nothing.
+    /// Charges one request to a key if every window allows it; otherwise charges nothing.
     pub(crate) fn take(&self, key: u64, tier: u32, windows: &[Window]) -> CountVerdict {
         self.take_at(key, tier, windows, self.now())
     }
 
-    /// The same where no more than `slack` requests of the key are untold then. None: somebody else has to be asked first, and
-    /// nothing is charged.
+    /// Like `take`, if at most `slack` requests of the key are unreported afterwards. Otherwise charges nothing and returns `None`: the
+    /// store must be asked first.
     pub(crate) fn take_untold(
         &self,
         key: u64,
@@ -132,7 +132,7 @@ impl KeyCounts {
         self.with_entry(key, tier, now, |entry| entry.take(windows, now))
     }
 
-    /// Changes the entry of a key, or makes one.
+    /// Changes the entry of a key, which is created if necessary.
     pub(crate) fn with_entry<R: Default>(
         &self,
         key: u64,
@@ -156,7 +156,7 @@ impl KeyCounts {
         })
     }
 
-    /// Every entry that has something to tell, shard by shard.
+    /// Calls `tell` for every entry with unreported counts, shard by shard.
     pub(crate) fn each_untold(&self, mut tell: impl FnMut(&mut SlotEntry)) {
         for shard in &self.shards {
             let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +170,7 @@ impl KeyCounts {
         }
     }
 
-    /// Changes the entry of a key, if it is still there.
+    /// Changes the entry of a key, if it still exists.
     pub(crate) fn change(&self, key: u64, change: impl FnOnce(&mut SlotEntry)) {
         self.with_shard(key, |slots| {
             if let Some(at) = slots.find(key) {
@@ -182,7 +182,7 @@ impl KeyCounts {
     }
 
     fn with_shard<R: Default>(&self, key: u64, change: impl FnOnce(&mut Slots) -> R) -> R {
-        // The key is a hash, of which slots take other bits.
+        // The key is a hash. The slots within a shard use other bits of it.
         let at = usize::try_from(key % 64).unwrap_or_default();
         let Some(shard) = self.shards.get(at) else { return R::default() };
         change(&mut shard.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -205,14 +205,14 @@ impl SlotEntry {
         self.refused = wait.is_some();
         self.untold = self.untold.saturating_add(u32::from(wait.is_none()));
         let mut standings = [WindowState::default(); WINDOWS_MAX];
-        // Harmless: there are as many standings as a limit may have windows.
+        // Harmless: there is one state for each window of a limit.
         for ((at, window), standing) in windows.iter().enumerate().zip(&mut standings) {
             *standing = window.state(self.numbers_of(at, window), now);
         }
         CountVerdict { wait, standings }
     }
 
-    /// The numbers of the window at this place.
+    /// Returns the numbers of the window at this index.
     pub(crate) fn numbers_of(&self, at: usize, window: &Window) -> WindowNumbers {
         let each = window.algorithm.numbers();
         let number = |nth: usize| self.numbers.get(at * each + nth).copied().unwrap_or(0);
@@ -221,14 +221,14 @@ impl SlotEntry {
 
     pub(crate) fn set_numbers_of(&mut self, at: usize, window: &Window, numbers: WindowNumbers) {
         let each = window.algorithm.numbers();
-        // Harmless: a window has as many places as its algorithm has numbers.
+        // Harmless: a window has as many slots as its algorithm has numbers.
         let places = self.numbers.iter_mut().skip(at * each).take(each).zip(numbers);
         places.for_each(|(place, number)| *place = number);
     }
 }
 
 impl CountVerdict {
-    /// The verdict of others: the numbers of each window then, as they are at `now`.
+    /// Builds the verdict from the store's answer: the resulting numbers of each window at `now`.
     pub(crate) fn elsewhere(
         windows: &[Window],
         passes: bool,
@@ -237,7 +237,7 @@ impl CountVerdict {
     ) -> CountVerdict {
         let mut standings = [WindowState::default(); WINDOWS_MAX];
         let mut wait = 1;
-        // Harmless: there are as many numbers and standings as a limit may have windows.
+        // Harmless: there is one set of numbers and one state for each window of a limit.
         for ((window, numbers), standing) in windows.iter().zip(numbers).zip(&mut standings) {
             *standing = window.state(*numbers, now);
             wait = wait.max(window.charge(*numbers, now).err().unwrap_or(0));
@@ -262,7 +262,7 @@ mod tests {
         Window::new("a", requests, Duration::from_secs(per), requests)
     }
 
-    /// The hash of a key, as good as any.
+    /// Returns a hash for a test key.
     fn key(number: u64) -> u64 {
         let mut hash = Key::of("test").start();
         hash.write(&number.to_le_bytes());

@@ -1,8 +1,8 @@
-//! The header lines of Kong's `rate-limiting`, for clients that know those.
+//! The header lines of Kong's `rate-limiting`, for clients that expect them.
 
 use super::window::{Window, WindowState, seconds};
 
-/// The windows that Kong has, with the names of their lines: the limit and what remains.
+/// The windows that Kong knows, with the names of their header lines for the limit and the remaining requests.
 const WINDOWS: [(u64, &str, &str); 6] = [
     (1, "X-RateLimit-Limit-Second", "X-RateLimit-Remaining-Second"),
     (60, "X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute"),
@@ -12,17 +12,17 @@ const WINDOWS: [(u64, &str, &str); 6] = [
     (31_536_000, "X-RateLimit-Limit-Year", "X-RateLimit-Remaining-Year"),
 ];
 
-/// True if a window of this length, in seconds, has lines of its own.
+/// Returns true if Kong has header lines for a window of this length.
 pub fn is_named(per: std::time::Duration) -> bool {
     WINDOWS.iter().any(|(length, ..)| per == std::time::Duration::from_secs(*length))
 }
 
-/// The lines: two for each window, and three for the one of which least remains.
+/// Returns the lines: two for each window, and three for the window with the fewest remaining requests.
 pub(super) fn lines<'w>(
     windows: &'w [Window],
     standings: &'w [WindowState],
 ) -> impl Iterator<Item = (&'static str, u64)> + 'w {
-    // Harmless: there are as many standings as a limit may have windows.
+    // Harmless: there is one state for each window of a limit.
     let all = windows.iter().zip(standings);
     let named = all.clone().flat_map(|(window, standing)| {
         let per = window.per.as_secs();

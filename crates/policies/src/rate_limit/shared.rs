@@ -1,16 +1,16 @@
-//! Counts that several gateways share through a Redis or Valkey server.
+//! Shares counts among several gateways through a Redis or Valkey server.
 //!
-//! A request that the local counts refuse is refused: they know of nothing that did not pass. Of the others, one in a hundred of the
-//! burst passes untold, which is none of a small one; for the rest the server is asked, which charges the request where every
-//! window allows it, in one step for all gateways. So a burst up to a hundred is exact, and of a larger one each gateway lets through a
-//! hundredth too much at the most, which is owed and paid back. Requests that ask at the same time share a call.
+//! A request that the local counts refuse is refused, since they contain only requests that have passed. Of the other requests, up to a
+//! hundredth of the burst may pass without asking the server. For the rest, the server is asked: it charges the request if every window
+//! allows it, atomically for all gateways. So a burst of up to a hundred is exact, and each gateway exceeds a larger one by at most a
+//! hundredth, which is charged afterwards. Requests that ask at the same time share a call.
 //!
-//! Every interval a gateway tells what passed untold, and learns what all did. While the server is away, which a call
-//! or the question whether it is there shows within a second, each gateway limits alone and no request waits. Once the server is back
-//! it is told what of that still counts: what is not paid back, or passed in a window that is not over.
+//! In every interval, a gateway reports the requests that passed without asking, and learns the totals. While the server is unavailable,
+//! which a call or a ping detects within a second, each gateway limits alone and no request waits. Once the server is available again, the
+//! gateway reports what still counts: debts that are not paid back, and requests in windows that are not over.
 //!
-//! A call without an answer may have been heard, so only what passed since the call before may be told twice. No debt that the
-//! server names is taken for longer than it can be: its clock may have been set back, as after a failover.
+//! The server may have executed a call without an answer, so only the requests since the previous call may be counted twice. Debts reported
+//! by the server are bounded by their possible maximum, because its clock may have been set back, for example after a failover.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -28,15 +28,15 @@ use super::window::{Algorithm, WindowNumbers};
 use super::{Tier, Window};
 use crate::stores::{Line, Store};
 
-/// One limit's counts, told to a store for as long as somebody holds this.
+/// The shared counts of one limit. They are reported to the store for as long as this has an owner.
 pub struct SharedCounts {
     line: Line,
     counts: Arc<KeyCounts>,
-    /// As the policy numbers them.
+    /// The tiers, in the order of the policy's indices.
     tiers: Vec<Tier>,
-    /// Requests that wait for the server's word.
+    /// Requests that wait for the server's answer.
     asks: Mutex<Vec<Ask>>,
-    /// Rung when there is one.
+    /// Notified when a request is added to `asks`.
     bell: Notify,
 }
 
@@ -44,42 +44,42 @@ pub struct SharedCounts {
 #[derive(Debug)]
 pub(crate) struct StoreAnswer {
     pub(crate) passes: bool,
-    /// The numbers of each window.
+    /// The resulting numbers of each window.
     pub(crate) numbers: [WindowNumbers; WINDOWS_MAX],
-    /// The moment at which they are so.
+    /// The time to which the numbers refer.
     pub(crate) now: u64,
 }
 
-/// A request that waits for it.
+/// A request that waits for an answer.
 struct Ask {
     key: u64,
     tier: u32,
     answer: oneshot::Sender<StoreAnswer>,
 }
 
-/// Requests that wait at once; more are decided alone.
+/// The maximum number of waiting requests. More are decided by the local counts.
 const ASKS_MAX: usize = 10_000;
 
-/// The counts that one key has to tell.
+/// The unreported counts of one key.
 struct CountReport {
     key: u64,
     tier: u32,
     untold: u32,
-    /// The part of them that still counts in each window: as nanoseconds that are owed, or as requests in a window on the clock.
+    /// The part of them that still counts in each window: nanoseconds of debt, or the number of requests in a clock-aligned window.
     counts: [u64; WINDOWS_MAX],
 }
 
-/// The most that a key may owe, in bursts: what has passed at one gateway and at others that limited alone.
+/// The maximum debt of a key, in bursts: what can have passed at one gateway, and at others that limited alone.
 const BURSTS_OWED_MAX: u64 = 2;
 
-/// Keys told with one call. The server does nothing else meanwhile, so a call has to be short.
+/// The maximum number of keys in one call. The server executes one script at a time, so a call must be short.
 const KEYS_MAX: usize = 1000;
 
-/// Calls of one round: a hundred thousand keys. What is left waits for the next.
+/// The maximum number of calls in one round, enough for a hundred thousand keys. The rest waits for the next round.
 const CALLS_MAX: usize = 100;
 
-/// Adds a cost in microseconds to each key's time, which is ahead of the server's clock by no more than allowed, and gives how far
-/// ahead it is then.
+/// Adds a cost in microseconds to each key's time, but not further ahead of the server's clock than allowed. Returns how far ahead each
+/// time is then.
 const SCRIPT: &str = "local t = redis.call('TIME') \
     local now = t[1] * 1000000 + t[2] \
     local out = {} \
@@ -92,9 +92,9 @@ const SCRIPT: &str = "local t = redis.call('TIME') \
     end \
     return out";
 
-/// For each request: adds what is owed to the times of its key, one for each window, and if none of them is further ahead of
-/// the server's clock then than the burst allows, the cost of one more. Gives whether it passes, and how far ahead each is then. A hundredth
-/// of a cost is forgiven, for what rounding to microseconds takes. No time is further ahead than two bursts.
+/// For each request: adds the debt to the times of its key, one for each window. If none of them is then further ahead of the server's
+/// clock than the burst allows, adds the cost of one more request. Returns whether the request passes, and how far ahead each time is then.
+/// A tolerance of a hundredth of the cost compensates for rounding to microseconds. No time is further ahead than two bursts.
 const ASK: &str = "local t = redis.call('TIME') \
     local now = t[1] * 1000000 + t[2] \
     local out, k, a = {}, 0, 1 \
@@ -118,8 +118,9 @@ const ASK: &str = "local t = redis.call('TIME') \
     end \
     return out";
 
-/// The same for windows on the clock, of which a key has a hash: the end of the window by the server's clock, the requests in it, and
-/// those in the one before. Where it asks, the answer says first whether the request passes; then these three for each window.
+/// The script for clock-aligned windows. Each is a hash with the end of the window by the server's clock, the requests in it, and those in
+/// the previous window. If it asks for a request, the answer begins with whether that passes. Then come these three numbers for each
+/// window.
 const ON_CLOCK: &str = "local t = redis.call('TIME') \
     local now = t[1] + t[2] / 1000000 \
     local out, k, a = {}, 0, 1 \
@@ -152,11 +153,11 @@ const ON_CLOCK: &str = "local t = redis.call('TIME') \
     end \
     return out";
 
-/// The server's numbers for a window on the clock.
+/// The number of values that the server returns for a clock-aligned window.
 const CLOCK_NUMBERS: usize = 3;
 
 impl SharedCounts {
-    /// The counts are those the policy charges; `plans` those of its settings.
+    /// Creates shared counts. `counts` are those that the policy charges, and `plans` those of its settings.
     pub fn new(
         store: Store,
         counts: Arc<KeyCounts>,
@@ -178,12 +179,12 @@ impl SharedCounts {
         self.counts.clone()
     }
 
-    /// The server did not answer the last time; no request waits for it.
+    /// Returns true if the server did not answer the last call. Then no request waits for it.
     pub(crate) fn is_away(&self) -> bool {
         self.line.is_away()
     }
 
-    /// True if one more request of a key passes, by the server's word. None where it does not answer.
+    /// Asks the server whether one more request of a key passes. Returns `None` if it does not answer.
     pub(crate) async fn ask(&self, key: u64, tier: u32) -> Option<StoreAnswer> {
         let (answer, said) = oneshot::channel();
         {
@@ -194,11 +195,11 @@ impl SharedCounts {
             asks.push(Ask { key, tier, answer });
         }
         self.bell.notify_one();
-        // Harmless: a caller without an answer decides alone. It has a deadline, after one call that is in progress.
+        // Harmless: without an answer, the local counts decide. The deadline covers one call in progress and the next one.
         tokio::time::timeout(2 * self.line.store.timeout, said).await.ok()?.ok()
     }
 
-    /// Asks for everybody who waits.
+    /// Asks the server about all waiting requests.
     async fn answer_all(&self) {
         loop {
             let asks: Vec<Ask> = {
@@ -212,13 +213,13 @@ impl SharedCounts {
             let told: Vec<CountReport> = asks.iter().map(|ask| self.untold(ask)).collect();
             match self.call(&told, true).await {
                 Some(said) => self.pass_on(asks, &told, &said),
-                // Without an answer they decide alone.
+                // Without an answer, the local counts decide.
                 None => self.take_back(&told),
             }
         }
     }
 
-    /// The requests of a key that passed untold go with it.
+    /// Returns the report for a waiting request, which includes the unreported requests of its key.
     fn untold(&self, ask: &Ask) -> CountReport {
         let (key, tier) = (ask.key, ask.tier);
         let mut told = CountReport { key, tier, untold: 0, counts: [0; WINDOWS_MAX] };
@@ -230,11 +231,12 @@ impl SharedCounts {
         told
     }
 
-    /// The part of what a key has to tell that counts at this moment. What passed long ago, while the server was away, is paid back.
+    /// Returns the part of a key's unreported counts that still counts. Requests that passed long ago, while the server was unavailable, do
+    /// not count any more.
     fn still_counting(&self, entry: &SlotEntry, now: u64) -> [u64; WINDOWS_MAX] {
         let mut counts = [0; WINDOWS_MAX];
         let untold = u64::from(entry.untold);
-        // Harmless: windows never outnumber places.
+        // Harmless: there are never more windows than slots.
         for ((at, window), count) in self.windows(entry.tier).enumerate().zip(&mut counts) {
             let numbers = entry.numbers_of(at, window);
             *count = if self.is_on_clock() {
@@ -247,7 +249,7 @@ impl SharedCounts {
         counts
     }
 
-    /// Nobody was told of it.
+    /// Adds counts again whose report has failed.
     fn take_back(&self, told: &[CountReport]) {
         for told in told {
             self.counts.change(told.key, |entry| {
@@ -258,21 +260,21 @@ impl SharedCounts {
 
     fn pass_on(&self, asks: Vec<Ask>, told: &[CountReport], said: &[u64]) {
         let mut said = said.iter().copied();
-        // Harmless: each ask was reported, and an answer of another length was refused.
+        // Harmless: there is a report for each request, and an answer of the wrong length was refused.
         for (ask, told) in asks.into_iter().zip(told) {
             let passes = said.next() == Some(1);
-            // Harmless: the rest belongs to the asks after it.
+            // Harmless: the rest belongs to the following requests.
             let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(ask.tier)).collect();
             self.learn_one(told, &theirs);
             let (numbers, now) = self.standings(ask.tier, &theirs);
-            // Harmless: it may have gone meanwhile.
+            // Harmless: the request may have ended in the meantime.
             let _heard = ask.answer.send(StoreAnswer { passes, numbers, now });
         }
     }
 
-    /// True if there is more to tell.
+    /// Reports a batch of counts. Returns true if there is more to report.
     async fn tell_some(&self) -> bool {
-        // A server that stops and goes on hears all that it was sent meanwhile.
+        // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
         if self.is_away() && !self.line.ping().await {
             return false;
         }
@@ -287,7 +289,7 @@ impl SharedCounts {
             }
         });
         if told.is_empty() {
-            // Harmless: whether it answers is noted there.
+            // Harmless: `ping` records whether the server answers.
             let _there = self.line.ping().await;
             return false;
         }
@@ -313,23 +315,23 @@ impl SharedCounts {
         self.counts.algorithm().is_on_clock()
     }
 
-    /// As many numbers as the server says of a key.
+    /// Returns the number of values that the server returns for a key.
     fn told_numbers(&self, tier: u32) -> usize {
         let each = if self.is_on_clock() { CLOCK_NUMBERS } else { 1 };
         self.windows(tier).count() * each
     }
 
-    /// The numbers of each window by the server's word, and the moment at which they are so.
+    /// Converts the server's answer to the numbers of each window, and the time to which they refer.
     fn standings(&self, tier: u32, theirs: &[u64]) -> ([WindowNumbers; WINDOWS_MAX], u64) {
         let mut numbers = [[0; 2]; WINDOWS_MAX];
         if !self.is_on_clock() {
-            // Harmless: the server gives as many numbers as it is asked for.
+            // Harmless: an answer of the wrong length was refused.
             for ((place, window), ahead) in numbers.iter_mut().zip(self.windows(tier)).zip(theirs) {
                 *place = [owed(window, *ahead), 0];
             }
             return (numbers, 0);
         }
-        // Harmless: an answer of another length was refused, and there are as many places as a limit may have windows.
+        // Harmless: an answer of the wrong length was refused, and there is one slot for each window of a limit.
         let counts = self.windows(tier).zip(theirs.chunks(CLOCK_NUMBERS));
         // Harmless: as above.
         for (place, (window, theirs)) in numbers.iter_mut().zip(counts) {
@@ -338,8 +340,8 @@ impl SharedCounts {
         (numbers, self.counts.now())
     }
 
-    /// Tells of what passed; where it `asks`, one more request of each key comes with that. How far ahead of now each key is in
-    /// each window, in microseconds, and before that whether the request passes.
+    /// Reports what has passed. With `asks`, also asks about one more request of each key. The answer states for each key whether the
+    /// request passes, if asked, and how far ahead of now the key is in each window, in microseconds.
     async fn call(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
         if self.is_on_clock() {
             return self.call_on_clock(told, asks).await;
@@ -349,7 +351,7 @@ impl SharedCounts {
             if asks {
                 costs.push(self.windows(*tier).count().to_string());
             }
-            // Harmless: windows never outnumber places.
+            // Harmless: there are never more windows than slots.
             for ((index, window), owed) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 costs.push(microseconds(*owed));
@@ -368,13 +370,13 @@ impl SharedCounts {
         self.line.numbers(command, keys.len() + verdicts).await
     }
 
-    /// The same for windows on the clock.
+    /// Like `call`, for clock-aligned windows.
     async fn call_on_clock(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
         let (mut keys, mut arguments) = (Vec::new(), Vec::new());
         for CountReport { key, tier, counts, .. } in told {
             arguments.push(self.windows(*tier).count().to_string());
             arguments.push(u8::from(asks).to_string());
-            // Harmless: windows never outnumber places.
+            // Harmless: there are never more windows than slots.
             for ((index, window), count) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 arguments.push(count.to_string());
@@ -395,7 +397,7 @@ impl SharedCounts {
         let mut said = said.iter();
         for told in told {
             let count = self.told_numbers(told.tier);
-            // Harmless: the rest belongs to the keys after it.
+            // Harmless: the rest belongs to the following keys.
             let theirs: Vec<u64> = said.by_ref().take(count).copied().collect();
             self.learn_one(told, &theirs);
         }
@@ -404,11 +406,11 @@ impl SharedCounts {
     fn learn_one(&self, told: &CountReport, theirs: &[u64]) {
         let now = self.counts.now();
         self.counts.with_entry(told.key, told.tier, now, |entry| {
-            // What passed here since it was told comes on top.
+            // Requests that have passed since the report are added.
             let since = u64::from(entry.untold);
             let each = if self.is_on_clock() { CLOCK_NUMBERS } else { 1 };
             for ((at, window), theirs) in
-                // Harmless: an answer of another length was refused.
+                // Harmless: an answer of the wrong length was refused.
                 self.windows(told.tier).enumerate().zip(theirs.chunks(each))
             {
                 let ours = entry.numbers_of(at, window);
@@ -426,17 +428,17 @@ impl SharedCounts {
     }
 }
 
-/// The name of a key's window in the server.
+/// Returns the name of a key's window in the server.
 fn key_of(key: u64, window: usize) -> String {
     format!("tidegate:rate:{key:016x}:{window}")
 }
 
-/// The most that a key may owe in a window, in nanoseconds.
+/// Returns the maximum debt of a key in a window, in nanoseconds.
 fn owed_max(window: &Window) -> u64 {
     window.tolerance().saturating_mul(BURSTS_OWED_MAX)
 }
 
-/// The debt that the server names in microseconds, in nanoseconds.
+/// Converts a debt reported by the server, in microseconds, to nanoseconds.
 fn owed(window: &Window, ahead: u64) -> u64 {
     ahead.saturating_mul(1000).min(owed_max(window))
 }
@@ -447,7 +449,7 @@ fn clock_counts(theirs: &[u64]) -> ClockCounts {
     ClockCounts { end: next(), count: next(), before: next() }
 }
 
-/// The numbers of a window after the server's word. Where the server's clock is in another window than ours, it says nothing of ours.
+/// Returns the numbers of a window after the server's answer. If the server's clock is in a different window, the answer does not apply.
 fn learned_on_clock(
     window: &Window,
     ours: WindowNumbers,
@@ -468,7 +470,7 @@ fn learned_on_clock(
     }
 }
 
-/// Nanoseconds as the script adds them.
+/// Formats nanoseconds as the microseconds that the script adds.
 fn microseconds(nanoseconds: u64) -> String {
     let mut text = String::new();
     // Harmless: writing to a String does not fail.

@@ -1,8 +1,8 @@
-//! The arithmetic of one window: the generic cell rate algorithm on one number, or windows on the clock (see [`on_clock`]).
+//! The arithmetic of one window: the generic cell rate algorithm (GCRA) on one number, or clock-aligned windows (see [`on_clock`]).
 //!
-//! A key's number is the time at which its debt is paid (its theoretical arrival time). Each request adds one interval to
-//! it, and a request that would put it further ahead of now than the burst allows is refused. Times are nanoseconds since
-//! the table was made.
+//! A key's number is the time at which its debt is paid back (its theoretical arrival time). Each request adds one interval to it. A
+//! request that would put it further ahead of the current time than the burst allows is refused. Times are nanoseconds since the table was
+//! created.
 
 pub(crate) mod on_clock;
 
@@ -11,17 +11,17 @@ use std::time::Duration;
 /// How requests are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Used requests come back evenly.
+    /// The limit refills evenly.
     #[default]
     Gcra,
-    /// Windows that begin on the clock.
+    /// Clock-aligned windows.
     Fixed,
-    /// The same, in which a weighted part of the window before counts too.
+    /// Clock-aligned windows, in which a weighted part of the previous window also counts.
     Sliding,
 }
 
 impl Algorithm {
-    /// The numbers that a key has for one window.
+    /// Returns how many numbers a key has for one window.
     pub(crate) fn numbers(self) -> usize {
         match self {
             Algorithm::Gcra | Algorithm::Fixed => 1,
@@ -29,7 +29,7 @@ impl Algorithm {
         }
     }
 
-    /// True if times are those of the wall clock.
+    /// Returns true if times are those of the wall clock.
     pub(crate) fn is_on_clock(self) -> bool {
         self != Algorithm::Gcra
     }
@@ -38,30 +38,30 @@ impl Algorithm {
 /// The numbers of a key for one window.
 pub(crate) type WindowNumbers = [u64; 2];
 
-/// At most so many requests in so long.
+/// A maximum number of requests per time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// Its name in the reply's header lines.
     pub name: Box<str>,
     pub requests: u32,
     pub per: Duration,
-    /// As many may come at once.
+    /// The number of requests that may arrive at once.
     pub burst: u32,
     pub algorithm: Algorithm,
     /// The cost of one request, in nanoseconds.
     interval: u64,
-    /// The cost of the burst.
+    /// The cost of the burst, in nanoseconds.
     tolerance: u64,
-    /// The beginning of what a reply tells of it.
+    /// The constant first part of the window's item in `RateLimit`.
     told: Box<str>,
 }
 
-/// The standing of a key with one window after a request.
+/// The state of a key in one window after a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WindowState {
-    /// As many more would pass at once.
+    /// The number of further requests that would pass now.
     pub(crate) remaining: u64,
-    /// Until all of the burst is there again.
+    /// The time until the whole burst is available again, in nanoseconds.
     pub(crate) whole_in: u64,
 }
 
@@ -74,12 +74,12 @@ impl Window {
         Window { name: name.into(), requests, per, burst, algorithm, interval, tolerance, told }
     }
 
-    /// One whose windows begin on the clock; `per` is in whole seconds.
+    /// Creates a clock-aligned window. `per` must be whole seconds.
     pub fn on_clock(name: &str, requests: u32, per: Duration, algorithm: Algorithm) -> Window {
         Window { algorithm, ..Window::new(name, requests, per, requests) }
     }
 
-    /// The numbers after one more request, or how long that has to wait.
+    /// Returns the numbers after one more request, or the time until it could pass.
     pub(crate) fn charge(&self, before: WindowNumbers, now: u64) -> Result<WindowNumbers, u64> {
         match self.algorithm {
             Algorithm::Gcra => self.take(before[0], now).map(|paid_at| [paid_at, 0]),
@@ -87,7 +87,7 @@ impl Window {
         }
     }
 
-    /// How a key with these numbers stands.
+    /// Returns the state of a key with these numbers.
     pub(crate) fn state(&self, numbers: WindowNumbers, now: u64) -> WindowState {
         match self.algorithm {
             Algorithm::Gcra => self.standing(numbers[0], now),
@@ -100,12 +100,12 @@ impl Window {
         self.interval
     }
 
-    /// The cost of the burst.
+    /// The cost of the burst, in nanoseconds.
     pub(crate) fn tolerance(&self) -> u64 {
         self.tolerance
     }
 
-    /// The number after one more request, or how long that has to wait.
+    /// Returns the number after one more request, or the time until it could pass.
     pub(crate) fn take(&self, paid_at: u64, now: u64) -> Result<u64, u64> {
         let next = paid_at.max(now).saturating_add(self.interval);
         match next.saturating_sub(now).checked_sub(self.tolerance) {
@@ -120,7 +120,7 @@ impl Window {
         WindowState { remaining: left / self.interval, whole_in: owed }
     }
 
-    /// Appends what `RateLimit` says of it.
+    /// Appends the window's item of `RateLimit`.
     pub(crate) fn tell(&self, standing: WindowState, out: &mut Vec<u8>) {
         out.extend_from_slice(self.told.as_bytes());
         decimal(standing.remaining, out);
@@ -129,7 +129,7 @@ impl Window {
     }
 }
 
-/// Appends a number. A reply tells two for each window, and the formatter of the standard library costs more than counting.
+/// Appends a number. A reply has two for each window, and the standard library's formatter takes more time than counting itself.
 fn decimal(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
@@ -138,7 +138,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whole seconds, up.
+/// Converts to whole seconds, rounded up.
 pub(crate) fn seconds(nanoseconds: u64) -> u64 {
     nanoseconds.div_ceil(1_000_000_000)
 }
@@ -151,7 +151,7 @@ mod tests {
         Window::new("a", requests, per, burst)
     }
 
-    /// The number of `count` requests that pass at the given times.
+    /// Returns how many requests at the given times pass.
     fn passed(window: &Window, times: impl IntoIterator<Item = u64>) -> usize {
         let mut paid_at = 0;
         let pass = |now| window.take(paid_at, now).map(|next| paid_at = next).is_ok();
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn over_a_long_time_the_rate_holds() {
-        // A request a millisecond for ten seconds: the burst, and then ten a second.
+        // A request per millisecond for ten seconds: the burst passes, and then ten per second.
         let window = window(10, Duration::from_secs(1), 10);
         let times = (0..10_000).map(|ms| ms * 1_000_000);
         assert_eq!(passed(&window, times), 10 + 99);

@@ -1,7 +1,7 @@
-//! The code of a SOAP fault, read as the reply passes.
+//! Reads the code of a SOAP fault while the reply is streamed.
 //!
-//! Owns how much of a reply is looked at, and its coding; a reply goes on as it came. Where the code stands is
-//! [`mediation::soap::Code`]'s.
+//! Owns how much of a reply is read, and the removal of its coding for that. The reply itself is not changed. [`mediation::soap::Code`]
+//! finds the code in the XML.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -14,20 +14,20 @@ use message::Fill;
 use policy::BodyTransform;
 use telemetry::SoapFault;
 
-/// Bytes that may stand before the code: an envelope's start, and headers perhaps.
+/// The maximum number of bytes that are read: the start of the envelope and its headers precede the code.
 const LOOKED_BYTES_MAX: usize = 64 << 10;
 
-/// So many bytes of a coding at a time, which can be a thousand times as many without it.
+/// The number of encoded bytes that are decoded at a time, since they can expand a thousandfold.
 const CODED_BYTES_MAX: usize = 256;
 
-/// Reads the code of a reply that goes on as it came.
+/// Reads the fault code of a reply, which passes unchanged.
 pub(super) struct FaultCodeReader {
     parser: Box<xml::Parser>,
     code: Code,
     left: usize,
-    /// Takes off the coding it comes in.
+    /// The decoder, if the reply is compressed.
     gzip: Option<Box<MultiGzDecoder<Vec<u8>>>>,
-    /// The cell in which the exchange's notes find it.
+    /// The cell in the exchange's notes that receives the code.
     told: Rc<Cell<Option<SoapFault>>>,
 }
 
@@ -38,12 +38,12 @@ impl FaultCodeReader {
         FaultCodeReader { parser, code: Code::default(), left: LOOKED_BYTES_MAX, gzip, told }
     }
 
-    /// Looks at the next bytes of the message.
+    /// Parses the next bytes of the message.
     fn look(&mut self, bytes: &[u8]) {
         let looked = bytes.get(..self.left).unwrap_or(bytes);
         if self.told.get().is_none() && !looked.is_empty() {
             self.left -= looked.len();
-            // What is not XML has no code.
+            // A body that is not XML has no code.
             if self.parser.feed(looked, &mut self.code).is_err() {
                 self.left = 0;
             }
@@ -51,7 +51,7 @@ impl FaultCodeReader {
         }
     }
 
-    /// Looks at what the next bytes are without their coding.
+    /// Decodes and parses the next bytes.
     fn look_into(&mut self, mut gzip: Box<MultiGzDecoder<Vec<u8>>>, bytes: &[u8]) {
         for few in bytes.chunks(CODED_BYTES_MAX) {
             if self.left == 0 || self.told.get().is_some() {
@@ -77,9 +77,9 @@ impl BodyTransform for FaultCodeReader {
     }
 
     fn on_end(&mut self, _: &mut Vec<u8>) -> Result<(), Fault> {
-        // It keeps back what the last bytes came to.
+        // The decoder may still hold decoded bytes.
         if let Some(mut gzip) = self.gzip.take() {
-            // Harmless: the bytes pass as they are, and what is wrong with them is the client's to find.
+            // Harmless: the bytes pass unchanged, so the client detects a broken coding.
             let _whole = gzip.try_finish();
             self.look(&std::mem::take(gzip.get_mut()));
         }

@@ -1,4 +1,4 @@
-//! Paths of operations, and the parameters in them and in the query.
+//! Matches paths of operations, and reads parameters from the path and the query.
 
 use fault::{Fault, Kind};
 use wsdl::typed::{Parameter, request_of};
@@ -9,7 +9,7 @@ use super::OperationPath;
 #[derive(Debug, Clone)]
 pub struct RequestParameter {
     pub name: Box<str>,
-    /// The segment of the path that it is; none for one of the query.
+    /// The index of its path segment, or `None` for a query parameter.
     pub segment: Option<usize>,
     pub parameter: Parameter,
 }
@@ -22,7 +22,7 @@ pub enum PathSegment {
 }
 
 impl OperationPath {
-    /// True if the operation is at a path, from its slash on.
+    /// Returns true if the operation is at this path, which begins with a slash.
     pub(super) fn is_at(&self, path: &[u8]) -> bool {
         let Some(segments) = &self.segments else { return self.path.as_bytes() == path };
         let mut own = segments.iter();
@@ -35,13 +35,13 @@ impl OperationPath {
         fits && own.next().is_none()
     }
 
-    /// The JSON of a request without a body; none if the operation takes one.
+    /// Returns the JSON for a request without a body, or `None` if the operation takes a body.
     pub(super) fn json(&self, path: &[u8], query: &[u8]) -> Result<Option<String>, Fault> {
         let Some(parameters) = &self.parameters else { return Ok(None) };
         let mut texts: Vec<Vec<String>> = vec![Vec::new(); parameters.len()];
         let parts: Vec<&[u8]> =
             path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/').collect();
-        // Harmless: there is a list for each parameter.
+        // Harmless: `texts` has one list for each parameter.
         for (parameter, texts) in parameters.iter().zip(&mut texts) {
             let part = parameter.segment.and_then(|at| parts.get(at));
             if let Some(part) = part {
@@ -63,7 +63,7 @@ impl OperationPath {
             }
             texts.push(decoded(value.get(1..).unwrap_or_default(), true, &name)?);
         }
-        // Harmless: there are texts for each parameter.
+        // Harmless: `texts` has one list for each parameter.
         let given = parameters.iter().zip(texts).filter(|(_, texts)| !texts.is_empty());
         Ok(Some(request_of(given.map(|(parameter, texts)| (&parameter.parameter, texts)))))
     }

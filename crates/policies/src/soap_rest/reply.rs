@@ -1,4 +1,4 @@
-//! The reply's side: from an envelope to JSON, and from a fault to a problem.
+//! The reply side: translates an envelope to JSON, and a fault to a problem.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Translate {
         let Some(operation) = self.called.get(ex).and_then(|at| self.service.operation(*at)) else {
             return Ok(());
         };
-        // What the gateway says of its own accord is a problem already, unless a policy below speaks SOAP.
+        // A fault of the gateway is already a problem document, unless a policy below produces SOAP faults.
         if ex.fault.is_some() && !is_xml(head) || has_no_body(ex, head, body) {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Translate {
             return Ok(());
         }
         self.take_apart(head, body)?;
-        // Harmless: a reply may have no type.
+        // Harmless: a reply may have no content type.
         let content_type = head.headers.get("content-type");
         let (status, id) = (head.status, ex.id.as_str());
         let made =
@@ -79,7 +79,7 @@ impl Translate {
 
     /// Replaces a message with attachments by its root part, which then contains the attachments that it includes.
     fn take_apart(&self, head: &mut ReplyHead, body: &mut GatheredBody) -> Result<(), Fault> {
-        // Harmless: a reply may have no type.
+        // Harmless: a reply may have no content type.
         let content_type = head.headers.get("content-type").unwrap_or_default().to_vec();
         let wrong = |why: &str| Fault::new(Kind::ReplyInvalid, format!("the reply: {why}"));
         let Some(root) = Root::of(&content_type, &body.bytes).map_err(wrong)? else {

@@ -1,4 +1,4 @@
-//! The request's side: from a path and JSON to an envelope.
+//! The request side: translates a path and JSON to an envelope.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Translate {
         Ok(Onward::Next)
     }
 
-    /// The operation at a path.
+    /// Returns the operation at a path.
     fn place(&self, path: &[u8], method: &[u8]) -> Result<&OperationPath, Fault> {
         let places = &self.service.places;
         let plain = places.partition_point(|place| place.segments.is_none());
@@ -113,7 +113,7 @@ fn published(head: &RequestHead, document: &bytes::Bytes) -> Reply {
     reply
 }
 
-/// Nothing else is translated; a body without a type is taken to be JSON.
+/// Checks that the body is JSON; other types are refused. A body without a content type is treated as JSON.
 fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
     let unsupported = |what: &str| {
         let detail = "Send JSON, as `application/json`, without a content coding.";
@@ -144,7 +144,7 @@ fn refused(why: TranslationError) -> Fault {
     Fault::new(kind, texts.join("; ")).with_errors(errors)
 }
 
-/// The same head with the only method that SOAP has.
+/// Returns the same head with the method POST, the only one of SOAP.
 #[cold]
 fn as_post(head: &RequestHead) -> RequestHead {
     let mut post = RequestHead::new(head.protocol, b"POST", head.target());

@@ -1,4 +1,4 @@
-//! The content coding of an event stream that has to be read. It goes on without it.
+//! Removes the content coding of an event stream. The client gets it without a coding.
 
 use std::io::{self, Write};
 
@@ -8,15 +8,15 @@ use flate2::{Decompress, FlushDecompress, Status};
 use mediation::content_coding::{self, Coding};
 use message::Headers;
 
-/// So many bytes of a coding at a time, which can be a thousand times as many without it.
+/// The number of encoded bytes that are decoded at a time, since they can expand a thousandfold.
 const CODED_BYTES_MAX: usize = 1 << 10;
 
 const ACCEPTED: &str = "accept-encoding";
 
-/// Takes the coding off as the stream passes.
+/// Decodes a stream while it passes.
 pub(super) struct Decoder {
     coding: Coding,
-    /// Nothing has come if absent.
+    /// The decoder, or `None` before the first byte.
     begun: Option<BegunDecoder>,
 }
 
@@ -26,20 +26,20 @@ enum BegunDecoder {
     Brotli(Box<brotli::DecompressorWriter<Vec<u8>>>),
 }
 
-/// Takes off the coding `deflate`. Unlike the library's own writer it knows whether the end has come.
+/// Decodes `deflate`. Unlike the library's own writer, it detects whether the end was reached.
 struct Inflater {
     inflate: Decompress,
     out: Vec<u8>,
     has_ended: bool,
 }
 
-/// Leaves those codings in `Accept-Encoding` that a stream can be read in.
+/// Reduces `Accept-Encoding` to the codings that can be decoded.
 pub(super) fn narrow(lines: &mut Headers) {
     let asked: Vec<Vec<u8>> = lines.get_all(ACCEPTED).map(<[u8]>::to_vec).collect();
     let items = || asked.iter().flat_map(|line| line.split(|byte| *byte == b','));
     let is_read = |item: &&[u8]| {
         let name = item.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        // Harmless: no coding has a name with other bytes.
+        // Harmless: names of codings are ASCII.
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         name == "identity" || Coding::of(&name).is_some()
     };
@@ -54,7 +54,7 @@ pub(super) fn narrow(lines: &mut Headers) {
 }
 
 impl Decoder {
-    /// For the reply with these lines, which then say that it has none.
+    /// Creates the decoder for a reply with these header lines, and removes the coding from the lines.
     pub(super) fn of(lines: &mut Headers) -> Result<Option<Decoder>, Fault> {
         let Some(name) = content_coding::named(lines) else { return Ok(None) };
         let Some(coding) = Coding::of(&name) else {
@@ -65,8 +65,7 @@ impl Decoder {
         Ok(Some(Decoder { coding, begun: None }))
     }
 
-    /// Hands on the bytes without their coding, a bounded part at a time, until `pass` ends that. What stands before a place where the
-    /// coding is broken is handed on as well.
+    /// Decodes bytes and passes them to `pass`, a bounded part at a time, until `pass` stops. Data before a decoding error is passed, too.
     pub(super) fn decode<E>(
         &mut self,
         bytes: &[u8],
@@ -86,7 +85,7 @@ impl Decoder {
         Ok(Ok(()))
     }
 
-    /// Checks that the coding ends where the stream does, and what it says there of its content.
+    /// Checks that the coding is complete at the end of the stream, including its checksum.
     pub(super) fn end(&mut self) -> Result<(), Fault> {
         self.begun.as_mut().map_or(Ok(()), BegunDecoder::end).map_err(broken)
     }
@@ -97,7 +96,7 @@ fn broken(error: io::Error) -> Fault {
 }
 
 impl BegunDecoder {
-    /// For a stream that begins with these bytes.
+    /// Creates the decoder for a stream that begins with these bytes.
     fn new(coding: Coding, first: &[u8]) -> BegunDecoder {
         let out = Vec::new();
         match coding {
@@ -130,7 +129,7 @@ impl BegunDecoder {
         }
     }
 
-    /// What has been written without its coding.
+    /// Returns the decoded bytes.
     fn out(&mut self) -> &mut Vec<u8> {
         match self {
             BegunDecoder::Gzip(decoder) => decoder.get_mut(),
@@ -141,7 +140,7 @@ impl BegunDecoder {
 }
 
 impl Inflater {
-    /// What it has read and written.
+    /// Returns the number of bytes read and written.
     fn progress(&self) -> (u64, u64) {
         (self.inflate.total_in(), self.inflate.total_out())
     }
@@ -152,7 +151,7 @@ impl Inflater {
 }
 
 impl Write for Inflater {
-    /// Takes nothing behind the end.
+    /// Accepts no bytes after the end.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let begin = self.inflate.total_in();
         let taken = |inflate: &Decompress| {

@@ -1,4 +1,4 @@
-//! One event stream as it passes: whole events go on, and it ends behind one of them.
+//! Passes one event stream in whole events, and ends it after one of them.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,31 +12,31 @@ use telemetry::StreamEnd;
 use super::Stream;
 use super::coding::Decoder;
 
-/// The bounds of one client's stream: its quota of events, the time of silence, and the end of the client's token.
+/// The bounds of one client's stream: its quota of events, its idle timeout, and the expiry of the client's token.
 pub(super) struct EventMeter {
     stream: Stream,
-    /// For the first of silence and the end of the client's token.
+    /// The alarm for the idle timeout or the expiry of the client's token, whichever is first.
     alarm: Alarm,
     expires: Option<clock::Instant>,
 }
 
-/// An open stream. What has gone on is whole blocks, so it may end at any time.
+/// An open stream. Only whole blocks have been passed, so it may end at any time.
 pub(super) struct MeteredStream {
     meter: EventMeter,
     scanner: EventScanner,
-    /// The part of a block that came; bounded by the largest event.
+    /// The received part of an incomplete block, bounded by the maximum size of an event.
     held: Vec<u8>,
     decoder: Option<Decoder>,
 }
 
-/// The cause of an end that no reconnect can cure.
+/// The cause of an end that a reconnect cannot solve.
 pub(super) const TOO_LARGE: &str = "sse: an event is larger than `event_bytes_max`";
 
-/// Room that is kept for the next part of a block. A stream that waits holds no more.
+/// The capacity that is kept for the next part of a block. A waiting stream holds no more memory than this.
 const KEPT_BYTES: usize = 1 << 10;
 
 impl EventMeter {
-    /// `expires` is when the client's token does, in seconds since the Unix epoch.
+    /// Creates the meter. `expires` is the expiry of the client's token, in seconds since the Unix epoch.
     pub(super) fn new(stream: Stream, expires: Option<u64>) -> EventMeter {
         let expires = expires.and_then(|expires| {
             let left = Duration::from_secs(expires).saturating_sub(clock::wall());
@@ -48,21 +48,21 @@ impl EventMeter {
         EventMeter { stream, alarm, expires }
     }
 
-    /// Something came of the upstream: silence begins anew. `now` is the time, where that is known.
+    /// Restarts the idle timeout, since the upstream has sent data. `now` is the current time, if known.
     pub(super) fn heard(&mut self, now: Option<clock::Instant>) {
-        // The usual stream may be silent, and needs no look at the clock for each event.
+        // Most streams have no idle timeout, and so need not read the clock for each event.
         if let Some(idle) = self.stream.sse.settings.idle {
             self.alarm.set_by(now.unwrap_or_else(clock::now), idle, self.expires);
         }
     }
 
-    /// True if the client's token has ended by then.
+    /// Returns true if the client's token has expired at `now`.
     pub(super) fn is_expired(&self, now: clock::Instant) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Charges a block that passes, if it is an event. Gives how many events are left, or none if this one may not pass. `now` is the
-    /// time, where that is known.
+    /// Charges a block, if it is an event. Returns how many events are left, or `None` if this one must not pass. `now` is the current
+    /// time, if known.
     pub(super) fn pass(
         &self,
         bytes: usize,
@@ -77,7 +77,7 @@ impl EventMeter {
         Some(left)
     }
 
-    /// Ready when the stream has to end for silence or with the client's token. That is noted.
+    /// Ready when the stream must end because of the idle timeout or the expiry of the client's token. The end is recorded.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.alarm.poll(cx).is_pending() {
             return Poll::Pending;
@@ -87,7 +87,7 @@ impl EventMeter {
         Poll::Ready(())
     }
 
-    /// Notes that the policy ends the stream.
+    /// Records that the policy ends the stream.
     pub(super) fn end(&self, end: StreamEnd) -> Fill {
         self.stream.ended(end);
         Fill::End
@@ -99,7 +99,7 @@ impl MeteredStream {
         MeteredStream { meter, scanner: EventScanner::default(), held: Vec::new(), decoder }
     }
 
-    /// Hands on the blocks that end in these bytes, and holds the part behind them. The error is the reason to end the stream.
+    /// Passes the blocks that end in these bytes, and keeps the incomplete part after them. The error is the reason to end the stream.
     fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), StreamEnd> {
         let mut rest = bytes;
         while let Some(block) = self.scanner.next_block(rest) {
@@ -121,7 +121,7 @@ impl MeteredStream {
         Ok(())
     }
 
-    /// Checks the block that is held with so many bytes more.
+    /// Checks the size of the incomplete block with `more` further bytes.
     fn check_size(&self, more: usize) -> Result<(), StreamEnd> {
         match self.held.len() + more > self.meter.stream.sse.settings.event_bytes_max {
             true => Err(StreamEnd::TooLarge),
@@ -144,7 +144,7 @@ impl BodyTransform for MeteredStream {
         };
         match passed {
             Ok(()) => Ok(Fill::More),
-            // A reconnect would come to the same event, so the reply must not look complete.
+            // After a reconnect, the client would get the same event, so the reply must not look complete.
             Err(StreamEnd::TooLarge) => {
                 self.meter.end(StreamEnd::TooLarge);
                 Err(Fault::new(Kind::ReplyTooLarge, TOO_LARGE))
@@ -157,7 +157,7 @@ impl BodyTransform for MeteredStream {
         self.meter.poll_end(cx)
     }
 
-    /// The upstream ended within a block. Browsers make no event of that, other readers may.
+    /// Called if the upstream has ended within a block. Browsers ignore such a block, but other clients may not.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         out.append(&mut self.held);
         self.decoder.as_mut().map_or(Ok(()), Decoder::end)

@@ -1,8 +1,8 @@
-//! One stream of the upstream for many clients.
+//! Shares one stream of the upstream among many clients.
 //!
-//! Owns the streams that are open, by what they are asked for, and the place of each client in one. Clients are authorised and counted
-//! by the route's policies, each by itself; only the request to the upstream is shared, and has nothing of theirs but the headers that
-//! the operator names.
+//! Owns the open streams by their requests, and the position of each client in one. Each client is authorized and counted separately by the
+//! route's policies. Only the request to the upstream is shared, and it contains nothing of the clients except the headers that the
+//! operator lists.
 
 mod cursor;
 mod pump;
@@ -27,46 +27,47 @@ use super::Sse;
 /// Settings of a shared stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareSettings {
-    /// Events that are kept for clients that come back and for slow ones.
+    /// The number of events kept for reconnecting and slow clients.
     pub replay: usize,
-    /// A client that falls behind what is kept goes on with the oldest event that is there, rather than end.
+    /// Whether a client that falls behind the kept events continues with the oldest one, instead of being disconnected.
     pub skips: bool,
-    /// The time for which a stream stays open without a client.
+    /// How long a stream stays open without a client.
     pub linger: Duration,
-    /// Headers of clients that the upstream sees. Clients with other values have another stream.
+    /// Client headers that are sent to the upstream. Clients with different values get different streams.
     pub headers: Vec<String>,
-    /// The host that the upstream sees, if it is not that of its target.
+    /// The `Host` sent to the upstream, if it is not that of its target.
     pub host: Option<Box<str>>,
-    /// Bytes of one event.
+    /// The maximum size of one event in bytes.
     pub event_bytes_max: usize,
 }
 
-/// The streams of a policy. They outlive a reload that leaves the policy as it is.
+/// The shared streams of a policy. They survive a reload that does not change the policy.
 #[derive(Default)]
 pub struct Shares {
     open: Mutex<Rings>,
-    /// Bytes that all of them keep.
+    /// The number of bytes that all of them keep.
     bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
 struct Rings {
-    /// By what is asked for: the streams that are open, and the events of those that ended a short while ago.
+    /// The open streams and the recently ended ones, by request.
     by_key: HashMap<Box<[u8]>, Arc<Ring>>,
-    /// Open streams without a client, by the client that opened them. The one that was left first is the first.
+    /// Open streams without a client, by the client that opened them. The one abandoned first is first.
     lingering: HashMap<u64, VecDeque<Weak<Ring>>>,
 }
 
-/// Streams at once. More are refused: each is a connection and its events.
+/// The maximum number of streams. More are refused, since each has a connection and events.
 const STREAMS_MAX: usize = 10_000;
 
-/// Streams that linger for one client where its number of streams has no bound. It comes back to the few that it left last.
+/// The maximum number of streams that linger for one client if its number of streams is not limited. A client usually reconnects to those
+/// it left last.
 pub(super) const LINGERING_MAX: usize = 16;
 
-/// Bytes that streams may keep before those that have ended give theirs back.
+/// The number of kept bytes above which ended streams free theirs.
 const KEPT_BYTES_MAX: usize = 128 << 20;
 
-/// Answers in place of the upstream.
+/// The answerer in place of the upstream.
 pub(super) struct Share {
     pub(super) sharing: ShareSettings,
     pub(super) shares: Arc<Shares>,
@@ -79,7 +80,8 @@ impl Shares {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open stream of a key for a client with this last id, or a new one, which has to be opened. The key may become another.
+    /// Returns the open stream of a key for a client with this last event id, or a new stream, which must then be opened. The key may be
+    /// changed.
     fn find(
         &self,
         key: &mut Box<[u8]>,
@@ -94,7 +96,8 @@ impl Shares {
                 .get(key)
                 .is_some_and(|ring| !ring.has_ended() && ring.began_elsewhere(id))
         {
-            // The stream began behind another client's id. This one gets what it missed by a stream that begins behind its own.
+            // The stream began after another client's event id. This client gets the events it missed from a separate stream that begins
+            // after its own id.
             *key = [key, &b"\nlast-event-id:"[..], id].concat().into();
         }
         let known = rings.by_key.get(key).cloned();
@@ -120,7 +123,7 @@ impl Shares {
         Ok((ring, true))
     }
 
-    /// Forgets a stream that is over.
+    /// Removes a stream that has ended.
     fn forget(&self, key: &[u8], ring: *const Ring) {
         let mut rings = self.lock();
         if rings.by_key.get(key).is_some_and(|known| std::ptr::eq(Arc::as_ptr(known), ring)) {
@@ -128,7 +131,7 @@ impl Shares {
         }
     }
 
-    /// A stream has lost its last client. Of those that its opener has so, at most this many stay.
+    /// Called when a stream has lost its last client. At most `max` streams of its opener keep lingering.
     fn linger(&self, ring: &Arc<Ring>, max: usize) {
         let mut rings = self.lock();
         let own = rings.lingering.entry(ring.opener).or_default();
@@ -137,17 +140,17 @@ impl Shares {
         rings.trim(ring.opener, max);
     }
 
-    /// Ends those streams that linger for a client beyond this many.
+    /// Ends lingering streams of a client beyond `max`.
     fn trim(&self, opener: u64, max: usize) {
         self.lock().trim(opener, max);
     }
 
-    /// Ends all streams that linger. False if there was none.
+    /// Ends all lingering streams. Returns false if there were none.
     fn end_lingering(&self) -> bool {
         self.lock().end_lingering()
     }
 
-    /// Ends a stream if nobody has joined it again.
+    /// Ends a stream if no client has joined it again.
     fn end_if_alone(&self, ring: &Arc<Ring>) -> bool {
         let mut rings = self.lock();
         let is_alone = end_if_alone(ring);
@@ -173,12 +176,12 @@ impl Rings {
 
     fn end_lingering(&mut self) -> bool {
         let rings = self.lingering.drain().flat_map(|(_, own)| own);
-        // Harmless: a ring that is gone has ended.
+        // Harmless: a dropped ring has ended.
         rings.filter_map(|ring| ring.upgrade()).filter(end_if_alone).count() > 0
     }
 }
 
-/// Ends a stream that nobody reads. Whoever calls it holds the lock, so that nobody joins meanwhile.
+/// Ends a stream without clients. The caller holds the lock, so that no client joins in the meantime.
 fn end_if_alone(ring: &Arc<Ring>) -> bool {
     let is_alone = ring.lingers();
     if is_alone {
@@ -188,7 +191,7 @@ fn end_if_alone(ring: &Arc<Ring>) -> bool {
 }
 
 impl Share {
-    /// The request to the upstream, and the key of the stream: its bytes.
+    /// Returns the request to the upstream, and the key of the stream, which is the request's bytes.
     fn request(&self, asked: &RequestHead) -> (RequestHead, Box<[u8]>) {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", asked.target());
         let mut key = asked.target().to_vec();
@@ -196,13 +199,13 @@ impl Share {
         if let Some(host) = &self.sharing.host {
             head.headers.add_known("Host", host.as_bytes());
         }
-        // The last is this gateway's own, by which it knows a request that comes back.
+        // The last one is the gateway's own, by which it detects loops.
         if let Some(via) = asked.headers.get_all("via").last() {
             head.headers.add_known("Via", via);
         }
         for name in &self.sharing.headers {
             for value in asked.headers.get_all(name) {
-                // Harmless: it was read from a head, so it can stand in one.
+                // Harmless: the line was parsed from a head, so it is valid.
                 let _added = head.headers.add(name, value);
                 for part in [name.as_bytes(), value] {
                     key.push(b'\n');
@@ -214,7 +217,7 @@ impl Share {
     }
 
     async fn stream(&self, ex: &mut Exchange, request: &Request) -> Result<Reply, Fault> {
-        // An empty one counts as none (WHATWG HTML, 9.2.6).
+        // An empty id counts as none (WHATWG HTML, 9.2.6).
         let last_id = request.head.headers.get("last-event-id").filter(|id| !id.is_empty());
         let own: Option<Box<[u8]>> = last_id.map(Into::into);
         let last_id = own.clone();
@@ -222,7 +225,7 @@ impl Share {
         let opener = self.sse.slot.get(ex).map_or(0, |admitted| admitted.counted.key);
         let (ring, is_new) =
             self.shares.find(&mut key, &self.sharing, opener, last_id.as_deref())?;
-        // From here on this client counts; it is given up by being dropped.
+        // From here on, the client is counted as a reader of the ring, until it is dropped.
         let client = Client::of(ring.clone());
         self.shares.trim(opener, self.sse.lingering_max(opener));
         if is_new {

@@ -1,4 +1,4 @@
-//! As much of the Redis protocol (RESP2) as one command and its answer take.
+//! Implements the part of the Redis protocol (RESP2) that is needed for one command and its answer.
 
 use std::io;
 
@@ -11,13 +11,13 @@ pub(super) enum Answer {
     List(Vec<Answer>),
 }
 
-/// The longest answer that is read: four windows of a thousand keys take 100 KB.
+/// The maximum size of an answer. Four windows of a thousand keys take 100 KB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Items of a list, within the same bound.
+/// The maximum number of items of a list.
 const ITEMS_MAX: usize = 10_000;
 
-/// Sends a command and reads the answer. What the server calls an error is one.
+/// Sends a command and reads the answer. An error reply of the server is returned as an error.
 pub(super) async fn ask<'a>(
     link: &mut Link,
     command: impl Iterator<Item = &'a str>,
@@ -33,7 +33,7 @@ pub(super) async fn ask<'a>(
         link.read(&mut bytes).await?;
         let mut rest = bytes.as_slice();
         if let Some(answer) = read(&mut rest, 1)? {
-            // What comes unasked would be taken for the answer to the next command.
+            // Excess data would be mistaken for the answer to the next command.
             return if rest.is_empty() { Ok(answer) } else { Err(invalid("more than an answer")) };
         }
         if bytes.len() > ANSWER_BYTES_MAX {
@@ -43,11 +43,11 @@ pub(super) async fn ask<'a>(
 }
 
 impl Answer {
-    /// A list of whole numbers.
+    /// Returns the answer as a list of whole numbers.
     pub(super) fn numbers(&self) -> io::Result<Vec<u64>> {
         let Answer::List(items) = self else { return Err(invalid("no list")) };
         let number = |item: &Answer| match item {
-            // Harmless: an invalid number is an error.
+            // Harmless: an invalid number becomes an error.
             Answer::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
             Answer::List(_) => None,
         };
@@ -55,17 +55,17 @@ impl Answer {
     }
 }
 
-/// Nothing while the answer is not whole.
+/// Parses an answer. Returns `None` if it is incomplete.
 fn read(rest: &mut &[u8], depth: usize) -> io::Result<Option<Answer>> {
     let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (line, after) = rest.split_at(end);
     *rest = after.get(2..).unwrap_or_default();
     let Some((kind, text)) = line.split_first() else { return Err(invalid("an empty line")) };
-    // Harmless: an invalid number is an error.
+    // Harmless: an invalid number becomes an error.
     let number = || std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
     match kind {
         b'+' | b':' => Ok(Some(Answer::Text(text.to_vec()))),
-        // Harmless: this is for the log.
+        // Harmless: the text is only logged.
         b'-' => Err(io::Error::other(String::from_utf8_lossy(text).into_owned())),
         b'$' => {
             let length = number().ok_or_else(|| invalid("a text without a length"))?;

@@ -1,7 +1,7 @@
-//! The counts of plans, for all workers: windows that begin with the first request of a key, and bursts.
+//! The counts of plans for all workers: windows that begin with the first request of a key, and bursts.
 //!
-//! A request is charged to several keys at once, or to none: the shards of all of them are locked, in their order, while the request is
-//! decided. That takes some additions.
+//! A request is charged to several keys at once, or to none: the shards of all of them are locked, in order of their index, for the few
+//! additions of the decision.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,9 +25,9 @@ type Shard = HashMap<u64, KeyUse>;
 /// What a key has used.
 #[derive(Debug, Default)]
 struct KeyUse {
-    /// As many as its plan had when it was last charged.
+    /// One window for each of its plan when it was last charged.
     windows: Box<[UsedWindow]>,
-    /// The time up to which the requests so far use the burst, if they had come evenly.
+    /// The time up to which the requests so far would extend if they had arrived evenly (GCRA).
     burst: u64,
 }
 
@@ -39,7 +39,7 @@ struct UsedWindow {
     bytes: u64,
 }
 
-/// One plan that a request has to keep.
+/// One plan that a request is charged to.
 pub(crate) struct Charge<'p> {
     pub(crate) key: u64,
     pub(crate) limits: &'p PlanLimits,
@@ -47,7 +47,7 @@ pub(crate) struct Charge<'p> {
     pub(crate) codes: (u32, u32),
 }
 
-/// Why a request may not pass.
+/// The reason why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OverPlan {
     pub(crate) code: u32,
@@ -57,20 +57,21 @@ pub(crate) struct OverPlan {
 
 /// A request that passed.
 pub(crate) struct Passed {
-    /// True if it is the first request over a window of a plan that does not stop.
+    /// Whether this is the first request beyond a window of a plan that does not refuse requests.
     pub(crate) first_over: bool,
 }
 
-/// Shards of the counts: enough that two workers rarely wait for the same.
+/// The number of shards, enough that workers rarely contend for the same lock.
 const SHARDS: usize = 64;
 
-/// Keys in one shard, a million in all. A full shard drops the keys whose windows are over, or else an eighth, those that end first.
+/// The maximum number of keys in one shard, which makes a million in total. A full shard drops the keys whose windows are over, or else the
+/// eighth of keys that end first.
 const SHARD_KEYS_MAX: usize = 16 * 1024;
 
-/// Plans that one request is charged to: of the API or resource, the subscription and the application.
+/// The maximum number of plans that one request is charged to: those of the API or resource, the subscription and the application.
 const CHARGES_MAX: usize = 3;
 
-/// All that one request is charged to, in the order in which they refuse.
+/// All charges of one request, in the order in which they refuse.
 pub(crate) type Charges<'p> = [Option<Charge<'p>>; CHARGES_MAX];
 
 impl Default for PlanCounts {
@@ -97,7 +98,7 @@ impl PlanCounts {
     fn take_at(&self, charges: &Charges<'_>, now: u64) -> Result<Passed, OverPlan> {
         let mut guards = self.lock(charges);
         let unused = KeyUse::default();
-        // Harmless: a level without a plan has no charge.
+        // Harmless: a level without a plan charges nothing.
         for charge in charges.iter().flatten() {
             let used = guards.shard(charge.key).and_then(|shard| shard.get(&charge.key));
             let used = used.unwrap_or(&unused);
@@ -109,7 +110,7 @@ impl PlanCounts {
             }
         }
         let mut first_over = false;
-        // Harmless: the same.
+        // Harmless: a level without a plan charges nothing.
         for charge in charges.iter().flatten().filter(|charge| !charge.limits.is_unlimited()) {
             let Some(shard) = guards.shard(charge.key) else { continue };
             if shard.len() >= SHARD_KEYS_MAX && !shard.contains_key(&charge.key) {
@@ -127,24 +128,24 @@ impl PlanCounts {
             let Some(shard) = self.shards.get(shard_of(*key)) else { continue };
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(used) = shard.get_mut(key) else { continue };
-            // What comes after a window's end belongs to none: the next begins with a request.
+            // Bytes after a window's end belong to no window, since the next one begins with a request.
             for window in used.windows.iter_mut().filter(|window| window.ends > now) {
                 window.bytes = window.bytes.saturating_add(bytes);
             }
         }
     }
 
-    /// Locks the shards of all charges, in their order, so that two workers never deadlock.
+    /// Locks the shards of all charges, in order of their index, so that workers cannot deadlock.
     fn lock(&self, charges: &Charges<'_>) -> Guards<'_> {
         let mut at = [usize::MAX; CHARGES_MAX];
-        // Harmless: there are as many places as charges.
+        // Harmless: there is one item for each charge.
         for (at, charge) in at.iter_mut().zip(charges) {
             *at = charge.as_ref().map_or(usize::MAX, |charge| shard_of(charge.key));
         }
         at.sort_unstable();
         let mut before = usize::MAX;
         let mut guards = [const { None }; CHARGES_MAX];
-        // Harmless: the same.
+        // Harmless: a level without a plan charges nothing.
         for (guard, at) in guards.iter_mut().zip(at) {
             if at == before {
                 continue;
@@ -159,19 +160,19 @@ impl PlanCounts {
     }
 }
 
-/// Shards that are locked, with their numbers.
+/// Locked shards, with their indices.
 struct Guards<'c>([Option<(usize, MutexGuard<'c, Shard>)>; CHARGES_MAX]);
 
 impl Guards<'_> {
     fn shard(&mut self, key: u64) -> Option<&mut Shard> {
-        // Harmless: a place without a lock has no shard.
+        // Harmless: an item without a lock has no shard.
         let found = self.0.iter_mut().flatten().find(|(at, _)| *at == shard_of(key));
         found.map(|(_, shard)| &mut **shard)
     }
 }
 
 fn shard_of(key: u64) -> usize {
-    // By bits that a map does not look at first. Harmless: they fit.
+    // The shard is chosen by bits that the map within the shard does not use first. Harmless: 32 bits fit in a `usize`.
     usize::try_from(key >> 32).unwrap_or_default() % SHARDS
 }
 
@@ -180,7 +181,7 @@ fn make_room(shard: &mut Shard, now: u64) {
     if shard.len() < SHARD_KEYS_MAX {
         return;
     }
-    // An eighth at once, so that a crowd of new keys does not look at all of them each time.
+    // An eighth is dropped at once, so that many new keys do not each cause a scan of all keys.
     let mut ends: Vec<u64> = shard.values().map(KeyUse::ends).collect();
     let (_, first, _) = ends.select_nth_unstable(SHARD_KEYS_MAX / 8);
     let first = *first;
@@ -198,21 +199,21 @@ impl KeyUse {
         self.windows.iter().map(|window| window.ends).fold(self.burst, u64::max)
     }
 
-    /// The window at this place, empty if it is over or was never begun.
+    /// Returns the window at this index, or `None` if it is over or has not begun.
     fn open(&self, at: usize, now: u64) -> Option<UsedWindow> {
         self.windows.get(at).filter(|used| used.ends > now).copied()
     }
 
-    /// How long a request has to wait for the windows, if it has to.
+    /// Returns how long a request must wait for the windows, if it must.
     fn wait(&self, limits: &PlanLimits, now: u64) -> Option<u64> {
         if !limits.stops {
             return None;
         }
         let windows = limits.requests.iter().enumerate();
-        // Harmless: a window that has something left needs no wait.
+        // Harmless: a window with a remaining quota needs no wait.
         let waits = windows.filter_map(|(at, quota)| match self.open(at, now) {
             Some(used) => used.is_full(quota).then(|| used.ends - now),
-            // One that is not open has all of its quota, which may be none.
+            // A window that is not open has its full quota, which may be zero.
             None => UsedWindow::default().is_full(quota).then(|| nanoseconds(quota.per)),
         });
         waits.max()
@@ -230,7 +231,7 @@ impl KeyUse {
         self.burst.max(now).saturating_add(each)
     }
 
-    /// Charges one request. True if it is the first over a window.
+    /// Charges one request. Returns true if it is the first beyond a window.
     fn charge(&mut self, limits: &PlanLimits, now: u64) -> bool {
         if let Some(burst) = limits.burst {
             self.burst = self.burst_after(&burst, now);
@@ -242,7 +243,7 @@ impl KeyUse {
             self.windows = windows.into();
         }
         let mut first_over = false;
-        // Harmless: there is a window for each, by the lines above.
+        // Harmless: the lines above ensure one window for each quota.
         for (quota, used) in limits.requests.iter().zip(&mut self.windows) {
             if used.ends <= now {
                 let ends = now.saturating_add(nanoseconds(quota.per));
@@ -256,7 +257,7 @@ impl KeyUse {
 }
 
 impl UsedWindow {
-    /// True if nothing is left: of bytes, a request passes while anything is.
+    /// Returns true if the quota is used up. A request passes as long as any bytes are left.
     fn is_full(&self, quota: &Quota) -> bool {
         quota.messages.is_some_and(|max| self.requests >= max)
             || quota.bytes.is_some_and(|max| self.bytes >= max)

@@ -1,4 +1,4 @@
-//! Plans and their limits, which can change while requests pass.
+//! Plans and their limits, which can change at run time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use policy::Quota;
 
-/// Windows that one plan may have of requests.
+/// The maximum number of request windows of one plan.
 pub const WINDOWS_MAX: usize = 4;
 
-/// What a plan allows.
+/// The limits of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanLimits {
-    /// Requests, and bytes of their bodies and replies. All of them hold; none: no limit.
+    /// The quotas on requests and on bytes of their bodies and replies, all of which apply. If empty, there is no limit.
     pub requests: Box<[Quota]>,
-    /// The rate of requests. None: no limit.
+    /// The limit on the rate of requests, if any.
     pub burst: Option<Burst>,
-    /// False: what is over the windows passes all the same, and is counted.
+    /// Whether requests beyond the windows are refused. If false, they pass and are counted.
     pub stops: bool,
-    /// Events and messages of streams. None: the plan says nothing of them.
+    /// The quotas on events and messages of streams, or `None` if the plan has none.
     pub events: Option<Arc<[Quota]>>,
 }
 
-/// Requests that may come at once, and the time in which as many may come again.
+/// The number of requests that may arrive at once, and the time in which as many may arrive again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
     pub requests: u32,
     pub per: Duration,
 }
 
-/// A plan by its name. What it allows may change.
+/// A named plan, whose limits may change.
 #[derive(Debug)]
 pub struct NamedPlan {
     pub name: Arc<str>,
@@ -37,13 +37,13 @@ pub struct NamedPlan {
 }
 
 impl PlanLimits {
-    /// No limit at all.
+    /// Returns limits that allow everything.
     pub fn unlimited() -> PlanLimits {
         let events = Some(Arc::from([]));
         PlanLimits { requests: Box::default(), burst: None, stops: true, events }
     }
 
-    /// True if bodies have to be measured.
+    /// Returns true if bodies must be measured.
     pub(crate) fn counts_bytes(&self) -> bool {
         self.requests.iter().any(|window| window.bytes.is_some())
     }
@@ -54,12 +54,12 @@ impl NamedPlan {
         NamedPlan { name: name.into(), limits: ArcSwap::from_pointee(limits) }
     }
 
-    /// What it allows now.
+    /// Returns the current limits.
     pub fn limits(&self) -> Guard<Arc<PlanLimits>> {
         self.limits.load()
     }
 
-    /// Allows something else from now on. What was used stays used.
+    /// Replaces the limits. Counts are kept.
     pub fn change(&self, limits: PlanLimits) {
         self.limits.store(Arc::new(limits));
     }

@@ -1,7 +1,7 @@
 //! The map from credentials to applications and their subscriptions. All workers read it without a lock.
 //!
-//! The map is in shards, of which a change replaces one: readers see the shard before or the shard after, and a change among a hundred
-//! thousand applications copies some hundred pointers.
+//! The map is divided into shards. A change replaces one of them: readers see the old or the new shard, and with a hundred thousand
+//! applications, a change copies some hundred pointers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,37 +14,37 @@ use policy::ApplicationKey;
 use super::plan::NamedPlan;
 use crate::application_keys::digest;
 
-/// All applications that a credential may lead to.
+/// All applications, by the keys of their credentials.
 pub struct Subscribers {
     shards: Box<[ArcSwap<Shard>]>,
-    /// Held while the map is changed.
+    /// The lock for changes.
     changing: Mutex<()>,
 }
 
 type Shard = HashMap<[u8; 16], KeyOwner, BuildHasherDefault<DigestHash>>;
 
-/// The application that a credential was given to.
+/// The application that a credential was issued to.
 #[derive(Debug, Clone)]
 pub struct KeyOwner {
     pub application: Arc<Application>,
-    /// The key is for tests alone.
+    /// Whether the key is for the sandbox only.
     pub sandbox: bool,
-    /// The application was removed: its tokens are revoked.
+    /// Whether the application was removed, so that its tokens are revoked.
     pub gone: bool,
 }
 
-/// An application, as requests need it.
+/// An application, with the data that requests need.
 #[derive(Debug)]
 pub struct Application {
-    /// The key by which its requests count.
+    /// The key of the application's counts.
     pub digest: u64,
-    /// The plan of all its requests together.
+    /// The plan for all its requests together.
     pub plan: Option<Arc<NamedPlan>>,
     /// Sorted by API.
     subscriptions: Box<[Subscription]>,
 }
 
-/// What an application has subscribed to.
+/// A subscription of an application to an API.
 #[derive(Debug, Clone)]
 pub struct Subscription {
     pub api: ApiNumber,
@@ -52,7 +52,7 @@ pub struct Subscription {
     pub state: SubscriptionState,
 }
 
-/// An API, as subscriptions name it: a digest of its name.
+/// The id of an API in subscriptions: a digest of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiNumber(pub u64);
 
@@ -60,17 +60,17 @@ pub struct ApiNumber(pub u64);
 pub enum SubscriptionState {
     Unblocked,
     Blocked,
-    /// Only keys for tests pass.
+    /// Only sandbox keys are accepted.
     ProductionBlocked,
 }
 
-/// The hash of a digest: the first bytes of the digest.
+/// The hasher for digests, which uses the first bytes of the digest.
 #[derive(Debug, Default)]
 pub(super) struct DigestHash(u64);
 
 impl Hasher for DigestHash {
     fn write(&mut self, bytes: &[u8]) {
-        // Harmless: eight bytes of a digest tell enough apart for a map.
+        // Harmless: eight bytes of a digest are a sufficient hash.
         if let Some(first) = bytes.first_chunk::<8>() {
             self.0 = u64::from_le_bytes(*first);
         }
@@ -81,7 +81,7 @@ impl Hasher for DigestHash {
     }
 }
 
-/// Shards of the map, of which a change replaces one.
+/// The number of shards of the map.
 const SHARDS: usize = 256;
 
 impl Default for Subscribers {
@@ -92,7 +92,7 @@ impl Default for Subscribers {
 }
 
 impl ApiNumber {
-    /// The number of the API of this name.
+    /// Returns the id of the API with this name.
     pub fn of(name: &str) -> ApiNumber {
         ApiNumber(number(&digest("api", name)))
     }
@@ -103,7 +103,7 @@ fn number(digest: &[u8; 16]) -> u64 {
 }
 
 impl Application {
-    /// `name` tells its counts from those of other applications.
+    /// Creates an application. `name` determines the key of its counts.
     pub fn new(
         name: &str,
         plan: Option<Arc<NamedPlan>>,
@@ -114,7 +114,7 @@ impl Application {
         Application { digest, plan, subscriptions: subscriptions.into() }
     }
 
-    /// Its subscription to an API.
+    /// Returns its subscription to an API.
     pub(crate) fn subscription(&self, api: ApiNumber) -> Option<&Subscription> {
         let at = self.subscriptions.binary_search_by_key(&api, |one| one.api).ok()?;
         self.subscriptions.get(at)
@@ -123,18 +123,18 @@ impl Application {
 
 impl Subscribers {
     fn shard(&self, key: &ApplicationKey) -> Option<&ArcSwap<Shard>> {
-        // By a byte that the map does not look at.
+        // The shard is chosen by a byte that the map within the shard does not use.
         self.shards.get(usize::from(*key.0.last()?))
     }
 
-    /// Looks at the owner of a key.
+    /// Calls `look` with the owner of a key, if there is one.
     pub fn with<R>(&self, key: &ApplicationKey, look: impl FnOnce(&KeyOwner) -> R) -> Option<R> {
         self.shard(key)?.load().get(&key.0).map(look)
     }
 
-    /// Gives keys to owners, or takes them away. Concurrent readers see each key either as it was before or as it is afterwards.
+    /// Assigns keys to owners, or removes them. Concurrent readers see each key either as it was before or as it is afterwards.
     pub fn change(&self, changes: impl IntoIterator<Item = (ApplicationKey, Option<KeyOwner>)>) {
-        // Harmless: the lock is held to the end.
+        // Harmless: the guard is held until the end of the function.
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_shard: HashMap<usize, Vec<(ApplicationKey, Option<KeyOwner>)>> = HashMap::new();
         for (key, owner) in changes {

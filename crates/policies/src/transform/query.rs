@@ -1,5 +1,4 @@
-//! Edits of a query. Names are compared without their escapes, so that no spelling of one gets past; what is not edited stays
-//! byte for byte.
+//! Edits a query. Names are compared after decoding, so that no spelling of a name evades an edit. Everything else is kept byte for byte.
 
 use std::borrow::Cow;
 
@@ -9,23 +8,23 @@ use policy::{Escape, Exchange, Template};
 
 use crate::query::is_named;
 
-/// Edits of the query, in this order. Names and values are their meaning, without escapes.
+/// Edits of the query, in the order of the fields. Names and values are not encoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryEdits {
-    /// The old name and the new one. Where the old one is there, its parameters take the place of those of the new one.
+    /// Pairs of an old and a new name. If parameters with the old name exist, they replace those with the new name.
     pub rename: Vec<(String, String)>,
     pub remove: Vec<String>,
-    /// Takes the place of parameters of the same name, where there are some.
+    /// Replaces parameters of the same name, if there are any.
     pub replace: Vec<(String, Template)>,
-    /// Becomes the only parameter of its name.
+    /// Sets the only parameter of its name.
     pub set: Vec<(String, Template)>,
-    /// Becomes the parameter of its name where there is none.
+    /// Adds a parameter if there is none of its name.
     pub default: Vec<(String, Template)>,
-    /// Comes on top of parameters of the same name.
+    /// Adds a parameter to those of the same name.
     pub add: Vec<(String, Template)>,
 }
 
-/// How a pair is put into the query.
+/// How a pair is added to the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
     Replace,
@@ -34,10 +33,10 @@ enum Edit {
     Add,
 }
 
-/// An edit, the name without escapes, and the pair.
+/// An edit: its kind, the decoded name, and the encoded pair.
 type Written<'e> = (Edit, &'e str, Vec<u8>);
 
-/// `name`, or `name=value`.
+/// An encoded pair: `name`, or `name=value`.
 type Pair<'q> = Cow<'q, [u8]>;
 
 impl QueryEdits {
@@ -55,7 +54,7 @@ impl QueryEdits {
         lists.into_iter().flat_map(|(edit, list)| list.iter().map(move |pair| (edit, pair)))
     }
 
-    /// Edits the query of the target, and that of the target which a policy above has chosen instead.
+    /// Edits the query of the request's target, and of the target that a policy above has chosen in its place.
     pub(super) fn apply(&self, ex: &mut Exchange, head: &mut RequestHead) {
         if self.is_empty() {
             return;
@@ -72,7 +71,7 @@ impl QueryEdits {
         }
     }
 
-    /// A form after the edits; none if nothing changes.
+    /// Returns a form after the edits, or `None` if nothing changes.
     pub(super) fn of_form(
         &self,
         ex: &Exchange,
@@ -91,7 +90,7 @@ impl QueryEdits {
         written.collect()
     }
 
-    /// A target with another query; none if nothing changes. `written` has the pairs to put in.
+    /// Returns a target with an edited query, or `None` if nothing changes. `written` are the pairs to add.
     fn edited(&self, target: &[u8], written: &[Written<'_>]) -> Option<Vec<u8>> {
         let mut parts = target.splitn(2, |byte| *byte == b'?');
         let (path, query) = (parts.next().unwrap_or(b""), parts.next().unwrap_or(b""));
@@ -100,7 +99,7 @@ impl QueryEdits {
         Some(if edited.is_empty() { path.to_vec() } else { [path, b"?", &edited].concat() })
     }
 
-    /// The pairs after the edits; none if nothing changes.
+    /// Returns the query after the edits, or `None` if nothing changes.
     fn changed(&self, query: &[u8], written: &[Written<'_>]) -> Option<Vec<u8>> {
         let pairs = query.split(|byte| *byte == b'&').filter(|_| !query.is_empty());
         let mut pairs: Vec<Pair<'_>> = pairs.map(Cow::Borrowed).collect();

@@ -1,9 +1,9 @@
-//! Whose passwords are being checked, and whose wait: a place for each check, and each client its turn.
+//! Schedules password checks: each check needs a permit, and clients get permits in turn.
 //!
-//! A slow hash takes a core for as long as it was made to, so there are few places in the whole process. A client is an
-//! address (of IPv6 a network of 64 bits), since a name is whatever who asks writes down: by name anybody could keep its
-//! owner out. One client never has all places, and what waits is called client by client, not in the order it came. The
-//! lock is held for one step in lists that are as short as their bounds.
+//! A slow hash occupies a core for as long as it is designed to, so there are few permits in the whole process. A client is identified by
+//! its address (for IPv6, the /64 network) and not by the name it sends: otherwise, anyone could lock out the owner of a name. One client
+//! never has all permits, and waiting checks are started client by client instead of in order of arrival. The lock is held for single
+//! operations on lists that are short because of their bounds.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,29 +13,30 @@ use std::time::Duration;
 
 use kit::{SharedAlarm, clock};
 
-/// Passwords that are checked at once, in the whole process.
-// Each takes a core for as long as its hash was made to; the workers need theirs.
+/// The maximum number of concurrent checks in the whole process.
+// Each check occupies a core, and the workers need cores, too.
 const CHECKED_MAX: usize = 4;
-/// Those of one client among them: the others' first password finds a place at once.
+/// The maximum number of concurrent checks of one client, so that other clients get a permit at once.
 const CHECKED_OF_CLIENT_MAX: usize = 2;
-/// Checks of one client that may wait. A person has one; an office behind one address a few, since right passwords are remembered.
+/// The maximum number of waiting checks of one client. A person needs one, and an office behind one address a few, since correct passwords
+/// are cached.
 const WAITING_OF_CLIENT_MAX: usize = 16;
-/// Checks that may wait in the process. Past it, the client with the most makes way.
+/// The maximum number of waiting checks in the process. Beyond it, a check of the client with the most is dropped.
 const WAITING_MAX: usize = 256;
-/// The longest wait of a request: twice the time that the sixteen of one client take with the slowest hashes people use (250 ms).
+/// The longest wait of a request: twice the time that sixteen checks of one client take with the slowest common hashes (250 ms).
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The places and who waits for one.
+/// The permits in use, and the queues of waiting checks.
 #[derive(Default)]
 pub(super) struct Checks(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The client of each check that runs, or that was called and is about to.
+    /// The client of each check that runs or has been called to run.
     running: Vec<u64>,
-    /// Clients that wait, in the order of their turns.
+    /// Clients with waiting checks, in the order of their turns.
     clients: VecDeque<Client>,
-    /// Those that were called and have not come yet.
+    /// Checks that were called and have not started yet.
     called: Vec<u64>,
 }
 
@@ -49,22 +50,22 @@ struct Waiter {
     waker: Waker,
 }
 
-/// The right to check a password; given back on drop.
+/// The permit to check a password, which is returned when dropped.
 pub(super) struct CheckPermit {
     checks: Arc<Checks>,
     client: u64,
 }
 
-/// Why there is no place.
+/// The reason why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
-    /// This client has enough waiting already.
+    /// This client has too many waiting checks.
     OfClient,
-    /// All have, or it took too long.
+    /// All clients together have too many, or the wait took too long.
     OfAll,
 }
 
-/// Somebody who waits; its turn passes on if it goes.
+/// A waiting check. If it is dropped, its turn passes to the next one.
 struct CheckWaiter<'c> {
     checks: &'c Arc<Checks>,
     client: u64,
@@ -77,7 +78,7 @@ impl Checks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for this client, as soon as it has its turn.
+    /// Waits for a permit for this client.
     pub(super) async fn place(
         self: &Arc<Checks>,
         client: u64,
@@ -100,7 +101,8 @@ impl Checks {
 }
 
 impl State {
-    /// Whoever waits could not be called, so nobody is overtaken.
+    /// Starts a check if a permit is free for this client. Waiting checks cannot use that permit, or they would have been called, so none
+    /// is overtaken.
     fn begin(&mut self, client: u64) -> bool {
         let free = self.may_run(client);
         if free {
@@ -119,7 +121,7 @@ impl State {
         own.map_or(0, |own| own.waiting.len())
     }
 
-    /// Puts somebody at the end of its client's queue.
+    /// Adds a waiter at the end of its client's queue.
     fn enter(&mut self, client: u64, waiter: Waiter) -> Result<(), Full> {
         let own = self.waiting_of(client);
         if own >= WAITING_OF_CLIENT_MAX {
@@ -142,7 +144,7 @@ impl State {
         Ok(())
     }
 
-    /// A check of this client has ended: calls who may run now, each client in its turn.
+    /// Called when a check of this client has ended. Calls the checks that may run now, one client after the other.
     fn give_back(&mut self, client: u64) {
         if let Some(at) = self.running.iter().position(|running| *running == client) {
             self.running.swap_remove(at);
@@ -166,7 +168,7 @@ impl CheckWaiter<'_> {
         let mut state = self.checks.state();
         if !std::mem::replace(&mut self.entered, true) {
             let waiter = Waiter { id: self.id, waker: cx.waker().clone() };
-            // It may have become free since it was looked at.
+            // A permit may have become free since the last attempt.
             if state.begin(self.client) {
                 return Poll::Ready(Ok(self.place()));
             }
@@ -186,7 +188,7 @@ impl CheckWaiter<'_> {
                 own.waker.clone_from(cx.waker());
                 Poll::Pending
             }
-            // It made way.
+            // The check was dropped from the queue to make room.
             None => Poll::Ready(Err(Full::OfAll)),
         }
     }
@@ -224,7 +226,7 @@ mod tests {
 
     type PermitFuture<'c> = Pin<Box<dyn Future<Output = Result<CheckPermit, Full>> + 'c>>;
 
-    /// The outcome of each one that was asked for: none while it waits.
+    /// The result of each request for a permit, or `None` while it waits.
     async fn look(
         asked: &mut [Option<PermitFuture<'_>>],
     ) -> Vec<Option<Result<CheckPermit, Full>>> {
@@ -276,7 +278,7 @@ mod tests {
         assert_eq!(found.iter().filter(full).count(), 2, "two run, sixteen wait");
         let first = places(found);
         assert_eq!(first.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1]);
-        // Others begin at once, and wait for one another only.
+        // Other clients start at once, and wait only for one another.
         let mut others: Vec<_> = alarms[20..]
             .iter()
             .zip(2..6)
@@ -285,7 +287,7 @@ mod tests {
         let second = places(look(&mut others).await);
         assert_eq!(second.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 1]);
         drop(first);
-        // Each place goes to the client whose turn it is: one more of the first, then the others.
+        // Each permit goes to the client whose turn it is: one more to the first, then to the others.
         let third = places(look(&mut asked).await);
         assert_eq!(third.len(), 1);
         assert_eq!(places(look(&mut others).await).len(), 1);
@@ -298,7 +300,7 @@ mod tests {
         let mut asked = vec![ask(&checks, &alarm[0], 1), ask(&checks, &alarm[1], 1)];
         assert!(places(look(&mut asked).await).is_empty());
         drop(held);
-        // Both were called, and one goes before it comes.
+        // Both were called, and one is dropped before it starts.
         drop(asked.remove(0));
         let last = places(look(&mut asked).await);
         assert_eq!(last.len(), 1);
@@ -319,7 +321,7 @@ mod tests {
             .zip(0..)
             .map(|(alarm, n)| ask(&checks, alarm, n / 18))
             .collect();
-        // The first two clients run two each; everybody's others wait, up to sixteen each.
+        // The first two clients run two checks each. All other checks wait, up to sixteen per client.
         let held = places(look(&mut asked).await);
         assert_eq!(held.len(), CHECKED_MAX);
         assert_eq!(checks.state().clients.iter().map(|c| c.waiting.len()).sum::<usize>(), 256);

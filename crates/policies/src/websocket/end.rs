@@ -1,10 +1,10 @@
-//! Why a WebSocket ends, and what each side is told.
+//! The reason why a WebSocket ends, and the close codes for both sides.
 
 use ::websocket::{CloseCode, ProtocolError};
 use policy::TunnelSide;
 use telemetry::StreamEnd;
 
-/// An end by the gateway: why, and the codes that the client and the upstream get.
+/// An end by the gateway: the reason, and the codes for the client and the upstream.
 pub(super) struct End {
     pub(super) why: StreamEnd,
     pub(super) client: CloseCode,
@@ -13,25 +13,25 @@ pub(super) struct End {
 }
 
 impl End {
-    /// An end for which the client gets this code, and the upstream is only told that it is over.
+    /// Creates an end for which the client gets this code, and the upstream only `GOING_AWAY`.
     pub(super) fn by_client(why: StreamEnd, client: CloseCode, reason: &'static str) -> End {
         End { why, client, upstream: CloseCode::GOING_AWAY, reason }
     }
 
-    /// A message of this side is larger than what is allowed.
+    /// Creates the end for a message of this side that is too large.
     pub(super) fn too_large(from: TunnelSide) -> End {
         let (why, client) = (StreamEnd::TooLarge, CloseCode::TOO_LARGE);
         let upstream = told_to_upstream(from, client);
         End { why, client, upstream, reason: "a message is too large" }
     }
 
-    /// There is no memory to gather a message.
+    /// Creates the end for a message that cannot be gathered for lack of memory.
     pub(super) fn no_memory() -> End {
         let (why, client) = (StreamEnd::NoMemory, CloseCode::TRY_AGAIN_LATER);
         End::by_client(why, client, "the gateway is short of memory")
     }
 
-    /// This side sent what is not a WebSocket.
+    /// Creates the end for a protocol violation by this side.
     pub(super) fn malformed(from: TunnelSide, malformed: ProtocolError) -> End {
         let (why, client) = (StreamEnd::Malformed, malformed.code);
         let upstream = told_to_upstream(from, client);
@@ -39,7 +39,7 @@ impl End {
     }
 }
 
-/// An upstream is told what it did wrong itself, and of what a client did only that it is over.
+/// Returns the code for the upstream. It learns the code of its own violation; for one of the client it gets only `GOING_AWAY`.
 fn told_to_upstream(from: TunnelSide, code: CloseCode) -> CloseCode {
     match from {
         TunnelSide::Client => CloseCode::GOING_AWAY,

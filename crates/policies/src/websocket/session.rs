@@ -1,7 +1,7 @@
-//! One open WebSocket: what passes, what is dropped, and how it ends.
+//! Relays one open WebSocket: passes or drops its messages, and closes it.
 //!
-//! A frame of up to [`WHOLE_BYTES_MAX`] goes on once it is whole, so that the gateway can speak to its receiver at any time; a larger one
-//! goes on as it comes. Messages with a schema are gathered.
+//! A frame of at most [`WHOLE_BYTES_MAX`] bytes is passed once it is complete, so that the gateway can send frames of its own at any time.
+//! A larger frame is streamed. Messages with a schema are gathered.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,16 +19,16 @@ use super::end::End;
 use super::{Stream, WebSocketSettings};
 use crate::quota::Tier;
 
-/// Larger frames go on as they come.
+/// The maximum size of a frame that is passed as a whole. Larger frames are streamed.
 const WHOLE_BYTES_MAX: u64 = 64 << 10;
 
-/// The largest message that is gathered for a schema, where nothing else is said.
+/// The default maximum size of a message that is gathered for validation.
 const GATHERED_BYTES_MAX: u64 = 1 << 20;
 
-/// The time that a side has to answer a Close frame.
+/// How long a side may take to answer a Close frame.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// The text that a client gets once a window, for messages that were dropped.
+/// The text that a client gets once per window if messages were dropped.
 const NOTICE: &str = r#"{"error_code": 4008, "error_message": "Websocket frame throttled out"}"#;
 
 pub(super) struct Session {
@@ -36,48 +36,48 @@ pub(super) struct Session {
     up: Direction,
     down: Direction,
     alarm: Alarm,
-    /// When the client's token ends.
+    /// When the client's token expires.
     expires: Option<Instant>,
-    /// The last data frame, either way.
+    /// The time of the last data frame in either direction.
     last_data: Instant,
     next_ping: Option<Instant>,
-    /// The end of the window whose drops the client was told of.
+    /// The end of the window for whose drops the client was notified.
     told_until: Option<Instant>,
-    /// The client is to be told of drops at the next place between two messages.
+    /// Whether the client must be notified of drops at the next message boundary.
     owes_notice: bool,
-    /// By when it is over, once a Close frame was sent or passed.
+    /// The deadline of the close handshake, once a Close frame was sent or passed.
     closing: Option<Instant>,
 }
 
-/// One way: from its sender to its receiver.
+/// One direction, from its sender to its receiver.
 struct Direction {
     reader: Reader,
-    /// The part of a frame that goes on once it is whole, with its header: nothing where a frame comes whole.
+    /// The received part of an incomplete frame, with its header. Frames that arrive complete are not stored here.
     held: Vec<u8>,
-    /// The message for a schema.
+    /// The part of a message that is gathered for validation.
     gathered: Option<Vec<u8>>,
-    /// Bytes of the message so far.
+    /// The number of bytes of the message so far.
     message_bytes: u64,
     fate: Fate,
-    /// The receiver has got a part of a message whose end it has not.
+    /// Whether the receiver has received only a part of a message.
     is_within_message: bool,
-    /// The receiver has got a part of a frame, and nothing else can be said to it.
+    /// Whether the receiver has received only a part of a frame, so that no other frame can be sent to it.
     is_within_frame: bool,
-    /// The receiver has got a Close frame.
+    /// Whether the receiver has been sent a Close frame.
     is_told: bool,
-    /// Nothing more can be read: the sender is gone, or sends what is not a WebSocket.
+    /// Whether nothing more can be read, because the sender has disconnected or violated the protocol.
     is_over: bool,
     last_seen: Instant,
-    /// The payload of the ping that this sender has not answered.
+    /// The payload of the ping that this sender has not answered yet.
     pinged: Option<[u8; 8]>,
 }
 
-/// The fate of the message that comes.
+/// How the current message is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Its frames go on, each once it is whole.
+    /// Each frame is passed once it is complete.
     Whole,
-    /// Its frame goes on as it comes.
+    /// The frame is streamed.
     Streamed,
     Gathered,
     Dropped,
@@ -100,20 +100,20 @@ impl Direction {
         }
     }
 
-    /// A message that is not dropped has begun and not ended, even if nothing of it has gone on yet.
+    /// Returns true if a message has begun and not ended, unless it is dropped. It may not have been passed yet.
     fn has_begun(&self) -> bool {
         let is_begun = self.fate != Fate::Dropped && !self.reader.is_between_messages();
         is_begun || self.is_within_message
     }
 
-    /// Nothing more comes this way.
+    /// Returns true if nothing more arrives in this direction.
     fn is_done(&self) -> bool {
         self.is_over || self.reader.is_closed()
     }
 }
 
 impl Session {
-    /// `expires` is when the client's token does, in seconds since the Unix epoch.
+    /// Creates a session. `expires` is the expiry of the client's token, in seconds since the Unix epoch.
     pub(super) fn new(stream: Stream, expires: Option<u64>) -> Session {
         let now = clock::now();
         let expires = expires.and_then(|expires| {
@@ -140,7 +140,7 @@ impl Session {
         &self.stream.of.settings
     }
 
-    /// The direction whose sender is this side, with the outbox of its receiver.
+    /// Returns the direction whose sender is this side, with the outbox of its receiver.
     fn way<'s>(
         &'s mut self,
         from: TunnelSide,
@@ -167,9 +167,9 @@ impl Session {
         }
     }
 
-    /// A data frame begins.
+    /// Handles the beginning of a data frame.
     fn on_begin(&mut self, from: TunnelSide, data: &Begin, out: &mut Outbox) -> Result<(), End> {
-        // The time at which the bytes came that are being read.
+        // The time when the current bytes arrived.
         self.last_data = self.way(from, out).0.last_seen;
         let before = if data.is_first { 0 } else { self.way(from, out).0.message_bytes };
         let message_bytes = before.saturating_add(data.header.len);
@@ -181,7 +181,7 @@ impl Session {
             let fate = self.fate(from, data)?;
             self.way(from, out).0.fate = fate;
         } else if self.way(from, out).0.fate != Fate::Dropped {
-            // Its beginning has gone on, so the rest cannot be dropped.
+            // The beginning of the message has been passed, so the rest cannot be dropped.
             if message_bytes > self.window_bytes() {
                 let code = self.settings().codes.throttled;
                 return Err(End::by_client(StreamEnd::Quota, code, "too many bytes"));
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    /// Decides about a message at its first frame.
+    /// Decides at its first frame how a message is handled.
     fn fate(&mut self, from: TunnelSide, data: &Begin) -> Result<Fate, End> {
         let (settings, rights) = (&self.stream.of.settings, self.stream.admitted.rights);
         let gathers = from == TunnelSide::Client && settings.schema.is_some();
@@ -239,25 +239,25 @@ impl Session {
         Ok(if gathers { Fate::Gathered } else { Fate::Whole })
     }
 
-    /// Charges a message to the client's quota, or gives the time until there is room for it.
+    /// Charges a message to the client's quota. If it does not fit, returns the time until it would.
     fn over_quota(&self, bytes: u64) -> Option<Duration> {
         let (of, key) = (&self.stream.of, self.stream.admitted.key);
         of.quotas.take(key, self.stream.tier()?, bytes, self.last_data).err()
     }
 
-    /// The most bytes that any window has: a larger message never fits.
+    /// Returns the maximum size of a message under the quota. A larger message never fits.
     fn window_bytes(&self) -> u64 {
         self.stream.tier().and_then(Tier::bytes_max).unwrap_or(u64::MAX)
     }
 
-    /// Charges more bytes of a message that passes.
+    /// Charges further bytes of a message that is being passed.
     fn charge(&self, bytes: u64) {
         if let Some(tier) = self.stream.tier() {
             self.stream.of.quotas.charge(self.stream.admitted.key, tier, bytes);
         }
     }
 
-    /// A message is dropped, as others are until the next window, of which the client is told once.
+    /// Records that a message is dropped, like further ones until the next window. The client is notified once per window.
     fn drop_until(&mut self, wait: Duration) {
         self.stream.of.metrics.message_dropped(self.stream.worker);
         let now = clock::now();
@@ -279,7 +279,7 @@ impl Session {
         let (way, to) = self.way(from, out);
         let header = payload.begin.map(|begin| begin.header);
         match way.fate {
-            // The usual frame is whole in what came, and is copied once.
+            // Most frames arrive complete, and are copied only once.
             Fate::Whole if payload.ends_frame => {
                 match header {
                     Some(header) => header.write(to),
@@ -312,7 +312,7 @@ impl Session {
                     ws::unmask(plain, mask, payload.offset);
                 }
                 if payload.ends_message {
-                    // Harmless: what is gathered is there until its end.
+                    // Harmless: a message that is gathered is kept until its end.
                     let message = way.gathered.take().unwrap_or_default();
                     self.on_gathered(&message, &mut out.upstream)?;
                 }
@@ -325,7 +325,7 @@ impl Session {
         Ok(())
     }
 
-    /// A text of the client is whole. It goes on as one frame.
+    /// Validates a complete text message of the client, and passes it as one frame.
     fn on_gathered(&self, message: &[u8], to: &mut Vec<u8>) -> Result<(), End> {
         let WebSocketSettings { schema, codes, .. } = self.settings();
         let is_valid = schema.as_ref().is_none_or(|schema| {
@@ -338,12 +338,12 @@ impl Session {
                 "not as the schema says",
             ));
         }
-        // Harmless: the reader of frames refuses a text that is not UTF-8.
+        // Harmless: the frame reader refuses a text that is not UTF-8.
         ws::text(&String::from_utf8_lossy(message), Some(random_mask()), to);
         Ok(())
     }
 
-    /// Tells the client of what was dropped, as soon as that harms no message.
+    /// Notifies the client of drops at the next message boundary.
     fn tell_of_drops(&mut self, out: &mut Outbox) {
         let may_speak = !self.down.is_within_message && !self.down.is_told;
         if self.owes_notice && may_speak {
@@ -372,7 +372,7 @@ impl Session {
         }
     }
 
-    /// Says goodbye to both sides, to each as far as it can be told.
+    /// Sends a Close frame to each side that can still receive one.
     fn end(&mut self, end: &End, out: &mut Outbox) {
         if self.closing.is_none() {
             self.stream.notes.end.set(Some(end.why));
@@ -383,14 +383,14 @@ impl Session {
             (&mut self.up, &mut out.upstream, end.upstream, Some(random_mask())),
         ];
         for (way, to, code, mask) in sides {
-            // What is held and what is gathered is of nobody now.
+            // Incomplete frames and messages are discarded.
             (way.held, way.gathered) = (Vec::new(), None);
             if !way.is_told && !way.is_within_frame {
                 ws::close(code, end.reason, mask, to);
             }
             way.is_told = true;
         }
-        // A side that could not be told will not answer.
+        // A side that cannot be sent a Close frame will not answer.
         (self.down.is_over, self.up.is_over) = (
             self.down.is_over || self.up.is_within_frame,
             self.up.is_over || self.down.is_within_frame,
@@ -406,13 +406,13 @@ impl Session {
         }
     }
 
-    /// Both directions are over, or have had their time.
+    /// Returns true if both directions have ended, or the deadline has passed.
     fn is_over(&self) -> bool {
         let is_late = self.closing.is_some_and(|by| by <= clock::now());
         self.closing.is_some() && (is_late || self.up.is_done() && self.down.is_done())
     }
 
-    /// Sets the alarm for whatever is due first.
+    /// Sets the alarm for the earliest deadline.
     fn set_alarm(&mut self, now: Instant) {
         let silent = self.settings().ping.and_then(|ping| ping.checked_mul(2));
         let silent_at = |seen: Instant| silent.and_then(|silent| seen.checked_add(silent));
@@ -424,7 +424,7 @@ impl Session {
             silent_at(self.up.last_seen),
             silent_at(self.down.last_seen),
         ];
-        // Harmless: what is not set is not due.
+        // Harmless: a deadline that is not set never passes.
         let due = due.into_iter().flatten().min();
         let first = if self.closing.is_some() { self.closing } else { due };
         match first {
@@ -433,7 +433,7 @@ impl Session {
         }
     }
 
-    /// Something may be due.
+    /// Handles deadlines that have passed.
     fn on_alarm(&mut self, out: &mut Outbox) {
         let now = clock::now();
         if self.closing.is_none()
@@ -450,7 +450,7 @@ impl Session {
         self.set_alarm(now);
     }
 
-    /// The end that is due, if one is.
+    /// Returns the end for a deadline that has passed, if any.
     fn due_end(&self, now: Instant) -> Option<End> {
         let WebSocketSettings { idle, ping, codes, .. } = self.settings();
         let is_silent = |way: &Direction| {
@@ -489,7 +489,7 @@ impl Session {
 
     fn ping(&mut self, out: &mut Outbox) {
         let payload = fastrand::u64(..).to_ne_bytes();
-        // A ping for a side goes the way of what the other side sends.
+        // A ping to a side is written into the outbox of that side, between the frames of the other side.
         if !self.up.is_within_frame && out.upstream.is_empty() {
             ws::control(Opcode::Ping, &payload, Some(random_mask()), &mut out.upstream);
             self.down.pinged = Some(payload);
@@ -524,7 +524,7 @@ impl Relay for Session {
         let is_within = self.down.has_begun();
         self.way(from, out).0.is_over = true;
         if self.closing.is_some() {
-            // It was told of the end, and has gone without an answer: the other side gets one all the same.
+            // The side disconnected without answering the Close frame. The other side still gets its answer.
             let (way, to) = self.way(from, out);
             if !way.is_told && !way.is_within_frame {
                 way.is_told = true;
@@ -567,7 +567,7 @@ impl Relay for Session {
 }
 
 impl Session {
-    /// Reads past what comes behind the end, up to the answer of the sender.
+    /// Skips data after the end, up to the sender's Close frame.
     fn read_past(&mut self, from: TunnelSide, mut bytes: &[u8], out: &mut Outbox) {
         let (way, _) = self.way(from, out);
         loop {
@@ -583,7 +583,7 @@ impl Session {
     }
 }
 
-/// A mask that scripts cannot foresee (RFC 6455, 10.3).
+/// Returns a mask that scripts cannot predict (RFC 6455, 10.3).
 fn random_mask() -> Mask {
     fastrand::u32(..).to_ne_bytes()
 }

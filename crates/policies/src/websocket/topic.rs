@@ -1,4 +1,4 @@
-//! Topics: paths below a route at which WebSockets are opened, with the scopes that they ask for.
+//! Topics: paths below a route at which WebSockets are opened, with the scopes that they require.
 
 use policy::Claims;
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 /// One topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
-    /// Below the route's prefix.
+    /// The path pattern below the route's prefix.
     pattern: Vec<Segment>,
-    /// The path for the upstream; as the route forwards it if absent.
+    /// The path for the upstream, or `None` to forward the path as the route does.
     path: Option<Vec<Segment>>,
-    /// One of these has to be allowed for messages of the client; anybody may send where the list is empty, and nobody without a list.
+    /// The scopes of which the client needs one to send messages. If empty, every client may send; if `None`, no client may.
     publish: Option<Vec<String>>,
-    /// And one of these for messages to it.
+    /// The scopes of which the client needs one to receive messages, in the same way.
     subscribe: Option<Vec<String>>,
 }
 
@@ -20,27 +20,27 @@ pub struct Topic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
     Text(Box<str>),
-    /// Any one segment; in the path for the upstream the one with this index.
+    /// Any one segment. In the path for the upstream, the value of the parameter with this index.
     Parameter(usize),
-    /// All that follows, `**`; in the path for the upstream the one with this index.
+    /// The rest of the path, `**`. In the path for the upstream, the value of the parameter with this index.
     Rest(usize),
 }
 
-/// The name of [`Segment::Rest`] among the parameters. No name in braces is like it.
+/// The name of [`Segment::Rest`] among the parameters. It cannot be a name in braces.
 const REST: &str = "**";
 
-/// A topic that cannot be written so.
+/// The error for an invalid topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MalformedTopic {
     /// It does not begin with a slash, or has a query.
     Path(String),
-    /// A name in braces that the topic does not have.
+    /// The path for the upstream has a name that the topic does not have.
     Unknown(String),
-    /// A name in braces that the topic has twice.
+    /// The topic has the same name twice.
     Twice(String),
 }
 
-/// The rights of a client at its topic.
+/// The permissions of a client at its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rights {
     pub(super) publish: bool,
@@ -53,7 +53,7 @@ impl Rights {
 }
 
 impl Topic {
-    /// A topic such as `/room/{id}`, with the path `/r/{id}` for the upstream.
+    /// Parses a topic such as `/room/{id}`, with a path such as `/r/{id}` for the upstream.
     pub fn new(
         pattern: &str,
         path: Option<&str>,
@@ -76,7 +76,7 @@ impl Topic {
         Ok(Topic { pattern, path, publish, subscribe })
     }
 
-    /// Its place among topics that have the same path: the one that says more of it comes first, from the left.
+    /// Returns the rank among topics that match the same path: compared from the left, literal segments come before parameters.
     pub fn rank(&self) -> Vec<u8> {
         let rank = |segment: &Segment| match segment {
             Segment::Text(_) => 0,
@@ -86,12 +86,12 @@ impl Topic {
         self.pattern.iter().map(rank).collect()
     }
 
-    /// True if the paths of both are the same.
+    /// Returns true if both topics have the same path pattern.
     pub fn is_like(&self, other: &Topic) -> bool {
         self.pattern == other.pattern
     }
 
-    /// The parameters of a path that is of this topic. The path's first slash may be missing.
+    /// Returns the parameters of a path if it matches this topic. The path's first slash may be missing.
     pub(super) fn parameters<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         let mut rest = Some(path.strip_prefix(b"/").unwrap_or(path));
         let mut parameters = Vec::new();
@@ -116,7 +116,7 @@ impl Topic {
         rest.is_none().then_some(parameters)
     }
 
-    /// The target for the upstream, if the topic says one.
+    /// Returns the target for the upstream, if the topic has one.
     pub(super) fn target(&self, parameters: &[&[u8]], query: Option<&[u8]>) -> Option<Box<[u8]>> {
         let mut target = Vec::new();
         for segment in self.path.as_ref()? {
@@ -135,7 +135,7 @@ impl Topic {
         Some(target.into())
     }
 
-    /// The rights of a client with these claims.
+    /// Returns the permissions of a client with these claims.
     pub(super) fn rights(&self, claims: Option<&Claims>) -> Rights {
         let may = |scopes: &Option<Vec<String>>| {
             let one = |scopes: &Vec<String>| {
@@ -147,7 +147,7 @@ impl Topic {
     }
 }
 
-/// True if the claims allow a scope: `scope`, or `scp` where that is absent, as a text or a list.
+/// Returns true if the claims contain a scope, in `scope`, or else in `scp`, as a text or a list.
 fn has(claims: Option<&Claims>, scope: &str) -> bool {
     let stated = claims.and_then(|claims| claims.get("scope").or_else(|| claims.get("scp")));
     match stated {

@@ -1,35 +1,35 @@
-//! Tokens that were accepted, until they are too old to be accepted again.
+//! Remembers accepted tokens until they are too old to be accepted again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Nonces that are remembered at once. Only tokens of users with the right password are, so nobody else can fill the list.
+/// The maximum number of remembered nonces. Only tokens with a correct password are remembered, so attackers cannot fill the list.
 const NONCES_MAX: usize = 200_000;
 
-/// Digests of tokens with the second until which each is remembered, for all workers: a copy of a message may come to any of them. The lock
-/// is held for one step in a map.
+/// Digests of tokens with the second until which each is remembered, for all workers, since a replay may arrive at any of them. The lock is
+/// held for one map operation.
 #[derive(Debug, Default)]
 pub struct Nonces(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
     until: HashMap<[u8; 32], u64>,
-    /// The second in which old ones were last removed.
+    /// The second in which expired entries were last removed.
     cleaned: u64,
 }
 
-/// There is no room for more.
+/// The list is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
 impl Nonces {
-    /// Remembers a token for a number of seconds. False if it is known already.
+    /// Remembers a token for `life` seconds. Returns false if it is already known.
     pub(super) fn note(&self, token: [u8; 32], now: u64, life: u64) -> Result<bool, Full> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.until.get(&token).is_some_and(|until| *until > now) {
             return Ok(false);
         }
-        // Going through all of them once a second costs little.
+        // Scanning all entries once per second is cheap.
         if seen.until.len() >= NONCES_MAX && seen.cleaned != now {
             seen.cleaned = now;
             seen.until.retain(|_, until| *until > now);

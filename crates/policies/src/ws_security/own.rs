@@ -1,4 +1,4 @@
-//! The gateway's own header blocks in messages to an upstream: WS-Security and WS-Addressing.
+//! Adds the gateway's own header blocks to messages to an upstream: WS-Security and WS-Addressing.
 
 use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
@@ -11,7 +11,7 @@ use policy::{Decision, UpstreamAddition};
 
 use crate::body_lines;
 
-/// The blocks that messages to an upstream get.
+/// The blocks that are added to messages to an upstream.
 #[derive(Debug)]
 pub struct OwnHeaders {
     pub security: Option<OwnSecurity>,
@@ -19,13 +19,13 @@ pub struct OwnHeaders {
     pub bytes_max: usize,
 }
 
-/// The blocks of WS-Addressing.
+/// The settings of the WS-Addressing blocks.
 #[derive(Debug)]
 pub struct OwnAddressing {
     pub version: AddressingVersion,
-    /// The address of the service, without its path, or all of it.
+    /// The address of the service.
     pub to: AddressedTo,
-    /// The action of messages that name none.
+    /// The action of messages without one.
     pub action: Option<String>,
 }
 
@@ -33,11 +33,11 @@ pub struct OwnAddressing {
 #[derive(Debug)]
 pub enum AddressedTo {
     Fixed(String),
-    /// The path of the request stands behind this.
+    /// An origin, to which the path of the request is appended.
     Origin(String),
 }
 
-/// The message takes the place of the one that came: its text, and what the head says of that.
+/// Replaces the message: the body, and the header lines that describe it.
 pub(super) fn replace(head: &mut RequestHead, body: &mut GatheredBody, text: String) {
     let headers = &mut head.headers;
     body_lines::replaced(headers);
@@ -56,7 +56,7 @@ fn refused(why: &str) -> Fault {
 }
 
 impl OwnHeaders {
-    /// The message with the blocks.
+    /// Returns the message with the blocks added.
     fn made(
         &self,
         head: &RequestHead,
@@ -73,7 +73,7 @@ impl OwnHeaders {
             None => None,
         };
         match (&self.security, addressed) {
-            // Harmless: there is one of the two.
+            // Harmless: at least one of the two exists.
             (None, addressed) => Ok(addressed.unwrap_or_default()),
             (Some(security), None) => Ok(message.with_security(security, clock::wall())),
             (Some(security), Some(addressed)) => {
@@ -91,7 +91,7 @@ impl OwnHeaders {
         }
         let head = &mut request.head;
         let content_type = head.headers.get("content-type").map(<[u8]>::to_vec);
-        // Harmless: a message without a type has no attachments.
+        // Harmless: a message without a content type has no attachments.
         let told = content_type.as_deref().unwrap_or_default();
         let root = Root::of(told, &gathered.bytes).map_err(refused)?;
         match root {
@@ -132,20 +132,20 @@ impl OwnAddressing {
     }
 }
 
-/// The action of a message: `SOAPAction` of SOAP 1.1, or the parameter of SOAP 1.2.
+/// Returns the action of a message: `SOAPAction` in SOAP 1.1, or the parameter of the content type in SOAP 1.2.
 fn action(head: &RequestHead) -> Option<String> {
     let parameter = || {
         let content_type = head.headers.get("content-type")?;
         mediation::multipart::parameter(content_type, "action")
     };
     let line = head.headers.get("soapaction").map(<[u8]>::to_vec);
-    // Harmless: what is not text names no action.
+    // Harmless: a value that is not text is not an action.
     let text = String::from_utf8(line.or_else(parameter)?).ok()?;
     let text = text.trim().trim_matches('"');
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A random UUID as a URI (RFC 9562, 5.4).
+/// Returns a random UUID as a URI (RFC 9562, 5.4).
 fn message_id() -> String {
     let random = fastrand::u128(..);
     let version = random & !(0xf << 76) | 0x4 << 76;

@@ -1,15 +1,15 @@
-//! The client's message format, noted before a stylesheet makes another message of what it sent.
+//! Records the client's message format before a stylesheet transforms the message.
 //!
-//! Behind the stylesheet an envelope no longer says it: it may be of another version, or of what came as JSON.
+//! After the stylesheet, the envelope no longer indicates it: it may have another version, or may have been made from JSON.
 
 use policy::{Exchange, MessageFormat};
 
 use wsdl::{SOAP_11, SOAP_12};
 
-/// The root's start tag is among these, or not looked for.
+/// The number of bytes in which the start tag of the root is searched.
 const LOOKED_BYTES_MAX: usize = 1 << 10;
 
-/// The format that the message itself tells; nothing where nobody would ask, because nothing is noted of how clients speak.
+/// Returns the format that the message itself indicates, or `None` if no format is recorded on this route.
 pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
     let notes = ex.notes.as_ref()?;
     if notes.translated {
@@ -19,7 +19,7 @@ pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
     }
 }
 
-/// Notes it, once the message became another.
+/// Records the format once the message has been transformed.
 pub(super) fn note(ex: &mut Exchange, message_format: Option<MessageFormat>) {
     if let (Some(notes), Some(message_format)) = (ex.notes.as_mut(), message_format) {
         notes.message_format = Some(message_format);
@@ -27,13 +27,13 @@ pub(super) fn note(ex: &mut Exchange, message_format: Option<MessageFormat>) {
     }
 }
 
-/// By the namespace of an envelope, which says better than the head how the client speaks.
+/// Returns the format by the namespace of the envelope, which is more reliable than the head.
 fn of_envelope(message: &[u8]) -> Option<MessageFormat> {
     let looked = message.get(..LOOKED_BYTES_MAX).unwrap_or(message);
     if looked.trim_ascii_start().first().is_some_and(|first| matches!(first, b'{' | b'[')) {
         return None;
     }
-    // Not of a declaration or a comment: those go on with `?` and `!`.
+    // Skips declarations and comments, in which `?` or `!` follows.
     let begins = |at: &usize| looked.get(at + 1).is_some_and(|n| !matches!(n, b'?' | b'!'));
     let tag = looked.get(memchr::memchr_iter(b'<', looked).find(begins)? + 1..)?;
     let tag = tag.get(..memchr::memchr(b'>', tag).unwrap_or(tag.len()))?;
@@ -55,7 +55,7 @@ fn of_envelope(message: &[u8]) -> Option<MessageFormat> {
     }
 }
 
-/// True if a tag declares this prefix, or the default namespace, where it is cut before the value.
+/// Returns true if the text before an attribute's value declares this prefix, or the default namespace.
 fn declares(before: &[u8], prefix: Option<&[u8]>) -> bool {
     match prefix {
         Some(prefix) => before.strip_suffix(prefix).is_some_and(|rest| rest.ends_with(b"xmlns:")),
@@ -63,7 +63,7 @@ fn declares(before: &[u8], prefix: Option<&[u8]>) -> bool {
     }
 }
 
-/// True if this text begins with that one in quotes.
+/// Returns true if `value` begins with `uri` in quotes.
 fn is_quoted(value: &[u8], uri: &str) -> bool {
     let Some((quote @ (b'"' | b'\''), value)) = value.split_first() else { return false };
     value.strip_prefix(uri.as_bytes()).is_some_and(|behind| behind.first() == Some(quote))

@@ -1,20 +1,20 @@
-//! One shard of the counts: slots in one piece of memory, found by probing, made more as they are needed.
+//! One shard of the counts: an open-addressing hash table in one allocation, which grows as needed.
 //!
-//! A slot whose debts are paid says nothing and is free. Where all slots that a key may have are taken and there may be no
-//! more, the one goes that owes least: made-up keys come and go, whoever is near its limit stays.
+//! A slot whose counts have expired is free. If all slots for a key are in use and the table has its maximum size, the one with the
+//! smallest debt is replaced. This way, invented keys displace each other, and keys near their limit stay.
 
 use super::WINDOWS_MAX;
 use crate::rate_limit::window::on_clock;
 
-/// Slots a key may have, one behind the other. With the table half full that is enough but once in many thousands.
+/// The number of consecutive slots that are probed for a key. With a half-full table, this fails once in many thousands of keys.
 const PROBES: usize = 16;
 
-/// Numbers before the windows' own: whose the slot is; where other nodes are told, what only they need, in one more. So a slot
-/// of a local limit with one window is a quarter of a cache line, and never in two.
+/// The number of header words of a slot before those of the windows: the key, and for shared counts one more word. A slot of a local limit
+/// with one window has a quarter of a cache line, and never spans two.
 const NUMBERS: usize = 1;
 const NUMBERS_TOLD: usize = 2;
 
-/// Numbers of all windows of a key: a sliding window has two.
+/// The maximum number of words for all windows of a key. A sliding window has two.
 pub(crate) const NUMBERS_MAX: usize = 2 * WINDOWS_MAX;
 
 /// The contents of a slot.
@@ -22,22 +22,22 @@ pub(crate) const NUMBERS_MAX: usize = 2 * WINDOWS_MAX;
 pub(crate) struct SlotEntry {
     pub(crate) key: u64,
     pub(crate) numbers: [u64; NUMBERS_MAX],
-    /// The plan whose windows these are, as the policy numbers them.
+    /// The index of the plan whose windows these are.
     pub(crate) tier: u32,
-    /// Requests that other nodes do not know of yet.
+    /// The number of requests not reported to other nodes yet.
     pub(crate) untold: u32,
-    /// A request was refused: others' requests may have made the wait longer.
+    /// Whether a request was refused, so that requests at other nodes may have made the wait longer.
     pub(crate) refused: bool,
 }
 
 /// The slots of a shard.
 pub(super) struct Slots {
-    /// Those before the windows' own and one for each window; a power of two times.
+    /// The words of all slots: for each, the header and the windows. The number of slots is a power of two.
     numbers: Vec<u64>,
-    /// Of all windows of a key.
+    /// The number of words for all windows of a key.
     window_numbers: usize,
     told: bool,
-    /// Windows are on the clock, and so are times.
+    /// Whether windows, and therefore times, are by the wall clock.
     on_clock: bool,
     slots_max: usize,
 }
@@ -49,7 +49,7 @@ impl SlotEntry {
 }
 
 impl Slots {
-    /// None yet; so many or a little more at the most. Without `told`, what other nodes are told is not kept.
+    /// Creates a shard without slots. It grows to about `slots_max`. Without `told`, there is no word for shared counts.
     pub(super) fn new(
         slots_max: usize,
         window_numbers: usize,
@@ -61,7 +61,7 @@ impl Slots {
         Slots { numbers: Vec::new(), window_numbers, told, on_clock, slots_max }
     }
 
-    /// When nothing is owed any more, and the entry says nothing.
+    /// Returns when the entry expires because its counts have no effect any more.
     fn ends_at(&self, entry: &SlotEntry) -> u64 {
         let last = entry.numbers.iter().copied().max().unwrap_or(0);
         if self.on_clock { on_clock::ends_at(last) } else { last }
@@ -75,28 +75,28 @@ impl Slots {
         (if self.told { NUMBERS_TOLD } else { NUMBERS }) + self.window_numbers
     }
 
-    /// The slots that a key may have.
+    /// Returns the slots that are probed for a key.
     fn probes(&self, key: u64) -> impl Iterator<Item = usize> + use<> {
         let last = self.len().wrapping_sub(1);
-        // The lower half of a key tells its shard. Where there are no slots, there are no probes.
+        // The lower half of a key determines its shard. If there are no slots, there are no probes.
         let first = (key >> 32) as usize;
         let count = if self.numbers.is_empty() { 0 } else { PROBES };
         (0..count).map(move |step| first.wrapping_add(step) & last)
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     pub(super) fn find(&self, key: u64) -> Option<usize> {
         self.probes(key).find(|at| self.numbers.get(at * self.stride()) == Some(&key))
     }
 
     pub(super) fn read(&self, at: usize) -> SlotEntry {
         let from = at * self.stride();
-        // Harmless: the rest is of other slots.
+        // Harmless: the rest belongs to other slots.
         let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
         let key = numbers.next().unwrap_or(0);
         let rest = if self.told { numbers.next().unwrap_or(0) } else { 0 };
         let mut of_windows = [0; NUMBERS_MAX];
-        // Harmless: a slot has at most that many numbers of windows.
+        // Harmless: a slot has at most `NUMBERS_MAX` words for windows.
         of_windows.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
         let [.., a, b, c, d] = (rest >> 33).to_be_bytes();
         let [.., e, f, g, h] = rest.to_be_bytes();
@@ -113,7 +113,7 @@ impl Slots {
         let (from, stride) = (at * self.stride(), self.stride());
         let rest =
             u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
-        // Harmless: the rest is of other slots.
+        // Harmless: the rest belongs to other slots.
         let mut slot = self.numbers.iter_mut().skip(from).take(stride);
         let before = std::iter::once(entry.key).chain(self.told.then_some(rest));
         for number in before.chain(entry.numbers) {
@@ -122,7 +122,7 @@ impl Slots {
         }
     }
 
-    /// Takes in a key that is not there.
+    /// Inserts a new key.
     pub(super) fn insert(&mut self, entry: &SlotEntry, now: u64) {
         while !self.insert_where_free(entry, now) {
             if self.len() >= self.slots_max {
@@ -144,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Twice as many slots, with whoever still owes.
+    /// Doubles the number of slots. Expired entries are dropped.
     fn grow(&mut self, now: u64) {
         let slots = (self.len() * 2).max(PROBES);
         let mut grown = Slots { numbers: vec![0; slots * self.stride()], ..*self };
@@ -188,7 +188,7 @@ mod tests {
         let mut slots = Slots::new(64, 1, false, false);
         let entry = |number: u64, until| SlotEntry {
             numbers: [until, 0, 0, 0, 0, 0, 0, 0],
-            // All of one place, whatever the number of slots.
+            // All keys start probing at the same slot, whatever the size of the table.
             ..SlotEntry::new(number, 0)
         };
         for number in 1..=40 {

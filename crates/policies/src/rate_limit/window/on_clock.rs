@@ -1,17 +1,18 @@
-//! Windows that begin on the clock: at each multiple of their length since the Unix epoch, so a minute begins with the minute
-//! and a day at midnight (UTC).
+//! Clock-aligned windows: they begin at each multiple of their length since the Unix epoch, so a minute begins at second 0 and a day at
+//! midnight (UTC).
 //!
-//! A number of a key is the end of a window in seconds, and below it the requests in that window. A sliding window has a second
-//! number for the window before, whose end is one length later, so that both are over when they count for nothing.
+//! A number of a key consists of the end of a window, in seconds, in the upper bits, and the number of requests in the lower bits. A
+//! sliding window has a second number for the previous window, whose end is stored one length later, so that both have expired when they no
+//! longer count.
 
 use super::{Algorithm, Window, WindowNumbers, WindowState};
 
-/// Bits of a number for the count: as many as the largest limit has. The seconds above them last for centuries.
+/// The number of lower bits for the count, enough for the largest limit. The upper bits are enough seconds for centuries.
 const COUNT_BITS: u32 = 30;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const SECOND: u64 = 1_000_000_000;
 
-/// The requests of a key in the window of this moment and in the one before.
+/// The requests of a key in the current window and in the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClockCounts {
     /// The end of the window, in seconds since the Unix epoch.
@@ -21,7 +22,7 @@ pub(crate) struct ClockCounts {
 }
 
 impl ClockCounts {
-    /// The counts that the numbers of a key stand for at this moment, in nanoseconds since the Unix epoch.
+    /// Decodes the numbers of a key at time `now`, in nanoseconds since the Unix epoch.
     pub(crate) fn of(window: &Window, numbers: WindowNumbers, now: u64) -> ClockCounts {
         let per = seconds(window);
         let end = (now / SECOND / per + 1) * per;
@@ -35,7 +36,7 @@ impl ClockCounts {
         ClockCounts { end, count, before }
     }
 
-    /// As the numbers of a key.
+    /// Encodes the counts as the numbers of a key.
     pub(crate) fn numbers(self, window: &Window) -> WindowNumbers {
         let number = |end: u64, count: u64| end << COUNT_BITS | count.min(COUNT_MAX);
         let before = match window.algorithm {
@@ -45,18 +46,18 @@ impl ClockCounts {
         [number(self.end, self.count), before]
     }
 
-    /// The time until the window ends.
+    /// Returns the time until the window ends, in nanoseconds.
     fn left(self, now: u64) -> u64 {
         self.end.saturating_mul(SECOND).saturating_sub(now)
     }
 }
 
-/// When a number counts for nothing any more, in nanoseconds since the Unix epoch.
+/// Returns when a number no longer counts, in nanoseconds since the Unix epoch.
 pub(crate) fn ends_at(number: u64) -> u64 {
     (number >> COUNT_BITS).saturating_mul(SECOND)
 }
 
-/// The numbers after one more request, or how long that has to wait.
+/// Returns the numbers after one more request, or the time until it could pass.
 pub(super) fn take(
     window: &Window,
     numbers: WindowNumbers,
@@ -74,20 +75,20 @@ pub(super) fn state(window: &Window, numbers: WindowNumbers, now: u64) -> Window
     WindowState { remaining: free(window, counts, now), whole_in: counts.left(now) }
 }
 
-/// The whole requests that may still pass at this moment.
+/// Returns how many requests may still pass now.
 fn free(window: &Window, counts: ClockCounts, now: u64) -> u64 {
     let per = u128::from(seconds(window) * SECOND);
-    // Of the window before, the part that a window of this length, which ends now, still covers.
+    // The requests of the previous window, weighted by the part of it that a sliding window ending now still covers.
     let weighted = (u128::from(counts.before) * u128::from(counts.left(now))).div_ceil(per);
     let used = u128::from(counts.count) + weighted;
     u64::try_from(u128::from(window.requests).saturating_sub(used)).unwrap_or(u64::MAX)
 }
 
-/// The time until one more request passes, if none comes meanwhile.
+/// Returns the time until one more request passes, if no other arrives before.
 fn wait(window: &Window, counts: ClockCounts, now: u64) -> u64 {
     let (per, left) = (seconds(window) * SECOND, counts.left(now));
     let others = u64::from(window.requests).saturating_sub(1);
-    // Of as many requests in a window before, `others` count once this much of the window is left.
+    // With `before` requests in the previous window, at most `others` of them count once only this much of the window is left.
     let until_left = |before: u64| {
         let part = u128::from(others) * u128::from(per) / u128::from(before.max(1));
         u64::try_from(part).unwrap_or(per).min(per)
@@ -96,12 +97,12 @@ fn wait(window: &Window, counts: ClockCounts, now: u64) -> u64 {
         return left;
     }
     match others.checked_sub(counts.count) {
-        // In this window, once less of the one before counts.
+        // The request passes in this window, once fewer requests of the previous one count.
         Some(rest) => {
             let part = u128::from(rest) * u128::from(per) / u128::from(counts.before.max(1));
             left.saturating_sub(u64::try_from(part).unwrap_or(left)).max(1)
         }
-        // In the next window, once less of this one counts.
+        // The request passes in the next window, once fewer requests of this one count.
         None => left.saturating_add(per - until_left(counts.count)).max(1),
     }
 }
@@ -123,7 +124,7 @@ mod tests {
         Window::on_clock("a", requests, Duration::from_secs(60), algorithm)
     }
 
-    /// Which of the requests at these times pass.
+    /// Returns which of the requests at these times pass.
     fn passed(window: &Window, times: &[u64]) -> Vec<bool> {
         let mut numbers = [0; 2];
         let pass = |now: &u64| take(window, numbers, *now).map(|next| numbers = next).is_ok();

@@ -1,7 +1,7 @@
-//! The places of clients in a shared stream.
+//! The positions of clients in a shared stream.
 //!
-//! Owns how an event gets to all clients of a worker. A client over plain HTTP/1 that takes what it gets has it written by one loop over all
-//! places, while its own task sleeps. All others are woken, and take what comes by themselves.
+//! Owns the distribution of events to all clients of a worker. One loop writes to all clients over plain HTTP/1 that keep up, while their
+//! own tasks sleep. All other clients are woken, and take the events themselves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,10 +18,10 @@ use tokio::sync::Notify;
 use super::ring::{Ring, RingBlock, RingEnd, RingNews, RingRead};
 use crate::sse::metered::{EventMeter, TOO_LARGE};
 
-/// A client of a ring, which counts it as long as this lives.
+/// A client of a ring. The ring counts it until this is dropped.
 pub(super) struct Client {
     ring: Arc<Ring>,
-    /// The number of the next block when it came. The first events may be there before it hears that the stream is open.
+    /// The number of the next block when the client arrived. The first events may arrive before the client learns that the stream is open.
     came: u64,
 }
 
@@ -30,61 +30,61 @@ pub(super) struct Cursor {
     client: Client,
     skips: bool,
     waiters: Rc<Waiters>,
-    /// The number of its place among them.
+    /// The index of its place.
     at: usize,
 }
 
-/// The clients of one ring on one worker. They are served or woken together, by one task.
+/// The clients of one ring on one worker. One task serves or wakes all of them.
 struct Waiters {
-    /// One behind the other: an event goes through all of them.
+    /// Stored contiguously, since each event visits all of them.
     places: RefCell<Vec<Option<Place>>>,
     free: RefCell<Vec<usize>>,
-    /// When something came, until all of them have had their turn. What they take meanwhile counts from then: one look at the clock does
-    /// for all.
+    /// When new events arrived, until all clients were served. It serves as the current time for all of them, so that the clock is read
+    /// only once.
     now: Cell<Option<Instant>>,
-    /// What came, for as long: one look at the ring does for all.
+    /// The new events, until all clients were served, so that the ring is read only once.
     news: RefCell<Option<RingNews>>,
     wake: Arc<Notify>,
 }
 
-/// The place of a client in the stream: all that an event touches, side by side.
+/// The position of a client in the stream. It keeps the data that each event accesses together.
 struct Place {
-    /// The number of the block that it gets next.
+    /// The number of the next block for the client.
     next: u64,
     waits: Waits,
-    /// It has got the last event of its quota.
+    /// Whether the client has received the last event of its quota.
     is_spent: bool,
-    /// The way to it past its task, once that has offered it.
+    /// The direct writer to the client, once its task has offered one.
     writer: Option<Rc<dyn DirectWriter>>,
     meter: EventMeter,
-    /// Its task, once that has waited.
+    /// The waker of its task, once that has waited.
     waker: Option<Waker>,
 }
 
-/// The next event, as a client waits for it.
+/// How a client waits for the next event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// Not at all.
     No,
-    /// To be woken by it.
+    /// Its task must be woken.
     Asleep,
-    /// To get it while its task sleeps on.
+    /// The event is written directly, and its task keeps sleeping.
     Directly,
 }
 
 thread_local! {
-    /// Of this worker, by the address of their ring.
+    /// The waiters of this worker, by the address of their ring.
     static WAITERS: RefCell<HashMap<usize, Weak<Waiters>>> = RefCell::default();
 }
 
 impl Client {
-    /// For one that the ring counts already.
+    /// Creates a client that the ring has already counted.
     pub(super) fn of(ring: Arc<Ring>) -> Client {
         let came = ring.next();
         Client { ring, came }
     }
 
-    /// Begins behind the id that the client had last, or with what is new since it came.
+    /// Begins after the client's last event id, or with the events that arrived after the client.
     pub(super) fn begin(self, last_id: Option<&[u8]>, skips: bool, meter: EventMeter) -> Cursor {
         let place = Place::new(self.ring.begin(last_id, self.came), meter);
         let waiters = Waiters::of(&self.ring);
@@ -134,9 +134,9 @@ impl Source for Cursor {
                 return Poll::Pending;
             }
             RingRead::Spent => meter.end(StreamEnd::Quota),
-            // A client that is too slow is told by the end, and comes back with the id that it had last.
+            // The stream of a client that is too slow ends, and the client reconnects with its last event id.
             RingRead::TooSlow => meter.end(StreamEnd::Slow),
-            // Coming back would not help: it must not look complete.
+            // A reconnect would not help, so the reply must not look complete.
             RingRead::Ended(RingEnd::TooLarge) => {
                 meter.end(StreamEnd::TooLarge);
                 return Poll::Ready(Err(Fault::new(Kind::ReplyTooLarge, TOO_LARGE)));
@@ -184,7 +184,7 @@ impl Place {
         Place { next, waits: Waits::No, is_spent: false, writer: None, meter, waker: None }
     }
 
-    /// Waits to be woken.
+    /// Registers the task to be woken.
     fn sleep(&mut self, cx: &Context<'_>) {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -193,7 +193,7 @@ impl Place {
         self.waits = Waits::Asleep;
     }
 
-    /// Writes what came to a client that waits for nothing else; false if its task has to see to it.
+    /// Writes new events directly to a waiting client. Returns false if its task must handle them.
     fn pass(&mut self, news: &RingNews, now: Instant) -> bool {
         let Place { next, writer, meter, .. } = self;
         let Some(writer) = writer.as_ref().filter(|_| self.waits == Waits::Directly) else {
@@ -210,7 +210,7 @@ impl Place {
         is_taken && !self.is_spent
     }
 
-    /// Wakes its task. One that does not wait for events is not woken again.
+    /// Wakes its task. Until the task waits for events again, it is not woken again.
     fn wake(&mut self) {
         self.waits = Waits::No;
         if let Some(waker) = &self.waker {
@@ -220,7 +220,7 @@ impl Place {
 }
 
 impl Waiters {
-    /// Those of a ring on this worker, with the task that wakes them as long as there are some.
+    /// Returns the waiters of a ring on this worker. The first call starts the task that serves them.
     fn of(ring: &Arc<Ring>) -> Rc<Waiters> {
         let address = Arc::as_ptr(ring).addr();
         WAITERS.with_borrow_mut(|all| {
@@ -242,7 +242,7 @@ impl Waiters {
         })
     }
 
-    /// Gives a client its place.
+    /// Adds a client, and returns the index of its place.
     fn enter(&self, place: Place) -> usize {
         let mut places = self.places.borrow_mut();
         let free = self.free.borrow_mut().pop();
@@ -258,15 +258,15 @@ impl Waiters {
         }
     }
 
-    /// Serves or wakes some of them, from a place on. Gives the place behind those, if there are more.
+    /// Serves or wakes some clients, from index `from` on. Returns the index to continue with, if there are more.
     fn serve_some(&self, from: usize) -> Option<usize> {
         let mut places = self.places.borrow_mut();
         let news = self.news.borrow();
         let news = news.as_ref().and_then(|news| Some((news, self.now.get()?)));
         let rest = places.get_mut(from..)?;
         let is_last = rest.len() <= SERVED_AT_ONCE;
-        // Woken tasks run later, so none of them changes the list meanwhile.
-        // Harmless: the next call continues after these, and a free slot has no client.
+        // Woken tasks run later, so none of them changes the list during the loop. Harmless: the next call continues after these, and a
+        // free slot has no client.
         for place in rest.iter_mut().take(SERVED_AT_ONCE).flatten() {
             if place.waits == Waits::No || news.is_some_and(|(news, now)| place.pass(news, now)) {
                 continue;
@@ -278,17 +278,17 @@ impl Waiters {
 }
 
 impl Drop for Waiters {
-    /// Ends the task too.
+    /// Ends the serving task, too.
     fn drop(&mut self) {
         self.wake.notify_one();
     }
 }
 
-/// Clients that are served or woken before other tasks have their turn, also those that new events wake. To write to so many takes half a
-/// millisecond. What a task needs to be woken is still at hand when it runs.
+/// The number of clients that are served or woken before other tasks get a turn, including the tasks just woken. Writing to this many takes
+/// half a millisecond, and the data of a woken task is still in the cache when it runs.
 const SERVED_AT_ONCE: usize = 128;
 
-/// Serves the clients of a worker whenever something has come.
+/// Serves the clients of a worker whenever events have arrived.
 async fn serve_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Waiters>) {
     let mut seen = ring.upgrade().map_or(0, |ring| ring.next());
     loop {
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Takes up to so many bytes in all.
+    /// A peer that accepts a limited number of bytes in total.
     struct Peer {
         room: Cell<usize>,
         taken: RefCell<Vec<u8>>,
@@ -365,7 +365,7 @@ mod tests {
         Arc::new(Sse { settings, quotas, permits, metrics, slot: Slots::default().assign() })
     }
 
-    /// One of a ring whose stream is open.
+    /// A client of a ring whose stream is open.
     struct TestClient {
         cursor: Cursor,
         notes: Rc<StreamNotes>,
@@ -420,7 +420,7 @@ mod tests {
             push(&ring, 1).await;
             assert!(many.iter().all(|client| client.woken() == 1));
             drop(many);
-            // Nobody waits for this one.
+            // No client waits for this event.
             push(&ring, 1).await;
             let counts = |clients: &[TestClient]| -> Vec<usize> {
                 clients.iter().map(TestClient::woken).collect()
@@ -445,7 +445,7 @@ mod tests {
             let peer = Rc::new(Peer { room: Cell::new(99), taken: RefCell::default() });
             let writer: Rc<dyn DirectWriter> = peer.clone();
             let taken = || peer.taken.borrow().len() / EVENT.len();
-            // Who does not wait gets nothing this way.
+            // A client that does not wait gets nothing directly.
             assert!(client.cursor.write_directly(&writer));
             push(&ring, 1).await;
             assert_eq!((taken(), client.woken()), (0, 0));
@@ -455,11 +455,11 @@ mod tests {
             push(&ring, 2).await;
             assert_eq!((taken(), client.woken()), (3, 0));
             assert_eq!((client.poll(), client.notes.events.get()), ((Poll::Pending, 0), 4));
-            // It has not offered that again.
+            // It has not offered its writer again.
             push(&ring, 1).await;
             assert_eq!((taken(), client.woken()), (3, 1));
             assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 1));
-            // One that is slow is woken for the rest, and then left alone.
+            // A slow client is woken for the rest, and is then not written to directly.
             client.cursor.write_directly(&writer);
             peer.room.set(EVENT.len() + 1);
             push(&ring, 2).await;
@@ -467,7 +467,7 @@ mod tests {
             peer.room.set(99);
             push(&ring, 1).await;
             assert_eq!((taken(), client.woken()), (4, 2));
-            // It is told of the end as any other.
+            // It learns of the end like any other client.
             assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 1));
             client.cursor.write_directly(&writer);
             ring.end(RingEnd::Well);

@@ -17,23 +17,23 @@ use super::{Share, ShareSettings, Shares};
 use crate::sse::Sse;
 use crate::sse::coding::Decoder;
 
-/// The largest answer that is not a stream.
+/// The maximum size of an answer that is not a stream.
 const OTHER_BYTES_MAX: usize = 64 << 10;
 
-/// The most that one read becomes without its coding.
+/// The maximum decoded size of one read.
 const PLAIN_BYTES_MAX: usize = 16 << 20;
 
-/// The time that clients on all workers have to take a part of a burst.
+/// The pause in which clients on all workers take a part of a burst.
 const CATCH_UP: Duration = Duration::from_millis(1);
 
-/// The time for which the events of a stream that has ended are kept: a client that lost it comes back within that.
+/// How long the events of an ended stream are kept. Clients that lost the stream reconnect within this time.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Tries to open a stream while those that linger for nobody give their places back, and the pause between two.
+/// The number of attempts to open a stream while lingering streams release their connections, and the pause between two attempts.
 const PLACE_TRIES: u32 = 20;
 const PLACE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Ends the ring however the pump ends, and forgets it.
+/// Reads the upstream into a ring. When dropped, it ends the ring and removes it.
 struct Pump {
     ring: Arc<Ring>,
     shares: Arc<Shares>,
@@ -41,15 +41,16 @@ struct Pump {
     sse: Arc<Sse>,
 }
 
-/// What the upstream is asked for.
+/// The request for a stream.
 pub(super) struct Opening {
     pub(super) key: Box<[u8]>,
     pub(super) head: RequestHead,
-    /// The last id of the client that asks.
+    /// The last event id of the client that opens the stream.
     pub(super) own: Option<Box<[u8]>>,
 }
 
-/// Opens the stream of a ring and reads it until it ends, or has had no client for as long as it lingers. The events stay for a while.
+/// Opens the stream of a ring, and reads it until it ends or has had no client for the linger time. The events are kept for a while
+/// afterwards.
 pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc<Caller>) {
     let (sharing, upstream) = (share.sharing.clone(), share.upstream.clone());
     let Opening { key, head, own } = opening;
@@ -74,7 +75,7 @@ pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc
         if !pump.ring.has_events() {
             return;
         }
-        // The task holds nothing of a ring that another one has continued.
+        // The task must not keep alive a ring that another one has continued.
         let (shares, key) = (pump.shares.clone(), pump.key.clone());
         let ring = Arc::downgrade(&pump.ring);
         let kept = EndedRing { shares, key, ring };
@@ -84,7 +85,7 @@ pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc
     });
 }
 
-/// A ring that has ended. It is forgotten when this is dropped.
+/// A ring that has ended. It is removed when this is dropped.
 struct EndedRing {
     shares: Arc<Shares>,
     key: Box<[u8]>,
@@ -110,7 +111,7 @@ impl Pump {
         let asked = behind(&head, from);
         let Some(mut reply) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
         if !reply.head.is_event_stream() && from != own.as_deref() {
-            // An answer to the id of others, such as that it is not known any more, is not for this client.
+            // An answer that refers to another client's id, such as that it is unknown, must not be given to this client.
             let asked = behind(&head, own.as_deref());
             let Some(other) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
             reply = other;
@@ -128,18 +129,18 @@ impl Pump {
         UpstreamStream { lonely, body, decoder, blocks }.run(sharing).await
     }
 
-    /// Ends the ring if nobody has joined it again.
+    /// Ends the ring if no client has joined it again.
     fn end_if_alone(&self) -> bool {
         self.shares.end_if_alone(&self.ring)
     }
 }
 
-/// A request for what comes behind an id.
+/// Returns the request for the events after an id.
 fn behind(head: &RequestHead, id: Option<&[u8]>) -> RequestHead {
     let mut head = head.clone();
     if let Some(id) = id {
         head.headers.remove("last-event-id");
-        // Harmless: it was read from a head or an event's line. One that cannot stand in a head no client can send.
+        // Harmless: the id comes from a head or an event. A client could not send an id that is not valid in a head either.
         let _sent = head.headers.add("Last-Event-ID", id);
     }
     head
@@ -154,7 +155,7 @@ impl Drop for Pump {
     }
 }
 
-/// Ends the ring once it has had no client for as long as it lingers.
+/// Ends the ring once it has had no client for the linger time.
 struct Lonely<'p> {
     pump: &'p Pump,
     linger: Duration,
@@ -162,7 +163,7 @@ struct Lonely<'p> {
 }
 
 impl Lonely<'_> {
-    /// Asks the upstream. Where that is at its limit, streams that linger for nobody make room.
+    /// Sends the request to the upstream. If the upstream is at its connection limit, lingering streams are ended to free connections.
     async fn fetch(
         &mut self,
         upstream: &dyn Fetch,
@@ -187,7 +188,7 @@ impl Lonely<'_> {
         }
     }
 
-    /// Waits for something; nothing, if the ring ends first.
+    /// Waits for a future. Returns `None` if the ring ends first.
     async fn unless_left<T>(
         &mut self,
         waited: impl Future<Output = Result<T, Fault>>,
@@ -228,7 +229,7 @@ struct UpstreamStream<'p> {
 
 impl UpstreamStream<'_> {
     async fn run(mut self, sharing: &ShareSettings) -> Result<(), Fault> {
-        // A burst is not to make every client slow.
+        // A burst must not make all clients fall behind.
         let at_once = (sharing.replay / 2).max(1);
         let mut pushed = 0;
         loop {
@@ -250,7 +251,8 @@ impl UpstreamStream<'_> {
         }
     }
 
-    /// Cuts what comes next into blocks. The end is that of the upstream, of an event that is too large, or of the time without a client.
+    /// Reads and splits the next data into blocks. The stream ends if the upstream ends, if an event is too large, or after the linger time
+    /// without a client.
     async fn read(&mut self) -> Result<Fill, Fault> {
         let UpstreamStream { lonely, body, decoder, blocks } = self;
         let cut = poll_fn(|cx| {
@@ -274,22 +276,22 @@ impl UpstreamStream<'_> {
     }
 }
 
-/// Cuts what comes into blocks.
+/// Splits data into blocks.
 struct Blocks {
     scanner: EventScanner,
     held: Vec<u8>,
     bytes_max: usize,
-    /// The first of the stream has come. A byte order mark may stand before it.
+    /// Whether the first bytes of the stream have arrived. A byte order mark may precede them.
     has_begun: bool,
-    /// Those that have come whole, and their bytes.
+    /// The complete blocks, and their size in bytes.
     ended: Vec<RingBlock>,
     ended_bytes: usize,
 }
 
-/// More than the largest event, or more than the most at a time.
+/// An event is too large, or too much data was decoded at once.
 struct TooMuch;
 
-/// What may stand at the very beginning of a stream (WHATWG HTML, 9.2.5).
+/// The mark that may precede a stream (WHATWG HTML, 9.2.5).
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 const TOO_MUCH: &str = "sse: an event is too large";
@@ -334,7 +336,7 @@ impl Blocks {
         self.ended.push(RingBlock { bytes: whole.into(), id, is_event, is_whole });
     }
 
-    /// The upstream ended within a block. Browsers make no event of that, other readers may.
+    /// Called if the upstream has ended within a block. Browsers ignore such a block, but other clients may not.
     fn end(&mut self) {
         if !self.held.is_empty() {
             self.keep(false, false);
@@ -342,10 +344,10 @@ impl Blocks {
     }
 }
 
-/// The value of the last field `id` of a block (WHATWG HTML, 9.2.6).
+/// Returns the value of the last field `id` of a block (WHATWG HTML, 9.2.6).
 fn id_of(block: &[u8]) -> Option<&[u8]> {
     let lines = block.split(|byte| matches!(byte, b'\r' | b'\n'));
-    // Harmless: the other lines say nothing of the id.
+    // Harmless: other lines do not affect the id.
     let mut values = lines.filter_map(|line| match line.strip_prefix(b"id") {
         Some([]) => Some(&[][..]),
         Some([b':', b' ', value @ ..] | [b':', value @ ..]) => Some(value),

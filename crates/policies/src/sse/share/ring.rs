@@ -1,4 +1,4 @@
-//! The events of one shared stream: the newest of them, for all workers.
+//! The newest events of one shared stream, for all workers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,27 +9,27 @@ use fault::{Fault, Kind};
 use message::{Chunk, Headers, ReplyHead};
 use tokio::sync::{Notify, watch};
 
-/// A stream that is open, or about to be, or whose upstream has ended: then it keeps its events for clients that come back.
+/// A stream that is being opened, is open, or has ended. After the end, it keeps its events for reconnecting clients.
 pub(super) struct Ring {
     events: Mutex<Events>,
     opened: watch::Sender<Option<Outcome>>,
     clients: AtomicUsize,
-    /// The client that opened it, as the policy counts clients. The stream counts for this one while it lingers.
+    /// The key of the client that opened the stream. The stream is counted for this client while it lingers.
     pub(super) opener: u64,
-    /// The id behind which the upstream was asked to begin.
+    /// The event id after which the upstream was asked to begin.
     pub(super) from: Option<Box<[u8]>>,
-    /// Tells the pump that the last client has gone, or that the stream has ended.
+    /// Notifies the pump that the last client has disconnected, or that the stream has ended.
     pub(super) left: Notify,
-    /// One for each worker that has clients.
+    /// The wake-ups of the workers that have clients.
     workers: Mutex<Vec<Weak<Notify>>>,
-    /// Bytes that are kept by all rings of the policy.
+    /// The number of bytes kept by all rings of the policy.
     bytes_of_all: Arc<AtomicUsize>,
 }
 
-/// The outcome of opening it.
+/// The result of opening the stream.
 type Outcome = Result<SharedAnswer, (Kind, Box<str>)>;
 
-/// The upstream's answer, in parts that may go to other threads.
+/// The upstream's answer, in parts that can be shared between threads.
 #[derive(Clone)]
 pub(super) struct SharedAnswer {
     pub(super) status: u16,
@@ -38,26 +38,26 @@ pub(super) struct SharedAnswer {
     pub(super) body: Option<Bytes>,
 }
 
-/// Names and values.
+/// Names and values of header lines.
 pub(super) type Lines = Arc<[(Box<str>, Box<[u8]>)]>;
 
-/// The upstream's answer, for one client.
+/// The upstream's answer for one client.
 pub(super) enum ClientAnswer {
     Stream(ReplyHead),
     Other(ReplyHead, Bytes),
 }
 
-/// The blocks that are kept, numbered without a gap.
+/// The kept blocks, numbered consecutively.
 #[derive(Default)]
 struct Events {
     kept: VecDeque<RingBlock>,
-    /// The number of the first.
+    /// The number of the first block.
     first: u64,
-    /// Events among them; the others are comments and the like.
+    /// The number of events among them. Other blocks are comments, for example.
     events: usize,
     bytes: usize,
     replay: usize,
-    /// The last id that came. A client that has read everything has it, and so does an upstream's stream that continues this one.
+    /// The last event id received. A client that has read everything has this id, and a stream that continues this one begins after it.
     last_id: Option<Box<[u8]>>,
     end: Option<RingEnd>,
 }
@@ -66,19 +66,20 @@ struct Events {
 #[derive(Clone)]
 pub(super) struct RingBlock {
     pub(super) bytes: Bytes,
-    /// The id that it says. A reader has that behind later blocks without one as well, and gets them again: better twice than never.
+    /// The event id in the block. A reader also has this id after later blocks without an id. It would get those again, which is better
+    /// than missing them.
     pub(super) id: Option<Box<[u8]>>,
     pub(super) is_event: bool,
-    /// False for what came of a block when the upstream ended.
+    /// False for the part of a block that had arrived when the upstream ended.
     pub(super) is_whole: bool,
 }
 
-/// All that is new for a client that was up to date: a worker takes it from the ring once, for all such clients it has.
+/// Everything that is new for a client that was up to date. A worker takes it from the ring once for all such clients.
 pub(super) struct RingNews {
-    /// The number of the first.
+    /// The number of the first block.
     first: u64,
     blocks: Vec<RingBlock>,
-    /// All of them.
+    /// The bytes of all blocks.
     chunk: Chunk,
 }
 
@@ -91,32 +92,33 @@ pub(super) enum RingEnd {
     Failed(Kind, Box<str>),
 }
 
-/// The bytes that are kept at most, whatever the number of events.
+/// The maximum number of bytes kept by one ring, whatever the number of events.
 const BYTES_MAX: usize = 16 << 20;
 
-/// The same for all rings of a policy: whoever asks for many streams must not fill the memory.
+/// The maximum number of bytes kept by all rings of a policy, so that a client that opens many streams cannot fill the memory.
 const BYTES_OF_ALL_MAX: usize = 256 << 20;
 
-/// The most that a client gets at a time, unless one event is larger. It is what a client that stops to read holds beside the ring.
+/// The maximum number of bytes that a client gets at a time, unless one event is larger. A client that stops reading holds this much memory
+/// in addition to the ring.
 const TAKEN_BYTES: usize = 16 << 10;
 
-/// The result of looking for what comes next.
+/// The result of reading the next blocks.
 pub(super) enum RingRead {
     Some,
-    /// The last that there is.
+    /// Blocks were read, and the client is now up to date.
     Last,
     /// The client is up to date.
     None,
-    /// No event is left for the client.
+    /// The client's quota is used up.
     Spent,
-    /// The next event is not kept any more.
+    /// The next block is no longer kept.
     TooSlow,
     Ended(RingEnd),
 }
 
 impl Ring {
-    /// With its first client. It begins with the events of `before`, which has ended, and its upstream is asked for what comes behind
-    /// those, or behind `from` where none of them had an id.
+    /// Creates a ring with its first client. It begins with the events of `before`, which has ended. The upstream is asked for the events
+    /// after those, or after `from` if none of them has an id.
     pub(super) fn new(
         opener: u64,
         from: Option<&[u8]>,
@@ -139,7 +141,7 @@ impl Ring {
         }
     }
 
-    /// Adds a client, unless the stream has ended. The caller holds the lock of the streams, and so does whoever ends one.
+    /// Adds a client, unless the stream has ended. The caller must hold the lock of the streams, as must the caller that ends one.
     pub(super) fn join(&self) -> bool {
         let is_open = self.lock().end.is_none();
         if is_open {
@@ -163,35 +165,35 @@ impl Ring {
         self.lock().end.is_some()
     }
 
-    /// True if the stream is open for nobody.
+    /// Returns true if the stream is open but has no clients.
     pub(super) fn lingers(&self) -> bool {
         !self.has_clients() && !self.has_ended()
     }
 
-    /// True if a client that comes back may find here what it missed.
+    /// Returns true if a reconnecting client may find missed events here.
     pub(super) fn has_events(&self) -> bool {
         !self.lock().kept.is_empty()
     }
 
-    /// True if what comes behind this id is here, or comes next.
+    /// Returns true if the events after this id are kept or will follow.
     pub(super) fn holds(&self, id: &[u8]) -> bool {
         let events = self.lock();
         let has_begun_there = events.first == 0 && self.from.as_deref() == Some(id);
         has_begun_there || events.kept.iter().any(|kept| kept.id.as_deref() == Some(id))
     }
 
-    /// True if the upstream was asked to begin behind another id than this, so that what is missing here may be had from it. What the
-    /// ring has dropped since is gone.
+    /// Returns true if the upstream was asked to begin after another id, so that it may still have the events that are missing here. Events
+    /// that the ring itself has dropped are lost.
     pub(super) fn began_elsewhere(&self, id: &[u8]) -> bool {
         self.from.is_some() && self.lock().first == 0 && !self.holds(id)
     }
 
-    /// Tells every client that waits what the upstream answered.
+    /// Passes the upstream's answer to all waiting clients.
     pub(super) fn open(&self, answered: SharedAnswer) {
         self.opened.send_replace(Some(Ok(answered)));
     }
 
-    /// The upstream has answered.
+    /// Returns true if the upstream has answered.
     pub(super) fn is_open(&self) -> bool {
         self.opened.borrow().is_some()
     }
@@ -199,7 +201,7 @@ impl Ring {
     /// Waits for the upstream's answer.
     pub(super) async fn opened(&self) -> Result<ClientAnswer, Fault> {
         let mut opened = self.opened.subscribe();
-        // Harmless: the sender is the ring's own, and without it the client gets a fault.
+        // Harmless: the ring owns the sender. If it were missing, the client would get a fault.
         let known = opened.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
         let outcome = known.unwrap_or_else(|| Err((Kind::Internal, "sse: it is gone".into())));
         let answered = outcome.map_err(|(kind, cause)| Fault::new(kind, cause))?;
@@ -209,7 +211,7 @@ impl Ring {
         })
     }
 
-    /// Adds blocks, and wakes every worker once. Gives how many there were.
+    /// Adds blocks, and wakes every worker once. Returns the number of blocks.
     pub(super) fn push(&self, blocks: impl Iterator<Item = RingBlock>) -> usize {
         let pushed = {
             let mut events = self.lock();
@@ -217,7 +219,7 @@ impl Ring {
             let end = events.end();
             for kept in blocks {
                 if let Some(id) = &kept.id {
-                    // An empty one takes the last one back (WHATWG HTML, 9.2.6).
+                    // An empty id resets the last event id (WHATWG HTML, 9.2.6).
                     events.last_id = Some(id.clone()).filter(|id| !id.is_empty());
                 }
                 events.bytes += kept.bytes.len();
@@ -235,7 +237,7 @@ impl Ring {
         pushed
     }
 
-    /// Nothing more comes. Only the first end counts.
+    /// Ends the stream. Only the first end counts.
     pub(super) fn end(&self, end: RingEnd) {
         let fault = match &end {
             RingEnd::Failed(kind, cause) => (*kind, cause.clone()),
@@ -245,7 +247,7 @@ impl Ring {
         };
         self.lock().end.get_or_insert(end);
         self.left.notify_one();
-        // Whoever waits for the answer is not to wait for ever.
+        // Clients that still wait for the upstream's answer get a fault.
         self.opened.send_if_modified(|opened| match opened {
             Some(_) => false,
             None => {
@@ -256,7 +258,7 @@ impl Ring {
         self.wake();
     }
 
-    /// A way to hear of what comes, for all clients of a worker.
+    /// Returns a wake-up for all clients of a worker.
     pub(super) fn wake_up(&self) -> Arc<Notify> {
         let wake = Arc::<Notify>::default();
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,29 +269,29 @@ impl Ring {
 
     fn wake(&self) {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Harmless: a worker that is gone has no clients.
+        // Harmless: a worker whose wake-up is dropped has no clients.
         workers.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
     }
 
-    /// The number of the block that comes next.
+    /// Returns the number of the next block.
     pub(super) fn next(&self) -> u64 {
         self.lock().end()
     }
 
-    /// The number of the next block for a client that begins: what is new since it came, or what is behind the id that it had last. If
-    /// that is not kept any more, all that is.
+    /// Returns the number of the first block for a new client: the one after its last event id, or the first one since it arrived. If the
+    /// block with the id is no longer kept, it is the oldest kept block.
     pub(super) fn begin(&self, last_id: Option<&[u8]>, came: u64) -> u64 {
         let events = self.lock();
         let Some(last_id) = last_id else { return came.max(events.first) };
-        // Harmless: numbers do not end.
+        // Harmless: the numbers are unbounded.
         let behind = (events.first..)
             .zip(&events.kept)
             .filter(|(_, kept)| kept.id.as_deref() == Some(last_id));
         behind.last().map_or(events.first, |(at, _)| at + 1)
     }
 
-    /// Appends what comes next for a client, and moves it on. `charge` gives how many events are left behind a block, or none if that
-    /// may not pass.
+    /// Appends the next blocks for a client, and advances its position. `charge` returns how many events are left after a block, or `None`
+    /// if the block must not pass.
     pub(super) fn take(
         &self,
         next: &mut u64,
@@ -317,8 +319,8 @@ impl Ring {
         }
     }
 
-    /// What came since a worker took the news last, and moves it on. Nothing where a client should look by itself: nothing came, or more
-    /// than one gets at a time, or the stream has ended.
+    /// Returns the blocks since the worker's last call, and advances `seen`. Returns `None` if clients must read the ring themselves: there
+    /// is nothing new, there is more than a client gets at a time, or the stream has ended.
     pub(super) fn news(&self, seen: &mut u64) -> Option<RingNews> {
         let events = self.lock();
         let first = std::mem::replace(seen, events.end());
@@ -338,7 +340,7 @@ impl Ring {
 }
 
 impl RingNews {
-    /// The same as [`Ring::take`]; nothing for a client that these are not new for.
+    /// Like [`Ring::take`]. Returns `None` for a client whose position differs.
     pub(super) fn take(
         &self,
         next: &mut u64,
@@ -354,13 +356,12 @@ impl RingNews {
         })
     }
 
-    /// True if they are what a client waits for.
+    /// Returns true if these blocks are the next ones for a client.
     pub(super) fn begin_at(&self, next: u64) -> bool {
         next == self.first
     }
 
-    /// The same for a client that they begin at: gives all of it to `write`, or as much as the client may have. None: no event is left
-    /// for it.
+    /// Passes the blocks to `write`, or as many as the client's quota allows. Returns `None` if the quota is used up.
     pub(super) fn pass(
         &self,
         next: &mut u64,
@@ -379,7 +380,7 @@ impl RingNews {
             (true, _) => write(&self.chunk),
             (false, 0) => {}
             (false, _) => {
-                // Harmless: the client gets the rest as soon as its quota has room.
+                // Harmless: the client gets the rest as soon as its quota allows.
                 write(&Chunk::of(self.blocks.iter().take(passed).map(|kept| &*kept.bytes)))
             }
         }
@@ -387,7 +388,7 @@ impl RingNews {
     }
 }
 
-/// Appends blocks for a client, as many as it gets at a time, and moves it on. None: no event is left for it.
+/// Appends blocks for a client, as many as it gets at a time, and advances its position. Returns `None` if its quota is used up.
 fn append<'b>(
     blocks: impl Iterator<Item = &'b RingBlock>,
     next: &mut u64,
@@ -418,12 +419,12 @@ impl Drop for Ring {
 }
 
 impl Events {
-    /// The number of the next block that comes.
+    /// Returns the number of the next block.
     fn end(&self) -> u64 {
         self.first + u64::try_from(self.kept.len()).unwrap_or_default()
     }
 
-    /// The whole blocks, for a stream that continues this one.
+    /// Returns the complete blocks, for a stream that continues this one.
     fn continued(&self) -> Events {
         let whole = self.kept.iter().filter(|kept| kept.is_whole);
         let kept: VecDeque<RingBlock> = whole.cloned().collect();
@@ -437,7 +438,7 @@ impl Events {
         }
     }
 
-    /// Drops the oldest blocks above the bounds. The newest stays.
+    /// Drops the oldest blocks beyond the bounds. The newest block is always kept.
     fn trim(&mut self, bytes_max: usize) {
         let is_over = |events: &Events| {
             let blocks_max = events.replay.saturating_mul(2);
@@ -455,7 +456,7 @@ impl Events {
 }
 
 impl SharedAnswer {
-    /// A stream with this head. What is one client's own does not go to all of them.
+    /// Creates the answer for a stream with this head. Header lines meant for one client are removed.
     pub(super) fn of(head: &ReplyHead) -> SharedAnswer {
         let lines = head.headers.iter().filter(|(name, _)| {
             let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
@@ -470,7 +471,7 @@ impl SharedAnswer {
         let mut head = ReplyHead::new(self.status);
         head.headers = Headers::new();
         for (name, value) in &*self.lines {
-            // They were read from a head, so they can stand in one.
+            // The lines were parsed from a head, so they are valid.
             head.headers.add_known(name, value);
         }
         head
@@ -563,7 +564,7 @@ mod tests {
         assert!(ring.lock().bytes <= BYTES_MAX && ring.lock().kept.len() == 2);
         assert_eq!(all.load(Ordering::Relaxed), ring.lock().bytes);
 
-        // So are those of all streams together.
+        // The bytes of all streams together are bounded, too.
         all.fetch_add(BYTES_OF_ALL_MAX, Ordering::Relaxed);
         large(&ring);
         assert_eq!(ring.lock().kept.len(), 1, "the newest stays");
@@ -612,7 +613,7 @@ mod tests {
             assert_eq!(read.map(|_| String::from_utf8(out).unwrap()).as_deref(), expected);
         }
         assert!(ring.news(&mut seen).is_none());
-        // More than a client gets at a time, more than is kept, and the end.
+        // A block larger than a client gets at a time, more blocks than are kept, and the end.
         push(Vec::leak(vec![b'a'; TAKEN_BYTES + 1]));
         assert!(ring.news(&mut seen).is_none());
         (0..7).for_each(|_| {
@@ -659,7 +660,7 @@ mod tests {
         let mut next = ring.begin(Some(b"3"), ring.next());
         assert_eq!(taken(&ring, &mut next, false), Some(1));
 
-        // One without ids begins where its first client wants it to.
+        // A ring without ids begins where its first client wants.
         let ring = Ring::new(0, Some(b"x"), None, 3, Arc::default());
         assert!(ring.holds(b"x") && ring.began_elsewhere(b"y"));
         assert!(!Ring::new(0, None, None, 3, Arc::default()).began_elsewhere(b"y"));
