@@ -7,17 +7,17 @@ use crate::{Error, ErrorKind};
 /// Limits on the cost of evaluations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Steps over all evaluations together: a node visited, a function called and eight bytes of text produced count one each.
+    /// Number of steps of all evaluations together. A node visited, a function called and eight bytes of text produced are one step each.
     pub steps_max: u64,
-    /// Size of one node-set.
+    /// Maximum size of one node-set.
     pub nodes_max: u32,
-    /// Bytes of one string that a function produces.
+    /// Maximum size in bytes of one string that a function produces.
     pub text_bytes_max: u32,
-    /// Nesting depth of evaluations, which functions of the caller may start.
+    /// Maximum nesting of evaluations. The caller's functions may start nested evaluations.
     pub depth_max: u32,
 }
 
-/// The unused part of [`Limits`].
+/// What remains of the [`Limits`].
 #[derive(Debug, Clone)]
 pub struct Budget {
     limits: Limits,
@@ -45,22 +45,22 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// An unused budget.
+    /// Returns a full budget.
     pub fn new(limits: Limits) -> Budget {
         Budget { steps: Steps::new(limits.steps_max), depth: 0, limits }
     }
 
-    /// The limits it started with.
+    /// Returns the limits that the budget started with.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Steps used so far.
+    /// Returns the number of steps used so far.
     pub fn used(&self) -> u64 {
         self.limits.steps_max.saturating_sub(self.steps.left())
     }
 
-    /// Deducts steps; an error if too few are left. Now and then the computation pauses here, so that others run.
+    /// Spends steps, and fails if too few are left. From time to time this pauses the computation, so that other tasks run.
     #[inline]
     pub fn charge(&mut self, steps: u64) -> Result<(), ErrorKind> {
         if self.steps.spend(steps) {
@@ -70,7 +70,7 @@ impl Budget {
         }
     }
 
-    /// Checks and charges a string of this many bytes, before or after it is produced.
+    /// Checks and charges a string of this many bytes.
     pub fn text(&mut self, bytes: usize) -> Result<(), ErrorKind> {
         let max = u64::from(self.limits.text_bytes_max);
         let bytes = bytes as u64;
@@ -81,14 +81,14 @@ impl Budget {
         }
     }
 
-    /// Checks a node-set's size.
+    /// Checks the size of a node-set.
     #[inline]
     pub fn nodes(&self, len: usize) -> Result<(), ErrorKind> {
         let max = u64::from(self.limits.nodes_max);
         if len as u64 > max { Err(ErrorKind::Limit { name: "nodes_max", max }) } else { Ok(()) }
     }
 
-    /// Enters a nested evaluation; [`Budget::leave`] leaves it.
+    /// Enters a nested evaluation. [`Budget::leave`] ends it.
     pub(crate) fn enter(&mut self) -> Result<(), Error> {
         let max = self.limits.depth_max;
         if self.depth >= max {

@@ -1,4 +1,4 @@
-//! The documents that an evaluation can reach, and handles of their nodes.
+//! The documents that an evaluation can reach, and handles for their nodes.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -12,14 +12,14 @@ use crate::{ErrorKind, number_text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocId(pub u32);
 
-/// A node of a document in a [`DocumentSet`], or a namespace node of one of its elements. Handles compare in document order.
+/// A node of a document in a [`DocumentSet`], or a namespace node of one of its elements. The order of handles is document order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
-    /// Its document.
+    /// The document of the node.
     pub doc: DocId,
     /// The node; for a namespace node, its element.
     pub id: NodeId,
-    /// 0, or one more than a namespace node's index among the element's namespaces.
+    /// 0 for other nodes; for a namespace node, one more than its index among the namespaces of the element.
     namespace: u32,
 }
 
@@ -42,13 +42,13 @@ pub enum NodeKind {
     Namespace,
 }
 
-/// The documents that an evaluation can reach. Documents are added while evaluations run; they are removed only by
-/// [`DocumentSet::truncate`] or when the world is dropped.
+/// The documents that an evaluation can reach. Documents may be added during an evaluation. They are removed only by
+/// [`DocumentSet::truncate`] or when the set is dropped.
 #[derive(Debug)]
 pub struct DocumentSet {
     first: Arc<Document>,
-    /// Pages of 8, 16, 32.. documents. Entries do not move, so that a reference to a document outlives additions. Most worlds
-    /// have only the first document, and no pages.
+    /// Pages of 8, 16, 32.. documents. Entries do not move, so references to a document stay valid when others are added. Most sets have
+    /// only the first document, and no pages.
     pages: OnceCell<Box<[OnceCell<Page>; PAGES]>>,
     len: Cell<u32>,
     libxml_numbers: Cell<bool>,
@@ -97,7 +97,7 @@ impl Node {
 }
 
 impl DocumentSet {
-    /// Makes a world of one document.
+    /// Creates a set with one document.
     pub fn new(first: Arc<Document>) -> DocumentSet {
         DocumentSet {
             first,
@@ -107,7 +107,7 @@ impl DocumentSet {
         }
     }
 
-    /// From now on numbers become texts as in libxml2: 15 digits, and exponents for large and for small ones.
+    /// Makes `string()` format numbers as libxml2 does from now on: with 15 digits, and with exponents for large and small numbers.
     pub fn write_numbers_as_libxml(&self) {
         self.libxml_numbers.set(true);
     }
@@ -127,7 +127,7 @@ impl DocumentSet {
         self.len.get()
     }
 
-    /// Always false: a world starts with a document.
+    /// Returns false, because a set always has its first document.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -168,13 +168,13 @@ impl DocumentSet {
         self.len.set(self.len.get().min(len.max(1)));
     }
 
-    /// Returns a document. An id of another world gives some document of this one.
+    /// Returns a document. An id from another set returns some document of this one.
     #[inline]
     pub fn document(&self, id: DocId) -> &Document {
         self.shared(id)
     }
 
-    /// Returns a document that may be kept beyond this world.
+    /// Returns a document that may be kept after the set is dropped.
     #[inline]
     pub fn shared(&self, id: DocId) -> &Arc<Document> {
         if id.0 == 0 {
@@ -198,7 +198,7 @@ impl DocumentSet {
         self.document(node.doc)
     }
 
-    /// Returns a node's kind.
+    /// Returns the kind of a node.
     #[inline]
     pub fn kind(&self, node: Node) -> NodeKind {
         if node.is_namespace() {
@@ -214,7 +214,7 @@ impl DocumentSet {
         }
     }
 
-    /// Returns a node's name; for a namespace node the prefix, in no namespace. Empty for nodes without names.
+    /// Returns the name of a node. For a namespace node, that is the prefix, in no namespace. The name is empty for nodes without one.
     pub fn name(&self, node: Node) -> QName<'_> {
         match self.namespace(node) {
             Some((prefix, _)) => {
@@ -232,7 +232,7 @@ impl DocumentSet {
         }
     }
 
-    /// Returns the number of nodes below a node, attributes included.
+    /// Returns the number of nodes below a node, including attributes.
     #[inline]
     pub fn nodes_below(&self, node: Node) -> u64 {
         if node.is_namespace() {
@@ -242,7 +242,7 @@ impl DocumentSet {
         }
     }
 
-    /// Returns the parent; for an attribute or namespace node its element.
+    /// Returns the parent. For an attribute or namespace node, that is its element.
     #[inline]
     pub fn parent(&self, node: Node) -> Option<Node> {
         if node.is_namespace() {
@@ -255,7 +255,7 @@ impl DocumentSet {
     /// Returns prefix and URI of a namespace node.
     #[inline]
     pub fn namespace(&self, node: Node) -> Option<(&str, &str)> {
-        // Checked first: the list of namespaces is built anew each time.
+        // The index is checked first, because the list of namespaces is built anew for each call.
         let place = node.place()?;
         self.of(node).namespaces(node.id).get(place).copied()
     }
@@ -264,7 +264,7 @@ impl DocumentSet {
 /// Returns the page of a document other than the first, and its index on the page.
 #[inline]
 fn place(id: DocId) -> (usize, usize) {
-    // Counted from one page's length on, an id's highest bit gives the page.
+    // After adding the size of the first page, the highest bit of an id determines the page.
     let counted = id.0.saturating_sub(1).saturating_add(PAGE_FIRST);
     let page = counted.ilog2() - PAGE_FIRST.ilog2();
     (page as usize, (counted - (PAGE_FIRST << page)) as usize)

@@ -1,8 +1,8 @@
-//! Errors of an expression, at compile time or at run time, with their place in its text.
+//! Errors of an expression, when it is compiled or evaluated, with their position in its text.
 
 use std::fmt;
 
-/// An expression that cannot be compiled, or that failed.
+/// The error of an expression that does not compile or cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// Kind and details of the error.
@@ -11,7 +11,7 @@ pub struct Error {
     pub offset: u32,
 }
 
-/// Reason why an expression cannot be compiled, or failed.
+/// The reason why an expression does not compile or cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -21,7 +21,7 @@ pub enum ErrorKind {
     UndeclaredPrefix(Box<str>),
     /// A variable that is not bound.
     UnknownVariable(Box<str>),
-    /// A function that neither XPath nor the caller has.
+    /// A function that neither XPath nor the caller defines.
     UnknownFunction(Box<str>),
     /// A function called with too many or too few arguments.
     Arity {
@@ -34,11 +34,11 @@ pub enum ErrorKind {
     Type(Box<str>),
     /// A regular expression that is invalid, or cannot be matched in linear time.
     Regex(Box<str>),
-    /// A budget is used up: its name in [`crate::Limits`] and its value.
+    /// A limit is exceeded: its name in [`crate::Limits`] and its value.
     Limit {
-        /// The budget's name.
+        /// The name of the limit.
         name: &'static str,
-        /// Its value.
+        /// The value of the limit.
         max: u64,
     },
     /// A function or variable of the caller failed.
@@ -51,7 +51,7 @@ impl ErrorKind {
         Error { kind: self, offset }
     }
 
-    /// The error of a text that is not an expression.
+    /// Returns the error for a text that violates the grammar.
     pub(crate) fn syntax(what: impl Into<Box<str>>) -> ErrorKind {
         ErrorKind::Syntax(what.into())
     }

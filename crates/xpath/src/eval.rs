@@ -1,4 +1,4 @@
-//! Evaluation of an expression to a wanted type: a boolean needs no whole node-set, and a string only its first node.
+//! Evaluation of an expression to a required type. A boolean does not need the whole node-set, and a string only its first node.
 
 mod compare;
 mod functions;
@@ -35,7 +35,7 @@ impl<'a> Evaluation<'a> {
         self.budget.charge(steps).map_err(|kind| kind.at(0))
     }
 
-    /// Evaluates to whatever type the expression has.
+    /// Evaluates to the natural type of the expression.
     pub(crate) fn value<'v>(&mut self, op: &'v Op) -> Result<Val<'v>, Error>
     where
         'a: 'v,
@@ -163,7 +163,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Returns a node's string-value and charges its length, and the nodes that it is put together of.
+    /// Returns the string-value of a node. Charges for its length, and for the nodes that it is concatenated from.
     pub(crate) fn string_value<'v>(&mut self, node: Node) -> Result<Str<'v>, Error>
     where
         'a: 'v,
@@ -174,7 +174,7 @@ impl<'a> Evaluation<'a> {
         Ok(Str::from(text))
     }
 
-    /// Returns the nodes in document order; any other type is an error.
+    /// Evaluates to nodes in document order. Any other type is an error.
     pub(crate) fn nodes(&mut self, op: &Op) -> Result<Vec<Node>, Error> {
         match op {
             Op::Path(path) => self.path_nodes(path),
@@ -288,7 +288,7 @@ fn calculate(arithmetic: Arithmetic, left: f64, right: f64) -> f64 {
         Arithmetic::Subtract => left - right,
         Arithmetic::Multiply => left * right,
         Arithmetic::Divide => left / right,
-        // The sign is the dividend's, as XPath defines it.
+        // The sign is that of the dividend, as XPath defines.
         Arithmetic::Modulo => left % right,
     }
 }
@@ -297,7 +297,7 @@ fn not_nodes(op: &Op) -> Error {
     ErrorKind::Type("a node-set is wanted here".into()).at(offset(op))
 }
 
-/// Offset of an expression in its text, for those that store it.
+/// Returns the offset of an expression in its text, if the expression stores one.
 fn offset(op: &Op) -> u32 {
     match op {
         Op::Variable { offset, .. } | Op::Core { offset, .. } | Op::Host { offset, .. } => *offset,

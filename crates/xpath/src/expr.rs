@@ -16,7 +16,7 @@ impl Expr {
         Ok(Expr { op: compile_expr(text, statics)? })
     }
 
-    /// Returns the text of a literal string; None for any other expression.
+    /// Returns the text of a literal string, or `None` for any other expression.
     pub fn literal(&self) -> Option<&str> {
         self.op.literal()
     }
@@ -25,7 +25,7 @@ impl Expr {
         &self.op
     }
 
-    /// Evaluates to whatever type the expression has.
+    /// Evaluates to the natural type of the expression.
     pub fn value(&self, evaluation: &mut Evaluation<'_>) -> Result<Value, Error> {
         evaluation.nested(|evaluation| evaluation.value(&self.op).map(Val::into_value))
     }
@@ -40,7 +40,7 @@ impl Expr {
         evaluation.nested(|evaluation| evaluation.number(&self.op))
     }
 
-    /// Evaluates, converts as `string()` does and appends the text; stops at the first node found.
+    /// Evaluates, converts as `string()` does, and appends the text. Stops at the first node found.
     pub fn write(&self, evaluation: &mut Evaluation<'_>, out: &mut String) -> Result<(), Error> {
         evaluation.nested(|evaluation| {
             let text = evaluation.text(&self.op)?;
@@ -54,12 +54,12 @@ impl Expr {
         evaluation.nested(|evaluation| Ok(evaluation.text(&self.op)?.into_string()))
     }
 
-    /// Evaluates to nodes in document order, each once; an error of kind `Type` if the expression has another type.
+    /// Evaluates to distinct nodes in document order. Fails with kind `Type` if the expression has another type.
     pub fn nodes(&self, evaluation: &mut Evaluation<'_>) -> Result<Vec<Node>, Error> {
         evaluation.nested(|evaluation| evaluation.nodes(&self.op))
     }
 
-    /// The variable that a path starts at, if that is all that it starts at.
+    /// Returns the variable that a path starts at, if it starts at nothing else.
     pub fn start_variable(&self) -> Option<u32> {
         let Op::Path(path) = &self.op else { return None };
         match &path.start {
@@ -70,7 +70,7 @@ impl Expr {
         }
     }
 
-    /// Evaluates a path with this node in the place of the variable that it starts at.
+    /// Evaluates a path, with this node in place of the variable that it starts at.
     pub fn nodes_from(
         &self,
         start: Node,
@@ -80,7 +80,7 @@ impl Expr {
         evaluation.nested(|evaluation| evaluation.path_nodes_from(path, start))
     }
 
-    /// Evaluates to the first of [`Expr::nodes`] and stops there.
+    /// Evaluates to the first of [`Expr::nodes`], and stops there.
     pub fn first(&self, evaluation: &mut Evaluation<'_>) -> Result<Option<Node>, Error> {
         evaluation.nested(|evaluation| evaluation.first(&self.op))
     }

@@ -1,4 +1,4 @@
-//! Inputs of an evaluation: documents, a context node, the caller's variables and functions, a budget.
+//! The inputs of an evaluation: documents, a context node, the caller's variables and functions, and a budget.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ pub struct Focus {
     pub current: Node,
 }
 
-/// State of the evaluation that a function of the caller gets.
+/// The state of an evaluation, as passed to the caller's functions.
 #[derive(Debug)]
 pub struct Call<'a> {
     /// The documents; the function may add new ones.
@@ -28,7 +28,7 @@ pub struct Call<'a> {
     pub budget: &'a mut Budget,
 }
 
-/// Variables, functions and keys of the caller. Their numbers come from [`crate::Statics`].
+/// The caller's variables, functions and keys. Their numbers come from [`crate::Statics`].
 pub trait Host {
     /// Returns a variable's value.
     fn variable(&mut self, number: u32, call: &mut Call<'_>) -> Result<Value, ErrorKind>;
@@ -41,8 +41,8 @@ pub trait Host {
         call: &mut Call<'_>,
     ) -> Result<Value, ErrorKind>;
 
-    /// Returns the nodes of a document that a key has for a value, in document order. Only patterns use this; expressions call
-    /// the function `key()`.
+    /// Returns the nodes of a document that have a value for a key, in document order. Only patterns use this method; expressions call the
+    /// function `key()`.
     fn key(
         &mut self,
         number: u32,
@@ -69,14 +69,14 @@ pub struct Evaluation<'a> {
 }
 
 impl Focus {
-    /// A single node, at position 1 of 1.
+    /// Returns the focus of a single node, at position 1 of 1.
     pub fn of(node: Node) -> Focus {
         Focus { node, position: 1, size: 1, current: node }
     }
 }
 
 impl<'a> Evaluation<'a> {
-    /// An evaluation for a single node.
+    /// Returns the evaluation for a single node.
     pub fn of(
         world: &'a DocumentSet,
         node: Node,

@@ -1,9 +1,9 @@
-//! XPath 1.0, compiled: a text becomes an [`Expr`] once, and the `Expr` gives a [`Value`] for each context node.
+//! XPath 1.0, compiled: a text is compiled once to an [`Expr`], which is evaluated to a [`Value`] for each context node.
 //!
-//! Owns the grammar, the four types with their conversions, the core functions, match patterns of XSLT 1.0, and the budgets
-//! that bound the cost of an expression. Documents belong to the caller, who puts them into a [`DocumentSet`]. Variables and further
-//! functions are the caller's too: [`Statics`] resolves them at compile time, [`Host`] at run time. The crate never loads a
-//! document, never reads a clock, and knows nothing of stylesheets.
+//! Owns the grammar, the four types with their conversions, the core functions, the match patterns of XSLT 1.0, and the budgets that bound
+//! the cost of an expression. The caller owns the documents and adds them to a [`DocumentSet`]. The caller also supplies variables and
+//! further functions: [`Statics`] resolves them at compile time, [`Host`] at run time. The crate never loads a document, never reads a
+//! clock, and knows nothing of stylesheets.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Writes a number as `string()` does: no exponent, no trailing zeros, as many digits as distinguish it from its neighbours.
+/// Formats a number as `string()` does: without exponent and trailing zeros, with just enough digits to identify the number.
 pub fn number_text(value: f64) -> Cow<'static, str> {
     if value.is_nan() {
         return Cow::Borrowed("NaN");
@@ -18,7 +18,7 @@ pub fn number_text(value: f64) -> Cow<'static, str> {
     }
 }
 
-/// Writes a number as libxml2 does: 15 digits, with an exponent from 1e9 on and below 1e-5.
+/// Formats a number as libxml2 does: with 15 digits, and with an exponent from 1e9 on and below 1e-5.
 pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
     let is_int = value > f64::from(i32::MIN) && value < f64::from(i32::MAX) && value.fract() == 0.0;
     if is_int || !value.is_finite() {
@@ -41,7 +41,7 @@ pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
         };
         return Cow::Owned(format!("{}e{sign}{exponent:0>2}", shortened(digits)));
     }
-    // The digits before the point without the first, or the zeros after it.
+    // Number of digits before the point, not counting the first; number of zeros after it.
     let (mut above, mut zeros) = (0_usize, 0_usize);
     let mut rest = size;
     while rest >= 10.0 {
@@ -56,7 +56,7 @@ pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
     Cow::Owned(shortened(&format!("{value:.places$}")))
 }
 
-/// Reads a string as `number()` does: white space, a minus, digits with at most one point; anything else is NaN.
+/// Parses a string as `number()` does: white space, a minus sign, and digits with at most one point. Anything else is NaN.
 pub fn text_number(text: &str) -> f64 {
     let text = text.trim_matches(is_space);
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -77,7 +77,7 @@ pub(crate) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Rounds as `round()` does: to the nearest whole number, halves up; from -0.5 up to 0 the result is -0.
+/// Rounds as `round()` does: to the nearest integer, halves up. From -0.5 up to 0, the result is -0.
 pub(crate) fn round(value: f64) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return value;
@@ -85,7 +85,7 @@ pub(crate) fn round(value: f64) -> f64 {
     if (-0.5..0.0).contains(&value) {
         return -0.0;
     }
-    // Adding a half first would round 0.49999999999999994 up.
+    // Adding 0.5 first would round 0.49999999999999994 up.
     let floor = value.floor();
     if value - floor >= 0.5 { floor + 1.0 } else { floor }
 }

@@ -1,4 +1,4 @@
-//! Match patterns of XSLT 1.0 (5.2), tested from the node upwards.
+//! Match patterns of XSLT 1.0 (5.2), matched from the node upwards.
 
 use crate::syntax::{Axis, PatternStart, PatternStep, Predicate, Test, compile_pattern};
 use crate::{Error, Evaluation, NameTest, Node, NodeKind, Statics};
@@ -17,7 +17,7 @@ pub struct Alternative {
     pub priority: f64,
     /// The nodes that the last step can match, for dispatch.
     pub shape: Shape,
-    /// The shape is the whole test: every node of this shape matches.
+    /// Whether the shape is the whole test, so that every node of this shape matches.
     pub settled: bool,
     pub(crate) start: PatternStart,
     /// Steps from the last to the first.
@@ -68,8 +68,8 @@ impl Alternative {
         evaluation.nested(|evaluation| self.found(evaluation))
     }
 
-    /// Matches runs of steps joined by `/` against the node's ancestors, each run at the lowest place where it fits: the steps
-    /// before a `//` then have the most ancestors left, so that no backtracking is needed.
+    /// Matches runs of steps joined by `/` against the ancestors of the node, each run at the lowest position where it fits. This leaves
+    /// the most ancestors for the steps before a `//`, so that no backtracking is needed.
     fn found(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         let node = evaluation.focus.node;
         if self.steps.is_empty() {
@@ -144,12 +144,12 @@ impl Alternative {
     }
 }
 
-/// Result of matching a run of steps.
+/// The result of matching a run of steps.
 enum Run {
     /// The run fits and the pattern is complete.
     Fits,
     Not,
-    /// The steps from this one on have to fit somewhere above the node.
+    /// The steps from this one on have to match somewhere above the node.
     Above {
         step: usize,
         node: Node,
@@ -193,7 +193,7 @@ fn fits(evaluation: &Evaluation<'_>, test: &Test, node: Node, kind: NodeKind) ->
     }
 }
 
-/// Tests the step's predicates. Those that use positions count among all nodes that the step finds from the parent.
+/// Tests the predicates of a step. Those with positions count among all nodes that the step selects from the parent.
 fn passes(
     evaluation: &mut Evaluation<'_>,
     step: &crate::syntax::Step,
@@ -216,7 +216,7 @@ fn passes(
     Ok(evaluation.step_from(step, parent)?.contains(&node))
 }
 
-/// Returns whether a node has this position among the siblings that pass the test.
+/// Returns whether a node is at this position among the siblings that pass the test.
 fn is_at(
     evaluation: &mut Evaluation<'_>,
     test: &Test,

@@ -1,18 +1,18 @@
-//! Regular expressions of XPath 2.0, translated to the syntax of the `regex` crate, which matches in linear time and already
-//! has the Unicode tables.
+//! Regular expressions of XPath 2.0, translated to the syntax of the `regex` crate, which matches in linear time and has the Unicode
+//! tables.
 //!
 //! The two syntaxes mostly agree. They differ in the escapes for XML names and white space, the dot, class subtraction, and
 //! blocks. Syntax that only the crate has is refused, and so are back-references, which no linear matcher supports.
 
 use crate::ErrorKind;
 
-/// Bytes that a compiled expression may take: a few thousand states.
+/// Maximum size of a compiled expression: a few thousand states.
 const SIZE_MAX: usize = 1 << 20;
 
-/// Nesting depth of groups and classes.
+/// Maximum nesting of groups and classes.
 const NEST_MAX: u32 = 100;
 
-/// A class that matches nothing: the blocks of surrogates.
+/// A class that matches nothing, for the blocks of surrogates.
 const NOTHING: &str = r"[^\x{0}-\x{10FFFF}]";
 
 const SPACE: &str = r" \t\n\r";
@@ -74,7 +74,7 @@ impl Regex {
         self.regex.is_match(text)
     }
 
-    /// Refuses a pattern that matches the empty string: XPath forbids to split or replace by it.
+    /// Refuses a pattern that matches the empty string. XPath does not allow splitting or replacing by such a pattern.
     pub(crate) fn refuse_empty(&self) -> Result<(), ErrorKind> {
         if self.regex.is_match("") {
             Err(wrong(&self.source, "it matches the empty string"))
@@ -83,12 +83,12 @@ impl Regex {
         }
     }
 
-    /// Returns the pieces between matches; none for an empty text.
+    /// Returns the pieces between matches. An empty text has none.
     pub(crate) fn split<'t>(&self, text: &'t str) -> Vec<&'t str> {
         if text.is_empty() { Vec::new() } else { self.regex.split(text).collect() }
     }
 
-    /// Replaces all matches; the result may not be longer than `max` bytes.
+    /// Replaces all matches. Fails if the result is longer than `max` bytes.
     pub(crate) fn replace(
         &self,
         text: &str,
@@ -170,7 +170,7 @@ impl Rewriter<'_> {
         Ok(self.out)
     }
 
-    /// Reads a group. Of the constructs with `(?`, XPath has only `(?:`.
+    /// Reads a group. Of the constructs that begin with `(?`, XPath has only `(?:`.
     fn group(&mut self) -> Result<(), ErrorKind> {
         self.out.push('(');
         if self.rest.next_if_eq(&'?').is_some() {
@@ -182,8 +182,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Reads a class whose `[` has been read. Subtraction, `[a-z-[aeiou]]`, is written `--` in the crate. It nests only at the
-    /// end, so counting the open brackets is enough.
+    /// Reads a class after its `[`. Subtraction, `[a-z-[aeiou]]`, is written `--` in the crate. It nests only at the end, so it is enough
+    /// to count the open brackets.
     fn class(&mut self) -> Result<(), ErrorKind> {
         let mut open = 1_u32;
         self.out.push('[');
@@ -235,7 +235,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Reads the escape behind a backslash.
+    /// Reads the escape after a backslash.
     fn escape(&mut self, in_class: bool) -> Result<(), ErrorKind> {
         let Some(c) = self.rest.next() else {
             return Err(ErrorKind::Regex("nothing follows the last `\\`".into()));
@@ -265,7 +265,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Writes a class, or its members only if it stands inside another class.
+    /// Writes a class, or only its members inside another class.
     fn set(&mut self, negation: &str, members: &str, in_class: bool) {
         if in_class && negation.is_empty() {
             self.out.push_str(members)
@@ -337,7 +337,7 @@ fn wrong(pattern: &str, why: &str) -> ErrorKind {
     ErrorKind::Regex(format!("the regular expression `{pattern}`: {why}").into())
 }
 
-/// Returns the reason of an error: the crate's message has several lines, and the last holds the reason.
+/// Returns the reason of an error. The crate's message has several lines, of which the last contains the reason.
 fn reason(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or("");

@@ -30,11 +30,11 @@ pub struct Options {
     pub xpath2: bool,
     /// `current()` is available and means [`crate::Focus::current`].
     pub current: bool,
-    /// Treatment of a function that nobody has.
+    /// What to do with an unknown function.
     pub unknown: Unknown,
 }
 
-/// Treatment of a function that nobody has.
+/// What to do with a function that neither XPath nor the caller defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
     /// The expression does not compile.
@@ -43,11 +43,11 @@ pub enum Unknown {
     Later,
 }
 
-/// The caller's answer to the look-up of a function.
+/// The result of looking up a function of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// The number for [`crate::Host::call`]. It may stand for more than the function, such as the place of the expression, or the
-    /// key that a literal argument names.
+    /// The number for [`crate::Host::call`]. It may also encode more than the function, such as the position of the expression, or the key
+    /// that a literal argument names.
     Found(u32),
     /// The caller has no function of that name.
     Unknown,
@@ -55,25 +55,25 @@ pub enum Lookup {
     Wrong(Box<str>),
 }
 
-/// The static context: resolves the names of an expression. Functions of XPath itself are not looked up here.
+/// The static context, which resolves the names in an expression. It is not asked about functions of XPath itself.
 pub trait Statics {
-    /// Returns the URI of a prefix; never called for the prefix `xml`.
+    /// Returns the URI of a prefix. Never called for the prefix `xml`.
     fn namespace(&self, prefix: &str) -> Option<&str>;
 
     /// Returns the number of a variable for [`crate::Host::variable`].
     fn variable(&self, name: &Name) -> Option<u32>;
 
-    /// Looks up a function by name and arguments: the text of each literal string, None for any other expression.
+    /// Looks up a function by name and arguments: the text of each literal string, and `None` for any other expression.
     fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup;
 
-    /// Returns the number of a key for [`crate::Host::key`]; patterns name keys.
+    /// Returns the number of a key for [`crate::Host::key`]. Only patterns name keys.
     fn key(&self, name: &Name) -> Option<u32>;
 
     /// Returns the options of the compiler.
     fn options(&self) -> Options;
 }
 
-/// A static context with prefixes and options, without variables and further functions.
+/// A static context with prefixes and options, but without variables and further functions.
 #[derive(Debug, Clone, Default)]
 pub struct Plain<'a> {
     /// Prefixes with their URIs.

@@ -1,7 +1,7 @@
 //! Streaming evaluation: expressions and patterns that need only what a parser reports at a node's start.
 //!
-//! Decides whether an expression or pattern can do without a tree, and evaluates it then. The result is the same as that of an
-//! evaluation over a tree.
+//! Decides whether an expression or pattern can be evaluated without a tree, and evaluates it. The result is the same as that of an
+//! evaluation on a tree.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -28,18 +28,18 @@ pub struct StreamNode<'a> {
     pub attributes: Option<Attributes<'a>>,
 }
 
-/// The facts that are known beside kind and name.
+/// What is known of a node besides its kind and name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// The string-value is known.
+    /// Whether the string-value is known.
     pub value: bool,
-    /// The attributes are known, or there are none.
+    /// Whether the attributes are known, or the node has none.
     pub attributes: bool,
 }
 
 /// The ancestors of a reported node.
 pub trait Ancestors {
-    /// Returns the node this many levels above the parent: elements without attributes, and the root above them.
+    /// Returns the node this many levels above the parent: an element without its attributes, or the root.
     fn above(&self, levels: usize) -> Option<StreamNode<'_>>;
 }
 
@@ -59,12 +59,12 @@ pub struct StreamStep {
     predicates: Box<[Op]>,
 }
 
-/// A selection of nodes below the context node, found as the parser reports them.
+/// A selection of nodes below the context node, which are found as the parser reports them.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// The expression is `.` alone.
+    /// Whether the expression is `.` alone.
     pub itself: bool,
-    /// The path starts at the document's root, whatever the context node is.
+    /// Whether the path starts at the root of the document, whatever the context node is.
     pub from_root: bool,
     /// Attribute steps; an attribute is selected if any of them accepts it.
     pub attributes: Vec<StreamStep>,
@@ -72,21 +72,21 @@ pub struct Selection {
     pub below: Vec<Vec<StreamStep>>,
 }
 
-/// The start of a path that goes straight down.
+/// Where a downward path starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DownStart {
     /// The root of the document.
     Root,
-    /// The nodes of the variable of that number.
+    /// The nodes of the variable with this number.
     Variable(u32),
 }
 
-/// The facts that a pattern needs of a node.
+/// What a pattern needs to know to match a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// The node itself, as reported.
+    /// Only the node itself, as reported.
     Itself,
-    /// Its ancestors too.
+    /// The ancestors too.
     Around,
 }
 
@@ -95,17 +95,17 @@ const LEAF: NodeFacts = NodeFacts { value: true, attributes: true };
 const AROUND: NodeFacts = NodeFacts { value: false, attributes: false };
 
 impl Expr {
-    /// Returns the expression for its string, if it needs no tree.
+    /// Returns the expression for its string value, or `None` if it needs a tree.
     pub fn stream_string(&self, known: NodeFacts) -> Option<StreamString> {
         is_said(self.op(), known).then(|| StreamString(self.op().clone()))
     }
 
-    /// Returns the expression for its boolean value, if it needs no tree.
+    /// Returns the expression for its boolean value, or `None` if it needs a tree.
     pub fn stream_test(&self, known: NodeFacts) -> Option<StreamTest> {
         is_answered(self.op(), known).then(|| StreamTest(self.op().clone()))
     }
 
-    /// Returns the nodes that the expression selects, if they can be found one by one as they are reported.
+    /// Returns the selection, or `None` if the nodes cannot be found one by one as they are reported.
     pub fn selection(&self) -> Option<Selection> {
         match self.op() {
             Op::Path(path) => Selection::of(path),
@@ -114,8 +114,8 @@ impl Expr {
         }
     }
 
-    /// Returns the starts of the paths that the expression consists of, each with the number of levels of nodes below that it
-    /// looks at, if it looks at no deeper ones: not even for the string-value of a node that it finds on its way.
+    /// Returns the starts of the paths in the expression, each with the number of levels of nodes below it that the expression uses.
+    /// Returns `None` if it may use deeper nodes, even only for the string-value of a node on the path.
     pub fn levels(&self) -> Option<Vec<(DownStart, usize)>> {
         match self.op() {
             Op::Path(path) => Some(vec![path_levels(path)?]),
@@ -150,7 +150,7 @@ fn path_levels(path: &Path) -> Option<(DownStart, usize)> {
     is_told.then_some((start, below.len()))
 }
 
-/// Returns whether a predicate looks at nothing inside a node.
+/// Returns whether a predicate depends on nothing inside a node.
 fn is_shallow(predicate: &Predicate, known: NodeFacts) -> bool {
     match predicate {
         Predicate::Position(_) | Predicate::Last => true,
@@ -160,7 +160,7 @@ fn is_shallow(predicate: &Predicate, known: NodeFacts) -> bool {
 }
 
 impl StreamString {
-    /// Appends the string.
+    /// Appends the string value.
     pub fn write(&self, told: &StreamNode<'_>, out: &mut String) {
         out.push_str(&said(&self.0, told));
     }
@@ -213,7 +213,7 @@ impl StreamStep {
 }
 
 impl Selection {
-    /// Selects the children, and before them the attributes if asked for.
+    /// Selects the children, preceded by the attributes if requested.
     pub fn content(attributes: bool) -> Selection {
         let list = |asked: bool| asked.then(|| StreamStep::any(true)).into_iter().collect();
         Selection {
@@ -248,7 +248,7 @@ impl Selection {
         }
     }
 
-    /// Joins paths of one step each, so that a node is selected by itself, whatever stands before it.
+    /// Joins paths of one step each. Each node can then be tested independently of the nodes before it.
     fn joined(all: &[Op]) -> Option<Selection> {
         let mut joined = Selection::default();
         let mut children = Vec::new();
@@ -259,7 +259,7 @@ impl Selection {
                 return None;
             }
             joined.attributes.extend(one.attributes);
-            // Harmless: what has no children below has none to add.
+            // Harmless: a path without a child step adds none.
             children.extend(one.below.into_iter().flatten());
         }
         if !children.is_empty() {
@@ -270,7 +270,7 @@ impl Selection {
 }
 
 impl Alternative {
-    /// Returns the facts that the alternative needs of a node; None if it needs a tree.
+    /// Returns what the alternative needs to know of a node, or `None` if it needs a tree.
     pub fn needs(&self) -> Option<Needs> {
         if let PatternStart::Id(_) | PatternStart::Key { .. } = self.start {
             return None;
@@ -290,7 +290,8 @@ impl Alternative {
         })
     }
 
-    /// Returns the step if there is only one and it may be anywhere: the root is above every node.
+    /// Returns the step, if there is only one and it may match anywhere. A root before it does not matter, because the root is above every
+    /// node.
     #[inline]
     fn only_step(&self) -> Option<&Step> {
         match (&*self.steps, &self.start) {
@@ -300,7 +301,7 @@ impl Alternative {
         }
     }
 
-    /// Returns whether a reported node matches, for alternatives that need no tree.
+    /// Returns whether a reported node matches. Only for alternatives that need no tree.
     pub fn fits(&self, told: &StreamNode<'_>, around: &dyn Ancestors) -> bool {
         if let Some(only) = self.only_step() {
             return is_step(only, told);
@@ -310,7 +311,7 @@ impl Alternative {
             Some(levels) => around.above(levels),
         };
         let (mut step, mut level, mut slides) = (0, 0, false);
-        // As in evaluation: each run of steps at the lowest place where it fits.
+        // As in the evaluation on a tree, each run of steps is matched at the lowest position where it fits.
         while let Some(node) = at(level) {
             match self.lay(step, level, node, &at) {
                 Laid::Fits => return true,
@@ -352,11 +353,11 @@ impl Alternative {
     }
 }
 
-/// Result of matching a run of steps.
+/// The result of matching a run of steps.
 enum Laid {
     Fits,
     Not,
-    /// The steps from this one on have to fit somewhere above the level.
+    /// The steps from this one on have to match somewhere above the level.
     Above {
         step: usize,
         level: usize,
@@ -429,7 +430,7 @@ fn attributes_at<'t>(step: &Step, told: &StreamNode<'t>) -> impl Iterator<Item =
 }
 
 impl<'a> StreamNode<'a> {
-    /// Makes a reported node of an element's attribute.
+    /// Makes a reported node from an attribute.
     pub fn attribute(attribute: &Attribute<'a>) -> StreamNode<'a> {
         StreamNode {
             kind: NodeKind::Attribute,
@@ -440,7 +441,7 @@ impl<'a> StreamNode<'a> {
     }
 }
 
-/// Returns whether an expression's string needs no tree.
+/// Returns whether the string value of an expression needs no tree.
 fn is_said(op: &Op, known: NodeFacts) -> bool {
     match op {
         Op::Text(_) => true,
@@ -479,7 +480,7 @@ fn said<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
     }
 }
 
-/// Returns whether an expression's boolean value needs no tree.
+/// Returns whether the boolean value of an expression needs no tree.
 fn is_answered(op: &Op, known: NodeFacts) -> bool {
     let answered = |op: &Op| is_answered(op, known);
     let said = |op: &Op| is_said(op, known);
@@ -487,7 +488,7 @@ fn is_answered(op: &Op, known: NodeFacts) -> bool {
         Op::Boolean(_) => true,
         Op::Any(all) | Op::All(all) => all.iter().all(answered),
         Op::Compare(Comparison::Equal | Comparison::NotEqual, sides) => {
-            // One node-set may be compared with a string; two would be compared with each other.
+            // One node-set may be compared with a string. Two would be compared with each other.
             let sets = sides.iter().filter(|op| matches!(op, Op::Path(_))).count();
             sets < 2 && sides.iter().all(said)
         }
@@ -536,13 +537,13 @@ fn holds(op: &Op, told: &StreamNode<'_>) -> bool {
     }
 }
 
-/// Tests `self::x`. `self::*` matches elements only: the principal node kind of the self axis is element, even for an attribute.
+/// Tests `self::x`. `self::*` matches only elements: the principal node kind of the self axis is element, even for an attribute.
 fn fits_itself(test: &Test, told: &StreamNode<'_>) -> bool {
     let named = matches!(test, Test::Name(_));
     (!named || told.kind == NodeKind::Element) && fits(test, told)
 }
 
-/// Tests `=` or `!=` of two strings, or of a string and a set of attributes.
+/// Evaluates `=` or `!=` for two strings, or for a string and a set of attributes.
 fn equal(sides: &[Op; 2], told: &StreamNode<'_>, wanted: bool) -> bool {
     let (set, other) = match sides {
         [set @ Op::Path(_), other] | [other, set] => (set, other),

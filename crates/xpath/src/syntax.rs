@@ -1,4 +1,4 @@
-//! Compiles text to expressions and patterns: tokens, grammar, resolution of names, and optimisation of steps.
+//! Compiles text to expressions and patterns: tokenizing, parsing, resolving names, and optimising steps.
 
 mod ast;
 mod functions;
@@ -16,8 +16,8 @@ pub use functions::is_core_function;
 pub(crate) use parser::compile_expr;
 pub(crate) use pattern::{compile_name_test, compile_pattern};
 
-/// Length of an expression or pattern. Offsets fit 32 bits, and nobody writes longer expressions by hand.
+/// Maximum length of an expression or pattern. Offsets fit 32 bits, and nobody writes longer expressions by hand.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 
-/// Nesting depth of parentheses, predicates and calls. A level takes up to two kilobytes of stack here and in evaluation.
+/// Maximum nesting of parentheses, predicates and calls. Each level takes up to two kilobytes of stack, in the parser and in the evaluator.
 const DEPTH_MAX: u32 = 100;

@@ -8,7 +8,7 @@ use crate::{DocumentSet, Node, text_number};
 /// The result of an expression. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nodes in document order, each once.
+    /// Distinct nodes in document order.
     Nodes(Rc<[Node]>),
     /// True or false.
     Boolean(bool),
@@ -16,8 +16,8 @@ pub enum Value {
     Number(f64),
     /// A string.
     Text(Rc<str>),
-    /// A result tree fragment (XSLT 1.0, 11.1): the root of a document that the caller has added to the world. It counts as
-    /// the set of that root if a node-set is needed.
+    /// A result tree fragment (XSLT 1.0, 11.1): the root of a document that the caller has added to the set of documents. Where a node-set
+    /// is needed, it counts as the set of that root.
     Tree(Node),
 }
 
@@ -38,7 +38,7 @@ impl Value {
         Value::Text(text.into())
     }
 
-    /// The nodes of a node-set or of a result tree fragment.
+    /// Returns the nodes of a node-set or of a result tree fragment, or `None`.
     pub fn as_nodes(&self) -> Option<&[Node]> {
         match self {
             Value::Nodes(nodes) => Some(nodes),

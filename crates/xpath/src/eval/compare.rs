@@ -10,14 +10,14 @@ use super::val::Val;
 use crate::syntax::{Comparison, Op, Path};
 use crate::{DocumentSet, Error, Evaluation, Node, text_number};
 
-/// A text in a hash table costs as much as some ten nodes that are walked over.
+/// Steps for a text in a hash table, which costs as much as visiting some ten nodes.
 const HASH_STEPS: u64 = 10;
 
-/// Below this many pairs, comparing all of them is cheaper than a hash table.
+/// Below this number of pairs, comparing all of them is cheaper than a hash table.
 const PAIRS_FEW: usize = 64;
 
 impl<'a> Evaluation<'a> {
-    /// Compares two expressions; a path is walked only until the result is known.
+    /// Compares two expressions. A path is followed only until the result is known.
     pub(super) fn compare(
         &mut self,
         comparison: Comparison,
@@ -42,7 +42,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Returns whether any node of the path compares so with the value.
+    /// Returns whether the comparison holds for the value and any node of the path.
     fn compare_path(
         &mut self,
         comparison: Comparison,
@@ -136,7 +136,7 @@ impl<'a> Evaluation<'a> {
                 Ok(false)
             }
             Comparison::NotEqual => {
-                // False only if all strings of both sets are equal.
+                // This is false only if all strings of both sets are equal.
                 let (left, right) = (self.texts(left)?, self.texts(right)?);
                 let (Some(one), Some(other)) = (left.first(), right.first()) else {
                     return Ok(false);
@@ -149,7 +149,8 @@ impl<'a> Evaluation<'a> {
             | Comparison::GreaterEqual => {
                 let (left, right) = (self.texts(left)?, self.texts(right)?);
                 let less = matches!(comparison, Comparison::Less | Comparison::LessEqual);
-                // The pair most likely to hold decides: the least of one side and the greatest of the other.
+                // Only the pair that is most likely to satisfy the comparison has to be tested: the least number of one side and the
+                // greatest of the other.
                 let pair = if less {
                     (least(&left), greatest(&right))
                 } else {
@@ -197,7 +198,7 @@ impl Comparison {
     }
 }
 
-/// Compares a node's string-value with a number or a string.
+/// Compares the string-value of a node with a number or a string.
 fn compare_text(comparison: Comparison, text: &str, value: &Val<'_>) -> bool {
     match (value, comparison) {
         (Val::Text(other), Comparison::Equal) => text == other.as_str(),

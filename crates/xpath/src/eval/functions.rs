@@ -8,7 +8,7 @@ use crate::syntax::{Core, Op};
 use crate::{Error, Evaluation, Node, NodeKind, text_number};
 
 impl<'a> Evaluation<'a> {
-    /// Calls a function of XPath itself; the compiler has checked the number of arguments.
+    /// Calls a function of XPath itself. The compiler has checked the number of arguments.
     pub(super) fn core<'v>(
         &mut self,
         function: Core,
@@ -84,7 +84,7 @@ impl<'a> Evaluation<'a> {
         Ok(found)
     }
 
-    /// Returns the elements of a node's document with these ids, a list separated by white space.
+    /// Returns the elements in the document of `node` whose ids are in a list separated by white space.
     pub(crate) fn elements_by_id(&self, node: Node, ids: &str) -> Vec<Node> {
         let document = self.world.of(node);
         ids.split([' ', '\t', '\r', '\n'])
@@ -119,7 +119,7 @@ impl<'a> Evaluation<'a> {
         }))
     }
 
-    /// Compares with the nearest `xml:lang`: equal, or a sublanguage of the wanted one.
+    /// Evaluates `lang()`: whether the nearest `xml:lang` is the wanted language or a sublanguage of it.
     fn lang(&mut self, wanted: &Op) -> Result<bool, Error> {
         let wanted = self.text(wanted)?;
         let wanted = wanted.as_str().as_bytes();

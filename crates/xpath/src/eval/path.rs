@@ -1,4 +1,4 @@
-//! Evaluation of paths: from a start node over the steps to nodes in document order.
+//! Evaluation of paths: from a start node along the steps to nodes in document order.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +6,7 @@ use super::walk::{Matcher, Walk};
 use crate::syntax::{Axis, Path, Predicate, Start, Step};
 use crate::{Budget, Error, Evaluation, Focus, Node};
 
-/// Callback that takes nodes one by one and says when it has enough.
+/// A callback that receives nodes one by one, and returns whether it needs more.
 pub(super) type Taker<'t> = &'t mut dyn FnMut(&mut Budget, Node) -> Result<Flow, Error>;
 
 pub(super) type Flow = ControlFlow<()>;
@@ -23,7 +23,7 @@ impl Evaluation<'_> {
         Ok(nodes)
     }
 
-    /// Returns all nodes that a path leads to from this one, in the place of those that it starts at.
+    /// Returns all nodes of a path that starts at this node instead of its own start.
     pub(crate) fn path_nodes_from(&mut self, path: &Path, start: Node) -> Result<Vec<Node>, Error> {
         let mut nodes = Vec::new();
         self.walk_from(path, start, &mut |budget, node| {
@@ -34,7 +34,7 @@ impl Evaluation<'_> {
         Ok(nodes)
     }
 
-    /// Passes the nodes of a path to the callback, in document order, each once, until it has enough.
+    /// Passes the distinct nodes of a path to the callback in document order, until it needs no more.
     pub(super) fn path_each(&mut self, path: &Path, take: Taker<'_>) -> Result<(), Error> {
         let one = match &path.start {
             Start::Root => self.focus.node.root(),
@@ -55,14 +55,14 @@ impl Evaluation<'_> {
 
     fn walk_from(&mut self, path: &Path, one: Node, take: Taker<'_>) -> Result<(), Error> {
         if path.ordered {
-            // The callback stops the walk itself.
+            // The result is not needed: the callback has already stopped the walk.
             self.walk(&path.steps, one, take).map(|_| ())
         } else {
             self.walk_set(&path.steps, vec![one], take)
         }
     }
 
-    /// Walks depth first, which is document order for the paths that the compiler marks as ordered.
+    /// Walks the steps depth first. For paths that the compiler marks as ordered, this gives document order.
     fn walk(&mut self, steps: &[Step], node: Node, take: Taker<'_>) -> Result<Flow, Error> {
         let Some((step, rest)) = steps.split_first() else { return take(self.budget, node) };
         if !step.plain {
@@ -94,7 +94,7 @@ impl Evaluation<'_> {
         Ok(Flow::Continue(()))
     }
 
-    /// Applies the steps one by one, each to the whole node-set of the one before.
+    /// Applies the steps one by one, each to the whole node-set of the previous one.
     fn walk_set(&mut self, steps: &[Step], start: Vec<Node>, take: Taker<'_>) -> Result<(), Error> {
         let mut set = start;
         for step in steps {
@@ -111,7 +111,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Returns the nodes of one step from one node, in document order; predicates may use positions.
+    /// Returns the nodes that a step selects from one node, in document order. Predicates may use positions.
     pub(crate) fn step_from(&mut self, step: &Step, node: Node) -> Result<Vec<Node>, Error> {
         let lead = step
             .predicates
@@ -140,7 +140,7 @@ impl Evaluation<'_> {
         Ok(found)
     }
 
-    /// Returns the node at a position among those that pass.
+    /// Returns the node at a position among those that pass the tests.
     fn nth(
         &mut self,
         mut walk: Walk<'_>,
@@ -178,7 +178,7 @@ impl Evaluation<'_> {
         Ok(all)
     }
 
-    /// Returns whether a node passes predicates that use no position.
+    /// Returns whether a node satisfies predicates that use no position.
     #[inline]
     pub(super) fn passes(&mut self, predicates: &[Predicate], node: Node) -> Result<bool, Error> {
         if predicates.is_empty() {
@@ -199,7 +199,7 @@ impl Evaluation<'_> {
         Ok(passed)
     }
 
-    /// Returns the nodes of a list that pass a predicate.
+    /// Returns the nodes of a list that satisfy a predicate.
     pub(super) fn keep(
         &mut self,
         predicate: &Predicate,
@@ -229,7 +229,7 @@ impl Evaluation<'_> {
         Ok(kept)
     }
 
-    /// Tests a predicate: a number is a position, everything else a boolean.
+    /// Tests a predicate: a number is compared with the position, anything else is converted to a boolean.
     fn passes_place(&mut self, op: &crate::syntax::Op, position: u32) -> Result<bool, Error> {
         use crate::eval::Val;
         Ok(match self.value(op)? {

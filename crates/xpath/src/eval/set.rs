@@ -1,4 +1,4 @@
-//! A step from a whole node-set, which visits no node twice where the axes of several nodes overlap.
+//! Applies a step to a whole node-set. Visits no node twice where the axes of several nodes overlap.
 
 use super::walk::{Matcher, Walk};
 use crate::syntax::{Axis, Step};
@@ -40,7 +40,7 @@ impl Evaluation<'_> {
         self.charge(walk.spent())
     }
 
-    /// Climbs from each node until it meets the ancestors of the node before it.
+    /// Climbs from each node until it reaches an ancestor of the previous node.
     fn up_set(&mut self, step: &Step, from: &[Node], found: &mut Vec<Node>) -> Result<(), Error> {
         let world = self.world;
         let mut before: Option<Node> = None;
@@ -74,7 +74,7 @@ fn is_above(world: &DocumentSet, above: Node, node: Node) -> bool {
     }
 }
 
-/// Drops the nodes of a set whose axes are covered by those of the others.
+/// Drops the nodes of a set whose axes are covered by those of other nodes.
 fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borrow::Cow<'n, [Node]> {
     let kept: Vec<Node> = match axis {
         // A node inside another's subtree adds nothing.
@@ -121,17 +121,18 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
             kept.reverse();
             kept
         }
-        // All that follows the node that ends first, and all that precedes the last one, in each document.
+        // In each document, the node that ends first covers everything that follows the others, and the last node everything that precedes
+        // them.
         Axis::Following => from
             .chunk_by(|a, b| a.doc == b.doc)
-            // Harmless: no chunk is empty.
+            // Harmless: each chunk has at least one node.
             .filter_map(|of_one| {
                 of_one.iter().copied().min_by_key(|&node| following_from(world, node))
             })
             .collect(),
         Axis::Preceding => from
             .chunk_by(|a, b| a.doc == b.doc)
-            // Harmless: no chunk is empty.
+            // Harmless: each chunk has at least one node.
             .filter_map(|of_one| of_one.last().copied())
             .collect(),
         Axis::Attribute | Axis::Child | Axis::Namespace | Axis::Parent | Axis::Itself => {

@@ -8,7 +8,7 @@ use crate::syntax::{Core, Op};
 use crate::{Error, Evaluation};
 
 impl<'a> Evaluation<'a> {
-    /// Calls a string function; None if the function is of another kind.
+    /// Calls a string function. Returns `None` if the function is of another kind.
     pub(super) fn strings<'v>(
         &mut self,
         function: Core,
@@ -102,8 +102,8 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// Returns the characters at positions from the rounded start up to the rounded start plus the rounded length, exclusive.
-    /// Positions compare as numbers, so that NaN and infinities need no special rule.
+    /// Returns the characters whose positions are at least the rounded start and less than the rounded start plus the rounded length.
+    /// Positions are compared as numbers, so that NaN and infinities need no special rule.
     fn substring<'v>(
         &mut self,
         text: &'v Op,
@@ -151,23 +151,23 @@ impl<'a> Evaluation<'a> {
         let from = self.text(from)?;
         let to = self.text(to)?;
         self.makes(text.as_str().len() + from.as_str().len())?;
-        // Each character is looked up.
+        // Charges for looking up each character.
         self.charge(4 * text.as_str().len() as u64)?;
         let mut table = HashMap::new();
         let mut to = to.as_str().chars();
         for c in from.as_str().chars() {
-            // The first of several equal characters counts, and each takes up a place in the other string.
+            // The first of several equal characters counts, but each uses up a position in the other string.
             let becomes = to.next();
             table.entry(c).or_insert(becomes);
         }
         let changed =
-            // Harmless: `translate()` removes what has no other character (XPath 1.0, 4.2).
+            // Harmless: `translate()` removes characters without a counterpart (XPath 1.0, 4.2).
             text.as_str().chars().filter_map(|c| table.get(&c).copied().unwrap_or(Some(c)));
         Ok(Str::Owned(changed.collect()))
     }
 }
 
-/// Returns the characters whose positions, counted from 1, are within `start..end`.
+/// Returns the characters whose positions, counted from 1, are in `start..end`.
 fn part(text: &str, start: f64, end: f64) -> &str {
     // No position compares with NaN.
     if start.is_nan() || end.is_nan() {

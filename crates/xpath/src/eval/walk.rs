@@ -1,4 +1,4 @@
-//! The thirteen axes: the nodes on one axis of a node, in the axis's order.
+//! The thirteen axes: iterates over the nodes on an axis of a node, in axis order.
 
 use xml::{Document, Kind, NameId, NodeId};
 
@@ -25,7 +25,7 @@ enum State {
         next: u32,
         end: u32,
     },
-    /// Down from an id, without attributes and without ancestors of the origin.
+    /// Descending ids, without attributes and without ancestors of the origin.
     Before {
         above: u32,
     },
@@ -42,7 +42,7 @@ impl<'w> Walk<'w> {
     pub(super) fn new(world: &'w DocumentSet, axis: Axis, origin: Node) -> Walk<'w> {
         let document = world.of(origin);
         let id = origin.id;
-        // Attributes and namespace nodes have a parent, but are neither children nor siblings.
+        // Attribute and namespace nodes have a parent, but are neither children nor siblings.
         let aside = origin.is_namespace() || document.kind(id) == Kind::Attribute;
         let state = match axis {
             Axis::Itself => State::One(Some(origin)),
@@ -77,7 +77,7 @@ impl<'w> Walk<'w> {
         Walk { document, origin, state, looked: 0 }
     }
 
-    /// The children from the last to the first.
+    /// Returns the children from the last to the first.
     pub(super) fn children_back(world: &'w DocumentSet, origin: Node) -> Walk<'w> {
         let document = world.of(origin);
         let last = if origin.is_namespace() || document.kind(origin.id) == Kind::Attribute {
@@ -93,7 +93,7 @@ impl Walk<'_> {
     /// Returns the next node that passes a node test.
     pub(super) fn seek(&mut self, matcher: &mut Matcher<'_>) -> Option<Node> {
         let document = self.document;
-        // Searching elements by name is most of the work.
+        // Fast path: searching for elements by name is most of the work.
         match (&mut self.state, matcher.test) {
             (State::Range { next, end }, Test::Name(test)) => {
                 let first = *next;
@@ -122,7 +122,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the number of nodes visited by [`Walk::seek`] since the last call: each costs a step.
+    /// Returns the number of nodes that [`Walk::seek`] has visited since the last call. Each costs a step.
     #[inline]
     pub(super) fn spent(&mut self) -> u64 {
         u64::from(std::mem::take(&mut self.looked))
@@ -194,21 +194,21 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// An id that no name has: no document has as many names.
+/// A name id that does not occur, because no document has as many names.
 const NO_NAME: NameId = NameId(u32::MAX);
 
-/// Applies a node test and caches the names seen last.
+/// Applies a node test, and caches the last names tested.
 pub(super) struct Matcher<'e> {
     test: &'e Test,
     principal: Kind,
-    /// The axis is the namespace axis.
+    /// Whether the axis is the namespace axis.
     prefixes: bool,
     accepted: NameId,
     refused: NameId,
 }
 
 impl<'e> Matcher<'e> {
-    /// A matcher serves one document: ids of names mean nothing in another.
+    /// Creates a matcher for one document. Name ids have no meaning in another one.
     pub(super) fn new(axis: Axis, test: &'e Test) -> Matcher<'e> {
         let principal = if axis == Axis::Attribute { Kind::Attribute } else { Kind::Element };
         Matcher {
@@ -249,7 +249,7 @@ impl<'e> Matcher<'e> {
         name != self.refused && self.accepts_new(document, test, name)
     }
 
-    /// Compares the text of a name, once for each run of equal names.
+    /// Tests a name that is not cached. In a run of equal names, this is done once.
     fn accepts_new(&mut self, document: &Document, test: &NameTest, name: NameId) -> bool {
         let accepted = *test == NameTest::Any || test.accepts(document.name_of(name));
         if accepted {
@@ -260,7 +260,7 @@ impl<'e> Matcher<'e> {
         accepted
     }
 
-    /// Tests a namespace node. A name test means a prefix on the namespace axis, and matches no namespace node on any other.
+    /// Tests a namespace node. On the namespace axis a name test tests the prefix; on any other axis it matches no namespace node.
     fn accepts_namespace(&self, document: &Document, node: Node) -> bool {
         match self.test {
             Test::Node => true,

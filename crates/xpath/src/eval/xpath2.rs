@@ -1,4 +1,4 @@
-//! Functions taken from XPath 2.0. This crate has no sequences; a node-set takes their place.
+//! Functions taken from XPath 2.0. This crate has no sequences and uses node-sets instead.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -73,13 +73,14 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Charges a search: linear in the text, some steps for each byte. A pattern that came with a message may be made to cost more.
+    /// Charges for a search, which is linear in the text: some steps for each byte. A pattern from a message may be constructed to cost
+    /// more.
     fn searches(&mut self, text: &str, pattern: &Op) -> Result<(), Error> {
         let each = if matches!(pattern, Op::Pattern(_)) { 1 } else { 64 };
         self.charge(1 + each * text.len() as u64)
     }
 
-    /// Returns a compiled pattern. Compiling one that is not a literal is costly: hundreds of steps for each byte are charged.
+    /// Returns a compiled pattern. Compiling one that is not a literal is expensive, so hundreds of steps are charged for each byte.
     fn regex(
         &mut self,
         pattern: &Op,
@@ -94,8 +95,8 @@ impl<'a> Evaluation<'a> {
             Some(flags) => self.text(flags)?,
             None => Str::Borrowed(""),
         };
-        // A category in a repetition is a thousand states for each time: the size of what is compiled is bounded, at five
-        // milliseconds.
+        // A category inside a repetition takes a thousand states for each copy. The limit on the compiled size bounds the time to about
+        // five milliseconds.
         let counted = pattern.as_str().contains(['{', '\\']);
         let each = if counted { 20_000 } else { 500 };
         self.charge((1000 + each * pattern.as_str().len() as u64).min(1_000_000))?;
@@ -130,8 +131,8 @@ impl<'a> Evaluation<'a> {
         Ok(Val::Text(Str::Owned(whole)))
     }
 
-    /// Reduces the numbers of a node-set, or a single number, and returns the result with their count. NaN if there is none, or
-    /// if any of them is NaN.
+    /// Combines the numbers of a node-set, or of a single number. Returns the result with their count. The result is NaN if there are no
+    /// numbers, or if any of them is NaN.
     fn reduce(&mut self, op: &Op, join: impl Fn(f64, f64) -> f64) -> Result<(f64, f64), Error> {
         let value = self.value(op)?;
         let Some(nodes) = value.as_nodes() else { return Ok((value.to_number(self.world), 1.0)) };
@@ -149,7 +150,7 @@ impl<'a> Evaluation<'a> {
         Ok((result.unwrap_or(f64::NAN), count))
     }
 
-    /// Returns the first node of each string-value.
+    /// Returns the first node for each distinct string-value.
     fn distinct_values(&mut self, op: &Op) -> Result<Vec<Node>, Error> {
         let mut seen = HashSet::new();
         let mut kept = Vec::new();
@@ -163,7 +164,7 @@ impl<'a> Evaluation<'a> {
         Ok(kept)
     }
 
-    /// Makes a new document of `token` elements and returns them as a node-set.
+    /// Creates a document of `token` elements and returns them as a node-set.
     fn tokens<'v, 't>(
         &mut self,
         tokens: impl Iterator<Item = &'t str>,

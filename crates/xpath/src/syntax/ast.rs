@@ -35,7 +35,7 @@ pub(crate) enum Op {
         arguments: Box<[Op]>,
         offset: u32,
     },
-    /// A call of a function that nobody has, allowed as long as it is not reached.
+    /// A call of an unknown function, which is an error only if it is evaluated.
     Unknown {
         name: Box<str>,
         offset: u32,
@@ -43,7 +43,7 @@ pub(crate) enum Op {
     /// `if (..) then .. else ..` of XPath 2.0.
     If(Box<[Op; 3]>),
     Current,
-    /// A literal regular expression as an argument of a function.
+    /// A literal regular expression, as an argument of a function.
     Pattern(Arc<Regex>),
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Arithmetic {
 pub(crate) struct Path {
     pub(crate) start: Start,
     pub(crate) steps: Box<[Step]>,
-    /// Walking the steps depth first from one node gives document order without duplicates.
+    /// Whether walking the steps depth first from one node yields distinct nodes in document order.
     pub(crate) ordered: bool,
     pub(crate) offset: u32,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Path {
 pub(crate) enum Start {
     Root,
     Focus,
-    /// Any expression that gives nodes, with predicates on the whole set.
+    /// Any expression that yields nodes, with predicates on the whole set.
     Op(Op, Box<[Predicate]>),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Step {
     pub(crate) axis: Axis,
     pub(crate) test: Test,
     pub(crate) predicates: Box<[Predicate]>,
-    /// No predicate uses position or size.
+    /// Whether no predicate uses position or size.
     pub(crate) plain: bool,
 }
 
@@ -127,16 +127,16 @@ pub(crate) enum Predicate {
     Position(u32),
     /// `last()`
     Last,
-    /// Never a number, and uses neither position nor size.
+    /// An expression that is never a number, and uses neither position nor size.
     Test(Op),
-    /// May be a number, or uses position or size.
+    /// An expression that may be a number, or uses position or size.
     Place(Op),
 }
 
 /// The start of a pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum PatternStart {
-    /// The steps may fit anywhere.
+    /// The steps may match anywhere.
     Anywhere,
     /// The first step is a child of a document's root.
     Root,
@@ -151,7 +151,7 @@ pub(crate) enum PatternStart {
 #[derive(Debug, Clone)]
 pub(crate) struct PatternStep {
     pub(crate) step: Step,
-    /// Joined by `//` to the step before: any ancestor may match, not only the parent.
+    /// Whether the step is joined by `//` to the step before, so that any ancestor may match instead of only the parent.
     pub(crate) anywhere: bool,
 }
 
@@ -196,7 +196,7 @@ impl Axis {
         }
     }
 
-    /// True if positions on this axis count against document order.
+    /// Returns true if positions on this axis count in reverse document order.
     pub(crate) fn is_reverse(self) -> bool {
         matches!(
             self,

@@ -62,7 +62,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// With one argument fewer than `most`, the function applies to the context node.
+    /// Whether the function applies to the context node if it is called with one argument fewer than `most`.
     pub(crate) focus: bool,
     pub(crate) result: Type,
 }
@@ -77,7 +77,7 @@ const fn asks_focus(function: Core, name: &'static str, result: Type) -> Row {
     Row { function, name, least: 0, most: 1, focus: true, result }
 }
 
-/// XPath 1.0, section 4.
+/// The functions of XPath 1.0, section 4.
 const ROWS: &[Row] = &[
     row(Core::Last, "last", 0, 0, Type::Number),
     row(Core::Position, "position", 0, 0, Type::Number),
@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
     row(Core::Round, "round", 1, 1, Type::Number),
 ];
 
-/// XPath 2.0 functions that the four types can express.
+/// Functions of XPath 2.0 that can be expressed with the four types.
 const ROWS_2: &[Row] = &[
     row(Core::Matches, "matches", 2, 3, Type::Boolean),
     row(Core::Replace, "replace", 3, 4, Type::Text),
@@ -126,12 +126,12 @@ const ROWS_2: &[Row] = &[
     row(Core::Empty, "empty", 1, 1, Type::Boolean),
 ];
 
-/// True for the name of a function of XPath 1.0.
+/// Returns true if this is the name of a function of XPath 1.0.
 pub fn is_core_function(name: &str) -> bool {
     find(name, false).is_some()
 }
 
-/// Returns the row of a name without prefix.
+/// Returns the row of a function without prefix.
 pub(crate) fn find(name: &str, xpath2: bool) -> Option<&'static Row> {
     let more = if xpath2 { ROWS_2 } else { &[] };
     ROWS.iter().chain(more).find(|row| row.name == name)

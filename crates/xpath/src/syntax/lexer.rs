@@ -1,5 +1,5 @@
-//! Tokens of an expression (XPath 1.0, 3.7). The parser decides whether `*` and `and` are operators: it knows whether an
-//! operator or an operand is due, which is equivalent to the rule by the preceding token.
+//! Tokens of an expression (XPath 1.0, 3.7). The parser decides whether `*` and `and` are operators, because it knows whether it expects an
+//! operator or an operand. This is equivalent to the rule about the preceding token.
 
 use crate::number::is_space;
 use crate::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind};
 pub(super) enum Token<'a> {
     Number(f64),
     Literal(&'a str),
-    /// Prefix, empty if there is none, and local part.
+    /// The prefix, which may be empty, and the local part.
     Name(&'a str, &'a str),
     /// `p:*`
     PrefixAny(&'a str),
@@ -30,7 +30,7 @@ pub(super) enum Token<'a> {
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// Numbers may have an exponent, as in XPath 2.0.
+    /// Whether numbers may have an exponent, as in XPath 2.0.
     exponents: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Lexer<'a> {
         Lexer { text, at: 0, exponents }
     }
 
-    /// Returns the next token and its offset; `End` again and again at the end.
+    /// Returns the next token and its offset. At the end, returns `End` for every call.
     pub(super) fn next(&mut self) -> Result<(Token<'a>, u32), Error> {
         self.take_while(is_space);
         let offset = self.offset();
@@ -114,7 +114,7 @@ impl<'a> Lexer<'a> {
     fn variable(&mut self) -> Result<Token<'a>, Error> {
         let offset = self.offset();
         self.skip(1);
-        // White space may stand between the grammar's tokens: `$ x` is a variable reference.
+        // White space may separate any tokens: `$ x` is a variable reference.
         self.take_while(is_space);
         match self.rest().starts_with(is_name_start).then(|| self.name()) {
             Some(Token::Name(prefix, local)) => Ok(Token::Variable(prefix, local)),
@@ -122,7 +122,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `name`, `prefix:name` or `prefix:*`; the colons of `name::` are left.
+    /// Reads `name`, `prefix:name` or `prefix:*`. Does not consume the colons of `name::`.
     fn name(&mut self) -> Token<'a> {
         let first = self.take_while(is_name_char);
         let Some(rest) = self.rest().strip_prefix(':') else { return Token::Name("", first) };

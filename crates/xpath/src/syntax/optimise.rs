@@ -3,7 +3,7 @@
 use super::functions::Type;
 use super::{Axis, Comparison, Core, Op, Path, Predicate, Start, Step, Test};
 
-/// Number of steps of a path that is walked depth first: each step is a nested call.
+/// Maximum number of steps of a path that is walked depth first. Each step is a nested call.
 const ORDERED_STEPS_MAX: usize = 16;
 
 /// The step that `//` abbreviates.
@@ -21,14 +21,14 @@ pub(super) fn path(start: Start, steps: Vec<Step>, offset: u32) -> Op {
     let steps = merge(steps);
     let ordered = match &start {
         Start::Root | Start::Focus => steps.len() <= ORDERED_STEPS_MAX && is_ordered(&steps),
-        // A value may hold any number of nodes.
+        // A variable or function may return any number of nodes.
         Start::Op(..) => false,
     };
     Op::Path(Box::new(Path { start, steps: steps.into(), ordered, offset }))
 }
 
-/// Merges steps. `//x` asks all nodes for their children, which equals one step over descendants unless a predicate uses
-/// positions. `./x` is `x`.
+/// Merges steps. `//x` selects the children of all nodes, which is the same as one step over descendants unless a predicate uses positions.
+/// `./x` is the same as `x`.
 fn merge(steps: Vec<Step>) -> Vec<Step> {
     let mut merged: Vec<Step> = Vec::with_capacity(steps.len());
     for mut step in steps {
@@ -50,13 +50,13 @@ fn is_bare(step: &Step, axis: Axis) -> bool {
     step.axis == axis && step.test == Test::Node && step.predicates.is_empty()
 }
 
-/// Relation between the nodes of a step, in the order in which a depth-first walk finds them.
+/// How the nodes of a step lie in the document, in the order in which a depth-first walk finds them.
 #[derive(Clone, Copy)]
 enum Lie {
     One,
-    /// In document order; none is an ancestor of another.
+    /// In document order, and none is an ancestor of another.
     Flat,
-    /// In document order.
+    /// In document order, possibly nested.
     Nested,
 }
 
@@ -81,7 +81,7 @@ fn is_ordered(steps: &[Step]) -> bool {
     true
 }
 
-/// Returns the type of an expression's value, if it is known.
+/// Returns the type of an expression's value, or `None` if it is not known statically.
 pub(super) fn type_of(op: &Op) -> Option<Type> {
     match op {
         Op::Number(_) | Op::Arithmetic(..) | Op::Negate(_) => Some(Type::Number),
@@ -98,12 +98,12 @@ pub(super) fn type_of(op: &Op) -> Option<Type> {
     }
 }
 
-/// Classifies a predicate by its expression.
+/// Classifies a predicate.
 pub(super) fn predicate(op: Op) -> Predicate {
     if let Some(number) = asked_position(&op) {
         let whole = (1.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;
         return match whole {
-            // Not truncated: the number is whole and in range.
+            // The cast does not truncate: the number is an integer in range.
             #[allow(
                 clippy::cast_possible_truncation,
                 reason = "whole and within u32, by the line above"
@@ -163,14 +163,14 @@ fn counts(op: &Op) -> bool {
         Op::Compare(_, sides) => sides.iter().any(counts),
         Op::Arithmetic(first, rest) => counts(first) || rest.iter().any(|(_, op)| counts(op)),
         Op::Negate(op) => counts(op),
-        // Predicates inside a path have a context of their own.
+        // Predicates within a path have a context of their own.
         Op::Path(path) => match &path.start {
             Start::Root | Start::Focus => false,
             Start::Op(op, _) => counts(op),
         },
         Op::Core { function: Core::Position | Core::Last, .. } => true,
         Op::Core { arguments, .. } => arguments.iter().any(counts),
-        // The caller's functions see the whole context.
+        // The caller's functions receive the whole context.
         Op::Host { .. } => true,
         Op::If(parts) => parts.iter().any(counts),
     }

@@ -1,4 +1,4 @@
-//! Recursive-descent parser of expressions (XPath 1.0, section 3).
+//! Recursive-descent parser for expressions (XPath 1.0, section 3).
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "at each place a few tokens may come, and all others are one error"
@@ -12,10 +12,10 @@ use super::{Arithmetic, Comparison, Core, DEPTH_MAX, Op, Start, TEXT_BYTES_MAX, 
 use crate::regex::Regex;
 use crate::{Error, ErrorKind, Lookup, Name, NameTest, Options, Statics, Unknown};
 
-/// Number of comparisons chained without parentheses: they nest, and chains of more than two are hardly useful.
+/// Maximum number of comparisons chained without parentheses. They nest, and chains of more than two are hardly useful.
 const COMPARISONS_CHAINED_MAX: u32 = 4;
 
-/// Parser state over the tokens of an expression.
+/// The state of the parser.
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
     pub(super) token: Token<'a>,
@@ -25,7 +25,7 @@ pub(super) struct Parser<'a> {
     depth: u32,
 }
 
-/// Compiles a whole text as an expression.
+/// Compiles a text as an expression.
 pub(crate) fn compile_expr(text: &str, statics: &dyn Statics) -> Result<Op, Error> {
     let mut parser = Parser::new(text, statics)?;
     let op = parser.expr()?;
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
         Ok(Parser { lexer, token, offset, statics, options: statics.options(), depth: 0 })
     }
 
-    /// Parses an expression; all nesting goes through here.
+    /// Parses an expression. All nesting goes through this function.
     pub(super) fn expr(&mut self) -> Result<Op, Error> {
         if self.depth >= DEPTH_MAX {
             let kind = ErrorKind::Limit { name: "expression_depth", max: u64::from(DEPTH_MAX) };
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Steps over a comparison's sign. `a = b = c` nests to the left, one level deeper with each sign.
+    /// Skips a comparison operator. `a = b = c` nests to the left, one level deeper with each operator.
     fn link(&mut self, links: u32) -> Result<u32, Error> {
         if links >= COMPARISONS_CHAINED_MAX {
             let kind =
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
             (0, op) => op,
             (signs, Op::Number(value)) if signs % 2 == 1 => Op::Number(-value),
             (signs, op) if signs % 2 == 1 => Op::Negate(Box::new(op)),
-            // An even number of signs still converts to a number.
+            // An even number of minus signs still converts the operand to a number.
             (_, op) => Op::Negate(Box::new(Op::Negate(Box::new(op)))),
         })
     }
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a path that starts with another expression, or that expression alone.
+    /// Parses a path that starts with another expression, or only that expression.
     fn path_from_value(&mut self) -> Result<Op, Error> {
         let offset = self.offset;
         let mut op = self.primary()?;
@@ -333,7 +333,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Resolves a prefix. A name without prefix is in no namespace: XPath has no default namespace.
+    /// Resolves a prefix. A name without a prefix is in no namespace, because XPath has no default namespace.
     pub(super) fn name(&self, prefix: &str, local: &str, offset: u32) -> Result<Name, Error> {
         Ok(Name { uri: self.uri(prefix, offset)?.into(), local: local.into() })
     }

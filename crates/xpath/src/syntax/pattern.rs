@@ -1,4 +1,4 @@
-//! Parser of patterns (XSLT 1.0, 5.2); also computes each alternative's default priority and shape (5.5).
+//! Parser for patterns (XSLT 1.0, 5.2). Also determines the default priority and the shape of each alternative (5.5).
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "at each place a few tokens may come, and all others are one error"
@@ -9,7 +9,7 @@ use super::parser::Parser;
 use super::{Axis, PatternStart, PatternStep, Test, optimise};
 use crate::{Alternative, Error, ErrorKind, Name, NameTest, Shape, Statics};
 
-/// Compiles a whole text as a pattern.
+/// Compiles a text as a pattern.
 pub(crate) fn compile_pattern(
     text: &str,
     statics: &dyn Statics,
@@ -24,7 +24,7 @@ pub(crate) fn compile_pattern(
     Ok(alternatives.into())
 }
 
-/// Compiles `*`, `p:*` or a name, as they are listed in `xsl:strip-space`.
+/// Compiles `*`, `p:*` or a name, as listed in `xsl:strip-space`.
 pub(crate) fn compile_name_test(text: &str, statics: &dyn Statics) -> Result<NameTest, Error> {
     let mut parser = Parser::new(text, statics)?;
     match parser.test()? {
@@ -54,7 +54,7 @@ impl Parser<'_> {
         Ok(described(start, steps))
     }
 
-    /// Parses the start of a pattern, and returns how steps are joined to it, if any follow.
+    /// Parses the start of a pattern. Returns it with the way in which steps are joined to it, if any follow.
     fn pattern_start(&mut self) -> Result<(PatternStart, Option<bool>), Error> {
         match self.token {
             Token::Sign(b'/') => {
@@ -81,7 +81,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `id('..')` or `key('..', '..')`.
+    /// Parses `id('..')` or `key('..', '..')`.
     fn pattern_call(&mut self) -> Result<PatternStart, Error> {
         let is_id = self.is_name("id");
         self.advance()?;
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Builds an alternative with its priority and shape.
+/// Makes an alternative with its priority and shape.
 fn described(start: PatternStart, steps: Vec<PatternStep>) -> Alternative {
     let alone = matches!(start, PatternStart::Anywhere) && steps.len() == 1;
     let Some(last) = steps.first().map(|last| &last.step) else {

@@ -1,4 +1,4 @@
-//! Parser of location paths: steps, node tests, predicates.
+//! Parser for location paths: steps, node tests, predicates.
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "at each place a few tokens may come, and all others are one error"
@@ -10,7 +10,7 @@ use super::{Axis, Predicate, Step, Test, optimise};
 use crate::{Error, ErrorKind, NameTest};
 
 impl Parser<'_> {
-    /// Steps joined by `/` and `//`.
+    /// Parses steps joined by `/` and `//`.
     pub(super) fn relative(&mut self) -> Result<Vec<Step>, Error> {
         let mut steps = vec![self.step()?];
         loop {
@@ -36,7 +36,7 @@ impl Parser<'_> {
                 self.advance()?;
                 return Ok(optimise::step(Axis::Parent, Test::Node, Vec::new()));
             }
-            // Harmless: another token begins with an axis or a test.
+            // Harmless: any other token begins with an axis or a test.
             _ => {}
         }
         let axis = self.axis()?;
@@ -45,7 +45,7 @@ impl Parser<'_> {
         Ok(optimise::step(axis, test, predicates))
     }
 
-    /// `axis::`, `@`, or nothing, which means the child axis.
+    /// Parses `axis::`, `@`, or nothing, which means the child axis.
     pub(super) fn axis(&mut self) -> Result<Axis, Error> {
         if self.token == Token::Sign(b'@') {
             self.advance()?;
@@ -64,7 +64,7 @@ impl Parser<'_> {
         Ok(axis)
     }
 
-    /// A node test.
+    /// Parses a node test.
     pub(super) fn test(&mut self) -> Result<Test, Error> {
         let offset = self.offset;
         match self.token {
@@ -108,7 +108,7 @@ impl Parser<'_> {
         Ok(test)
     }
 
-    /// Any number of predicates.
+    /// Parses any number of predicates.
     pub(super) fn predicates(&mut self) -> Result<Vec<Predicate>, Error> {
         let mut predicates = Vec::new();
         while self.token == Token::Sign(b'[') {
