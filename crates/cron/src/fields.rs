@@ -4,31 +4,31 @@ use std::fmt;
 
 use jiff::civil::{Date, Time};
 
-/// The values of each field that are due, as bits.
+/// The values at which each field matches, as bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fields {
     seconds: u64,
     minutes: u64,
     hours: u64,
-    /// Days of the month; bit 0 for its last day.
+    /// Days of the month. Bit 0 stands for the last day.
     days: u64,
     months: u64,
-    /// From Sunday, 0.
+    /// Days of the week, from Sunday as bit 0.
     weekdays: u64,
     any_day: bool,
     any_weekday: bool,
 }
 
-/// An expression that cannot be read.
+/// The error of an expression that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronError(String);
 
-/// A kind of field.
+/// A field of an expression.
 struct Kind {
     name: &'static str,
     min: u32,
     max: u32,
-    /// Names of values, from `min` on.
+    /// The names of its values, starting with `min`.
     names: &'static [&'static str],
     is_day: bool,
 }
@@ -44,11 +44,11 @@ const KINDS: [Kind; 6] = [
     Kind { name: "hour", max: 23, ..NUMBERS },
     Kind { name: "day", min: 1, max: 31, names: &[], is_day: true },
     Kind { name: "month", min: 1, max: 12, names: MONTHS, is_day: false },
-    // Sunday is 0 and 7.
+    // Sunday is both 0 and 7.
     Kind { name: "weekday", min: 0, max: 7, names: WEEKDAYS, is_day: true },
 ];
 
-/// The bit of the last day of a month.
+/// The bit for the last day of a month.
 const LAST_DAY: u64 = 1;
 
 impl fmt::Display for CronError {
@@ -68,7 +68,7 @@ impl Fields {
             return Err(CronError(format!("{count} fields, where 6 are needed: {names}")));
         };
         let mut bits = [0; 6];
-        // Harmless: there are six of each.
+        // Harmless: all three have six items.
         for ((bits, text), kind) in bits.iter_mut().zip(texts).zip(&KINDS) {
             *bits = kind.parse(text)?;
         }
@@ -81,14 +81,14 @@ impl Fields {
             hours,
             days,
             months,
-            // The week's last day is its first.
+            // Sunday may be written as 7, so bit 7 is added to bit 0.
             weekdays: weekdays | weekdays >> 7,
             any_day: is_any(day),
             any_weekday: is_any(weekday),
         })
     }
 
-    /// True if something is due on a day.
+    /// Returns true if the expression matches some time on this day.
     pub(crate) fn is_day(&self, date: Date) -> bool {
         let is_last = date.day() == date.days_in_month() && self.days & LAST_DAY != 0;
         let by_month = is_last || has(self.days, date.day());
@@ -100,27 +100,27 @@ impl Fields {
         has(self.months, date.month()) && by_day
     }
 
-    /// The first time of day, from one on, at which something is due.
+    /// Returns the first matching time of day that is not before `from`.
     pub(crate) fn time_from(&self, from: Time) -> Option<Time> {
         let (hour, minute, second) = (from.hour(), from.minute(), from.second());
         if has(self.hours, hour) {
             if has(self.minutes, minute)
                 && let Some(second) = first(self.seconds, second)
             {
-                // Harmless: the fields only hold valid times.
+                // Harmless: the fields contain only valid times.
                 return Time::new(hour, minute, second, 0).ok();
             }
             if let Some(minute) = first(self.minutes, minute.saturating_add(1)) {
-                // Harmless: the same.
+                // Harmless: the fields contain only valid times.
                 return Time::new(hour, minute, first(self.seconds, 0)?, 0).ok();
             }
         }
         let hour = first(self.hours, hour.saturating_add(1))?;
-        // Harmless: the same.
+        // Harmless: the fields contain only valid times.
         Time::new(hour, first(self.minutes, 0)?, first(self.seconds, 0)?, 0).ok()
     }
 
-    /// True if every hour of a day is due.
+    /// Returns true if the expression matches every hour of a day.
     pub(crate) fn is_every_hour(&self) -> bool {
         self.hours == (1 << 24) - 1
     }
@@ -130,12 +130,12 @@ fn has(bits: u64, value: i8) -> bool {
     u32::try_from(value).is_ok_and(|value| bits >> value & 1 != 0)
 }
 
-/// The first value from one on.
+/// Returns the first set bit at or after `from`.
 fn first(bits: u64, from: i8) -> Option<i8> {
-    // Harmless: no value comes before the first.
+    // Harmless: `from` is never negative.
     let from = u32::try_from(from).ok().filter(|from| *from < 64)?;
     let rest = bits >> from;
-    // Harmless: a bit of 64 has a small number.
+    // Harmless: the number of a bit is less than 64.
     (rest != 0).then(|| i8::try_from(from + rest.trailing_zeros()).ok())?
 }
 
@@ -180,7 +180,7 @@ impl Kind {
         let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
         // Harmless: the lists of names are short.
         let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.min);
-        // Harmless: what is neither a name nor a number is refused below.
+        // Harmless: anything that is neither a name nor a number is refused below.
         let value = named.or_else(|| text.parse().ok());
         let value = value.ok_or_else(|| self.wrong(item, "no number or name"))?;
         if !(self.min..=self.max).contains(&value) {

@@ -1,11 +1,11 @@
-//! Cron expressions with seconds, in a time zone: the times at which they are due.
+//! Cron expressions with seconds, in a time zone: computes the times at which they are due.
 //!
-//! Six fields: second, minute, hour, day of the month, month, day of the week. Each is `*`, a number, a name, a range `a-b`, a step
-//! `/n`, or a list of these. `?` is `*` in a day field, and `L` the last day of the month. Where both day fields are restricted, a day of
-//! either is due, as in cron.
+//! There are six fields: second, minute, hour, day of the month, month, day of the week. Each is `*`, a number, a name, a range `a-b`, a
+//! step `/n`, or a list of these. In a day field, `?` means `*`, and `L` the last day of the month. If both day fields are restricted, a
+//! day that matches either one is due, as in cron.
 //!
-//! **Changes of the clock.** A time that the clock skips is due as much later as the clock skips. A time that comes twice is due the first
-//! time only, unless every hour is due: then the hour is due again, so that what runs every few minutes goes on.
+//! **Changes of the clock.** A time that the clock skips is due later by the length of the gap. A time that occurs twice is due only the
+//! first time, unless the expression matches every hour. Then it is due again, so that jobs that run every few minutes continue.
 #![forbid(unsafe_code)]
 
 mod fields;
@@ -20,52 +20,53 @@ pub use fields::CronError;
 
 use fields::Fields;
 
-/// When something is due.
+/// A cron expression with its time zone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cron {
     fields: Fields,
     zone: TimeZone,
 }
 
-/// No name of a time zone (IANA).
+/// The error of an unknown time zone (IANA name).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownZone;
 
-/// Days that are looked at for the next time. A leap day on a given weekday comes every 28 years, or 40 around a century without one.
+/// Maximum number of days searched for the next time. February 29 on a given weekday recurs after 28 years, or 40 around a century that is
+/// not a leap year.
 const DAYS_MAX: usize = 366 * 41;
 
-/// Clocks skip or repeat fewer hours, and a day where a country changes its side of the date line.
+/// Maximum size of a clock change in hours. Clocks change by less, except where a country moves to the other side of the date line.
 const CHANGE_HOURS: u64 = 25;
 
 impl Cron {
-    /// Reads an expression, for the clock of a time zone such as `Europe/Berlin`, or `UTC`.
+    /// Parses an expression, for a time zone such as `Europe/Berlin` or `UTC`.
     pub fn parse(text: &str, zone: &str) -> Result<Result<Cron, CronError>, UnknownZone> {
         let zone = TimeZone::get(zone).map_err(|_| UnknownZone)?;
         Ok(Fields::parse(text).map(|fields| Cron { fields, zone }))
     }
 
-    /// True if it is due at least once in every hour of its days.
+    /// Returns true if the expression is due at least once in every hour of its days.
     pub fn is_every_hour(&self) -> bool {
         self.fields.is_every_hour()
     }
 
-    /// The first time after another at which it is due, both since the Unix epoch. None if it is never due.
+    /// Returns the first due time after `after`, both since the Unix epoch, or `None` if there is none.
     pub fn next(&self, after: Duration) -> Option<Duration> {
         let after = Timestamp::try_from(std::time::UNIX_EPOCH.checked_add(after)?).ok()?;
         let first = self.search(after);
         let again = self.changes(after).filter(|_| self.fields.is_every_hour());
-        // Harmless: a change after which it is not due again is of no interest.
+        // Harmless: a clock change after which nothing is due again is ignored.
         let again = again.filter_map(|change| self.again_from(change.max(after), after));
         let next = first.into_iter().chain(again).min()?;
-        // Harmless: a time that is not in the range of clocks never comes.
+        // Harmless: a time out of the range of timestamps never comes.
         Duration::try_from(next.as_duration()).ok()
     }
 
-    /// The first instant after another at which a time is due, by the first instant at which the clock shows it.
+    /// Returns the first due instant after `after`. A time that occurs twice counts only at its first instant.
     fn search(&self, after: Timestamp) -> Option<Timestamp> {
-        // Harmless: the same.
+        // Harmless: a time out of the range of timestamps never comes.
         let instant = |shown| self.zone.to_ambiguous_timestamp(shown).compatible().ok();
-        // A time that was skipped is due behind what the clock shows now.
+        // A skipped time may be due only after the current local time.
         let begin = self.skipped(after).unwrap_or_else(|| self.zone.to_datetime(after));
         let (mut date, mut from) = (begin.date(), Some(begin.time()));
         for _ in 0..DAYS_MAX {
@@ -75,7 +76,7 @@ impl Cron {
                 if at.is_some() {
                     return at;
                 }
-                // Harmless: after the last second of a day the next day is searched.
+                // Harmless: after the last second of a day the search continues with the next day.
                 from = time.checked_add(1.second()).ok();
             }
             (date, from) = (date.tomorrow().ok()?, Some(Time::midnight()));
@@ -83,7 +84,7 @@ impl Cron {
         None
     }
 
-    /// The first time that the clock has skipped, if what it skipped may be due behind a time still.
+    /// Returns the first skipped local time, if skipped times may still be due after `at`.
     fn skipped(&self, at: Timestamp) -> Option<DateTime> {
         let change = self.changes(at).find(|change| *change <= at)?;
         let before = change.checked_sub(1.second()).ok()?;
@@ -93,18 +94,18 @@ impl Cron {
         (since < i64::from(skipped)).then_some(shown)
     }
 
-    /// The changes of the clock that are near to a time, the last one before it first.
+    /// Returns the clock changes near a time, the last one before it first.
     fn changes(&self, at: Timestamp) -> impl Iterator<Item = Timestamp> {
         let behind = at.checked_add(1.nanosecond()).unwrap_or(at);
         let changes = [self.zone.preceding(behind).next(), self.zone.following(at).next()];
         let near = Duration::from_secs(CHANGE_HOURS * 3600);
-        // Harmless: a zone may have no change on one side.
+        // Harmless: a zone may have no change before or after the time.
         let changes = changes.into_iter().flatten().map(|change| change.timestamp());
         changes.filter(move |change| at.duration_since(*change).unsigned_abs() <= near)
     }
 
-    /// The first instant after another at which a time is due that the clock shows for the second time, from one on at which it does
-    /// that. What comes twice is one piece, so the first time that does not ends the search.
+    /// Returns the first instant after `after` at which a repeated local time is due for the second time, searching from `begin`. Repeated
+    /// times form one interval, so the search ends at the first time that is not repeated.
     fn again_from(&self, begin: Timestamp, after: Timestamp) -> Option<Timestamp> {
         let begin = self.zone.to_datetime(begin);
         let (mut date, mut from) = (begin.date(), begin.time());
@@ -117,7 +118,7 @@ impl Cron {
                     }
                     from = time.checked_add(1.second()).ok()?;
                 }
-                // The next day, if any of it comes twice.
+                // Continues with the next day, if the interval of repeated times extends into it.
                 None => {
                     date = date.tomorrow().ok()?;
                     from = Time::midnight();
@@ -127,11 +128,11 @@ impl Cron {
         }
     }
 
-    /// The second instant at which a clock shows a time that comes twice.
+    /// Returns the second instant of a repeated local time, or `None` if the time is not repeated.
     fn again(&self, shown: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(shown);
         match ambiguous.offset() {
-            // Harmless: a time that is not in the range of clocks never comes.
+            // Harmless: a time out of the range of timestamps never comes.
             AmbiguousOffset::Fold { .. } => ambiguous.later().ok(),
             AmbiguousOffset::Gap { .. } | AmbiguousOffset::Unambiguous { .. } => None,
         }
@@ -146,7 +147,7 @@ mod tests {
         Cron::parse(text, zone).unwrap().unwrap()
     }
 
-    /// The next times after one, as their zone's clock shows them.
+    /// Returns the next due times in local time.
     fn next(text: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         let cron = cron(text, zone);
         let mut at: Timestamp = after.parse().unwrap();
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_time_that_is_skipped_is_due_once_and_one_that_comes_twice_too() {
-        // In Berlin the clock goes from 2 to 3 on 29 March and from 3 back to 2 on 25 October.
+        // In Berlin, the clock changes from 2 to 3 on 29 March, and from 3 to 2 on 25 October.
         for (text, after, times) in [
             (
                 "0 30 2 * * *",
@@ -253,8 +254,8 @@ mod tests {
         }
     }
 
-    /// Whoever was away for long, or whose clock was set forward, asks for all that was missed. It was a search through two days each
-    /// time for what is due every hour.
+    /// After a long downtime or a forward jump of the clock, all missed times are requested. For an hourly expression, each used to take a
+    /// search through two days.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "nothing waits for this clock")]
     fn what_is_due_every_second_is_found_in_no_time() {

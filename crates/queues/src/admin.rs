@@ -1,4 +1,4 @@
-//! A queue as operators see it and change it. What its messages are is in [`look`](crate::look).
+//! The operators' view of a queue, and the changes that they make. The content of messages is in [`look`](crate::look).
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use store::{Change, Error, Expect, Row, Scan, limits, nodes};
 use crate::dead::{now, read};
 use crate::queue::{Cursor, Dead, PAUSED, Queue, key};
 
-/// Why something was not done.
+/// The reason why an action was not carried out.
 #[derive(Debug)]
 pub enum ActionError {
     /// There is no such message.
@@ -15,11 +15,11 @@ pub enum ActionError {
     Store(Error),
 }
 
-/// What came of dead messages that were to be put back.
+/// The result of putting dead messages back.
 #[derive(Debug, Clone, Copy, Default)]
 struct PutBack {
     retried: usize,
-    /// Those that stay dead, since their record cannot be read.
+    /// Number of messages that stay dead because their record cannot be read.
     left: usize,
 }
 
@@ -36,19 +36,19 @@ impl From<Error> for ActionError {
     }
 }
 
-/// After so long whoever was putting a dead message back has stopped half-way, and it may be tried again.
+/// Time after which an unfinished attempt to put a dead message back is considered aborted, so that another may start.
 const RETURNING_MAX_MS: u64 = 10_000;
 
-/// Entries of one page.
+/// Number of entries on one page.
 const PAGE: usize = 100;
-/// Rows that are read at once, and dead messages that are counted.
+/// Number of rows read at once, and maximum number of dead messages that are counted.
 const ROWS_MAX: usize = 1000;
-/// Bytes of messages that are put back at once. One is smaller, so a batch is within what the store takes.
+/// Bytes of messages put back at once. The last message may exceed this by one record, which the store still accepts.
 const BATCH_BYTES: usize = limits::WRITE_BYTES_MAX - limits::RECORD_BYTES_MAX;
 const COUNTED_MAX: usize = 100_000;
 
 impl Queue {
-    /// The queue in numbers.
+    /// Returns the numbers of the queue.
     pub async fn view(&self) -> Result<Value, ActionError> {
         let entrance = &self.entrance;
         let cursor: Cursor = self.cursor().await?;
@@ -77,7 +77,7 @@ impl Queue {
         Ok(view)
     }
 
-    /// The dead messages behind one, in their order.
+    /// Returns the dead messages after the one with this id, in order.
     pub async fn dead(&self, after: Option<&str>) -> Result<Value, ActionError> {
         let after = after.map(|after| number(after).ok_or(ActionError::Unknown)).transpose()?;
         let after = after.map(key);
@@ -92,7 +92,7 @@ impl Queue {
         Ok(json!({ "dead": dead, "next": next }))
     }
 
-    /// Puts a dead message back into the queue, behind all others, with all its tries.
+    /// Puts a dead message back at the end of the queue, with a full set of attempts.
     pub async fn retry_dead(&self, id: &str) -> Result<(), ActionError> {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// The same for all of them, in their order, and says how many. A message that dies again meanwhile stays dead.
+    /// Puts all dead messages back, in order, and returns how many. A message that fails for the last time meanwhile stays dead.
     pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
         let last = self.last_dead().await?;
         let (mut after, mut all) = (None, PutBack::default());
@@ -129,7 +129,7 @@ impl Queue {
         }
     }
 
-    /// The key of the newest dead message.
+    /// Returns the key of the newest dead message.
     async fn last_dead(&self) -> Result<Option<Bytes>, ActionError> {
         let (mut after, mut last) = (None, None);
         loop {
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Puts dead messages back, those that nobody else is putting back.
+    /// Puts dead messages back, except those that another request is putting back.
     async fn put_back(&self, rows: &[Row]) -> Result<PutBack, ActionError> {
         let entrance = &self.entrance;
         let (mut records, mut done, mut left) = (Vec::new(), Vec::new(), 0);
@@ -165,20 +165,20 @@ impl Queue {
             return Ok(PutBack { retried: 0, left });
         }
         let retried = records.len();
-        // In this order: a crash between the two leaves them dead and in the queue, and not lost.
+        // The order matters: after a crash between the two calls, messages are both dead and in the queue, but not lost.
         entrance.store.append(&entrance.log, records, None).await?;
         entrance.store.change(done, None).await?;
         Ok(PutBack { retried, left })
     }
 
-    /// Marks a dead message as on its way back, so that of two who ask at once only one puts it back.
+    /// Marks a dead message as being put back, so that only one of two concurrent requests does it.
     async fn claim(&self, row: &Row, dead: Dead) -> Result<bool, ActionError> {
         let now = now();
         if dead.returning.abs_diff(now) < RETURNING_MAX_MS {
             return Ok(false);
         }
         let key = key(dead.message);
-        // Harmless: numbers and texts can always be written.
+        // Harmless: numbers and texts can always be serialised.
         let value = serde_json::to_vec(&Dead { returning: now, ..dead }).ok().map(Bytes::from);
         let (table, expect) = (self.tables.dead.clone(), Expect::Version(row.version));
         let change = Change { table, key, value, expect };
@@ -189,7 +189,7 @@ impl Queue {
         }
     }
 
-    /// Forgets all dead messages that there are now, and says how many.
+    /// Deletes all dead messages that exist now, and returns how many.
     pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
         let last = self.last_dead().await?;
         let mut removed = 0;
@@ -215,7 +215,7 @@ impl Queue {
         }
     }
 
-    /// Lets no more message begin, on any node, until the queue is resumed. A message that is being processed goes on.
+    /// Pauses the queue on all nodes: no message is started until it is resumed. Messages being processed are finished.
     pub async fn pause(&self) -> Result<(), ActionError> {
         self.set_paused(Some(Bytes::from_static(b"1"))).await
     }
@@ -231,7 +231,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Forgets a dead message.
+    /// Deletes a dead message.
     pub async fn remove_dead(&self, id: &str) -> Result<(), ActionError> {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
@@ -243,6 +243,6 @@ impl Queue {
 
 pub(crate) fn number(id: &str) -> Option<u64> {
     let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: no message has another id, and the callers report an unknown one.
+    // Harmless: every id is a number, and callers report an unknown one.
     id.parse().ok().filter(|_| is_number)
 }

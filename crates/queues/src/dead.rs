@@ -1,6 +1,6 @@
-//! The dead messages of a queue, as its processing keeps them: how many there are, and which have to go.
+//! The dead messages of a queue, as the worker that processes it tracks them: their number, and which have to be removed.
 //!
-//! Operators retry and remove them at any time and on any node, so the numbers are counted anew after a change.
+//! Operators may retry and remove dead messages at any time and on any node, so they are counted again after a change.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use store::{Change, Error, Guard, Row, Scan, Watch};
 use crate::admin::number;
 use crate::queue::{Dead, Queue};
 
-/// Rows that are read, or messages that are removed, at once. A removal is two changes of a call, which takes a thousand.
+/// Number of rows read, or of messages removed, at once. Removing a message takes two changes, and the store accepts a thousand per call.
 const ROWS_MAX: usize = 400;
 
-/// The shortest time between two counts, and the time that each further thousand adds: a count reads all of them.
+/// Minimum time between two counts, and how much each further thousand messages adds. A count reads all rows.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 const COUNT_EVERY_THOUSAND: Duration = Duration::from_millis(200);
 
-/// The part of a bound, in percent, from which on operators are warned.
+/// Percentage of a limit above which a warning is logged.
 const WARN_PERCENT: u64 = 80;
 
-/// What is known of the dead messages of a queue.
+/// What is known about the dead messages of a queue.
 pub(crate) struct DeadCount {
     messages: u64,
     bytes: u64,
-    /// When the one that is dead for the longest time died, in milliseconds since the Unix epoch.
+    /// When the oldest dead message died, in milliseconds since the Unix epoch.
     oldest: Option<u64>,
     changes: Watch,
     counted: Option<Instant>,
@@ -37,14 +37,14 @@ impl DeadCount {
         DeadCount { messages: 0, bytes: 0, oldest: None, changes, counted: None, is_warned: false }
     }
 
-    /// A message has died.
+    /// Records that a message has died.
     pub(crate) fn add(&mut self, bytes: u64, died: u64) {
         self.messages = self.messages.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
         self.oldest = Some(self.oldest.map_or(died, |oldest| oldest.min(died)));
     }
 
-    /// Counts them if they have changed, removes those beyond the bounds, and tells the metrics.
+    /// Counts the messages if they have changed, removes those beyond the limits, and updates the metrics.
     pub(crate) async fn keep(&mut self, queue: &Queue, guard: Option<&Guard>) -> Result<(), Error> {
         if self.is_count_due() {
             self.count(queue).await?;
@@ -76,7 +76,7 @@ impl DeadCount {
             for dead in found.rows.iter().map(read) {
                 messages += 1;
                 bytes = bytes.saturating_add(dead.bytes);
-                // Of one that died before times were kept nobody knows when.
+                // For a message that died before times were recorded, the time is unknown.
                 if dead.died > 0 {
                     oldest = Some(oldest.map_or(dead.died, |oldest| oldest.min(dead.died)));
                 }
@@ -94,12 +94,12 @@ impl DeadCount {
     fn is_over(&self, queue: &Queue) -> bool {
         let bounds = &queue.settings.dead;
         let expired = self.oldest.is_some_and(|oldest| is_expired(queue, oldest));
-        // The newest stays, however large it is.
+        // The newest message is kept, however large it is.
         let is_many = self.messages > bounds.messages_max || self.bytes > bounds.bytes_max;
         expired || (is_many && self.messages > 1)
     }
 
-    /// Removes those that are too many or too old, of the oldest first. False if there was none.
+    /// Removes messages beyond the limits, oldest first. Returns false if there were none.
     async fn remove_some(&mut self, queue: &Queue, guard: Option<&Guard>) -> Result<bool, Error> {
         let bounds = &queue.settings.dead;
         let mut after = None;
@@ -133,14 +133,14 @@ impl DeadCount {
                 return Ok(true);
             }
             if !found.more || after.is_none() {
-                // Operators were quicker.
+                // Operators have removed the messages meanwhile.
                 self.count(queue).await?;
                 return Ok(false);
             }
         }
     }
 
-    /// Warns once when a bound comes near.
+    /// Warns once when a limit is nearly reached.
     fn warn(&mut self, queue: &Queue) {
         let bounds = &queue.settings.dead;
         let is_near = |count: u64, max: u64| count >= max.saturating_mul(WARN_PERCENT) / 100;
@@ -164,12 +164,13 @@ impl DeadCount {
     }
 }
 
-/// True if one that died then is too old. Of one that died before times were kept nobody knows.
+/// Returns true if a message that died at this time is too old. Messages without a recorded time do not expire.
 fn is_expired(queue: &Queue, died: u64) -> bool {
     died > 0 && now().saturating_sub(died) > millis(queue.settings.dead.age_max)
 }
 
-/// A dead message. One whose row cannot be read is known by its key, so that it is counted, shown, put back and removed as well.
+/// Parses a dead message. If the row cannot be parsed, the key still identifies the message, so that it is counted, shown, and can be
+/// removed.
 pub(crate) fn read(row: &Row) -> Dead {
     serde_json::from_slice(&row.value).unwrap_or_else(|error| {
         // Harmless: the key of a row is a number.
@@ -187,7 +188,7 @@ pub(crate) fn read(row: &Row) -> Dead {
     })
 }
 
-/// Milliseconds since the Unix epoch.
+/// Returns milliseconds since the Unix epoch.
 pub(crate) fn now() -> u64 {
     millis(clock::wall())
 }

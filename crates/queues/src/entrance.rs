@@ -1,4 +1,4 @@
-//! The entrance of a queue for messages.
+//! The entrance of a queue: where flows put messages in.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use telemetry::QueueMetrics;
 
 use crate::stored;
 
-/// The entrance of a queue, which steps of flows hold.
+/// The entrance of a queue, held by steps of flows.
 pub struct Entrance {
     pub(crate) name: Box<str>,
     pub(crate) store: Arc<dyn Store>,
-    /// The log of its messages.
+    /// The log that holds the messages.
     pub(crate) log: Arc<str>,
     pub(crate) metrics: Arc<QueueMetrics>,
 }
@@ -24,7 +24,7 @@ impl Entrance {
         Entrance { name: name.into(), store, log, metrics }
     }
 
-    /// Puts a message into the queue. It is durable then. The result is its number in the queue.
+    /// Puts a message into the queue and returns its number. When this returns, the message is durable.
     pub async fn put(&self, head: &RequestHead, body: &[u8]) -> Result<u64, Fault> {
         let record = stored::record(head, body);
         let record = record.ok_or_else(|| Fault::new(Kind::FlowFailed, "a head of over 4 GiB"))?;
@@ -38,7 +38,7 @@ impl Entrance {
     }
 }
 
-/// What a client is told of a write that was not answered.
+/// The client's text for a write without an answer.
 const UNKNOWN_OUTCOME: &str =
     "The store did not answer in time. It is not known whether the message was stored.";
 

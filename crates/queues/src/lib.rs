@@ -1,8 +1,8 @@
-//! Queues: messages that flows leave behind, and that other flows process later, however often it takes.
+//! Queues: messages that one flow stores and another processes later, with as many attempts as necessary.
 //!
-//! Owns the form of a stored message, the order in which messages are processed, their retries and what is dead. It never knows what a
-//! flow does: a queue's is an [`Answerer`](policy::Answerer). A message enters by [`Entrance::put`], in the step `store` of a flow, which
-//! goes on once it is durable; it leaves when its flow has ended well. The processing of a queue lives on one worker of the process.
+//! Owns the format of stored messages, the order of processing, retries, and dead messages. It does not know what a flow does: the flow of
+//! a queue is an [`Answerer`](policy::Answerer). A message enters through [`Entrance::put`], called by the step `store` of a flow, which
+//! continues once the message is durable. It leaves when its flow has succeeded. One worker of the process processes a queue.
 #![forbid(unsafe_code)]
 
 mod admin;

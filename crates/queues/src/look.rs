@@ -1,4 +1,4 @@
-//! The messages of a queue as operators see them: those that wait, and what is dead with its failures. Secrets are masked.
+//! The messages of a queue as operators see them: waiting messages, and dead ones with their failures. Secrets are masked.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::dead::read;
 use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
 use crate::stored;
 
-/// Messages of one page, and records that are looked at for one: those that are done are still in the log for a second.
+/// Maximum number of messages on one page, and of records read for it. Processed messages stay in the log for about a second.
 const PAGE: usize = 100;
 const LOOKED_MAX: usize = 1000;
 
-/// Bytes of a body that are shown.
+/// Maximum number of body bytes shown.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 impl Queue {
-    /// The position of the processing.
+    /// Returns the position of the processing.
     pub(crate) async fn cursor(&self) -> Result<Cursor, Error> {
         let row = self.entrance.store.get(&self.tables.cursor, CURSOR).await?;
         let Some(row) = row else { return Ok(Cursor::default()) };
@@ -33,7 +33,7 @@ impl Queue {
         serde_json::from_slice(&row.value).map_err(unread)
     }
 
-    /// The first messages that the queue holds, with their bodies: for tests of configurations. Nothing is masked.
+    /// Returns the first messages in the queue with their bodies, for tests of configurations. Nothing is masked.
     pub async fn held(&self) -> Result<Vec<(RequestHead, Bytes)>, Error> {
         let read = ReadQuery { records_max: LOOKED_MAX, ..ReadQuery::after(0) };
         let found = self.entrance.store.read(&self.entrance.log, read).await?;
@@ -45,7 +45,7 @@ impl Queue {
         found.records.iter().map(request).collect()
     }
 
-    /// The messages behind one that are not processed yet, in their order.
+    /// Returns the unprocessed messages after the one with this id, in order.
     pub async fn messages(&self, after: Option<&str>) -> Result<Value, ActionError> {
         let cursor = self.cursor().await?;
         let entrance = &self.entrance;
@@ -89,12 +89,12 @@ impl Queue {
             }
             messages.push(message);
         }
-        // The newest may be gone from the log already.
+        // The newest messages may already be removed from the log.
         let next = (is_cut && seen < found.newest).then(|| seen.to_string());
         Ok(json!({ "messages": messages, "next": next }))
     }
 
-    /// A dead message: its head, its body, its times, and why each attempt failed.
+    /// Returns a dead message: its head, its body, its times, and the failure of each attempt.
     pub async fn dead_message(&self, id: &str) -> Result<Value, ActionError> {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let store = &self.entrance.store;
@@ -125,7 +125,7 @@ fn shown(dead: &Dead) -> Value {
     })
 }
 
-/// The head and the body of a message.
+/// Returns the head and the body of a message.
 fn content(request: Request) -> serde_json::Map<String, Value> {
     let head = &request.head;
     let mut headers = std::collections::BTreeMap::<String, String>::new();
@@ -145,9 +145,9 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
     let begin = body.get(..BODY_BYTES_MAX).unwrap_or(&body);
     let readable = match std::str::from_utf8(begin) {
         Ok(text) => Some(text),
-        // The cut may be within a character.
+        // The body may have been cut within a character.
         Err(error) if is_cut && error.error_len().is_none() => {
-            // Harmless: it is text up to there.
+            // Harmless: the bytes up to there are valid text.
             begin.get(..error.valid_up_to()).and_then(|begin| std::str::from_utf8(begin).ok())
         }
         Err(_) => None,
@@ -160,7 +160,7 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
     shown
 }
 
-/// The body of a stored message, which is in memory.
+/// Returns the body of a stored message, which is always in memory.
 fn whole(body: Body) -> Bytes {
     match body {
         Body::Whole(bytes, _) => bytes,
@@ -169,6 +169,6 @@ fn whole(body: Body) -> Bytes {
 }
 
 fn text(bytes: &[u8]) -> String {
-    // Harmless: it is only shown.
+    // Harmless: the text is only displayed.
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The processing of a queue: its messages one after the other, or several at once, through its flow.
+//! The processing of a queue: runs its messages through its flow, one after the other or several at once.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -26,63 +26,63 @@ use crate::queue::{
 };
 use crate::stored;
 
-/// The largest reply that is read to its end, so that its connection can be used again.
+/// Maximum size of a reply that is read to its end, so that its connection can be reused.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// Messages that wait for another try while later ones are processed. Above that they hold them back.
+/// Maximum number of messages that wait for a retry while later ones are processed. Beyond that, later messages wait too.
 const OPEN_MAX: usize = 1000;
 
-/// The pause after the store did not answer, and between two looks whether another plan is done with the queue.
+/// The delay before a failed store call is repeated, and between checks whether another plan has released the queue.
 const AWAY: Duration = Duration::from_millis(500);
 const HANDOVER: Duration = Duration::from_millis(20);
 
-/// The interval at which the queue is measured and finished messages are dropped.
+/// The interval at which the queue is measured and finished messages are removed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The processing on one worker.
+/// The processing of a queue on one worker.
 struct Process {
     queue: Arc<Queue>,
     place: Rc<Residence>,
-    /// The partition of the queue, which this node has for as long as the term lasts, and what the writes depend on.
+    /// The node's ownership of the queue's partition for this term, and the guard that writes depend on.
     hold: Tenure,
     term: u64,
     guard: Option<Guard>,
     standing: watch::Receiver<NodeStanding>,
     cursor: Cursor,
-    /// Messages that are being processed.
+    /// Numbers of the messages being processed.
     running: Vec<u64>,
     runs: FuturesUnordered<LocalBoxFuture<'static, RunOutcome>>,
-    /// The newest message has been seen.
+    /// Whether the newest message has been seen.
     is_at_end: bool,
-    /// An operator has paused the queue: no run begins.
+    /// Whether an operator has paused the queue, so that no message is started.
     is_paused: bool,
-    /// Whether it is paused has to be asked again.
+    /// Whether the paused state has to be read again.
     is_state_open: bool,
-    /// The failures of messages that are not over.
+    /// The failures of messages that are still to be retried.
     failures: HashMap<u64, Vec<AttemptFailure>>,
     dead: DeadCount,
 }
 
-/// The outcome of a run.
+/// The outcome of processing a message once.
 struct RunOutcome {
     message: u64,
     record: Record,
     failed: Option<RunFailure>,
 }
 
-/// Why a run failed.
+/// The reason why a run failed.
 struct RunFailure {
     why: String,
-    /// False for a fault of the message, which fails each time.
+    /// Whether a retry may succeed. False if the message itself is at fault.
     may_pass: bool,
 }
 
-/// Why the processing has ended.
+/// The reason why the processing ended.
 #[derive(Debug, PartialEq, Eq)]
 enum ProcessEnd {
-    /// The resident has to end.
+    /// The worker asked it to end.
     Asked,
-    /// Another node has the queue, or will have it.
+    /// Another node owns the queue, or will own it.
     Lost,
 }
 
@@ -128,7 +128,7 @@ async fn pause(place: &Residence, time: Duration) -> bool {
 }
 
 impl Queue {
-    /// True if a worker is the one that processes it.
+    /// Returns true if this worker is the one that processes the queue.
     fn is_of(&self, worker: usize, workers: usize) -> bool {
         let sum = self
             .name()
@@ -139,7 +139,7 @@ impl Queue {
 }
 
 impl Process {
-    /// The processing of a queue, once it is this node's. None if the resident has to end before.
+    /// Waits until this node owns the queue and takes it over. Returns `None` if the worker asks it to end before.
     async fn take_over(queue: &Arc<Queue>, place: &Rc<Residence>) -> Option<Process> {
         let partition = nodes::partition(queue.name());
         let mut standing = queue.nodes.follow();
@@ -177,7 +177,7 @@ impl Process {
         }
     }
 
-    /// True if another node may process the queue, whatever this one does.
+    /// Returns true if another node may be processing the queue.
     fn is_lost(&self) -> bool {
         self.standing.borrow().term != self.term
     }
@@ -265,7 +265,7 @@ impl Process {
         .await
     }
 
-    /// Ends what runs of a queue in strict order once another node may run it: what comes behind it must not come before it.
+    /// Aborts the runs of a strictly ordered queue once another node may process it, because that node could otherwise overtake them.
     fn cut(&mut self) {
         let is_strict = self.queue.settings.order == Order::Strict;
         if is_strict && !self.queue.nodes.may_begin(self.term) && !self.runs.is_empty() {
@@ -278,7 +278,7 @@ impl Process {
         }
     }
 
-    /// For the next message that is due, and the next tick.
+    /// Sets the timer for the next message due and for the next tick.
     fn set_timer(&self, timer: &mut Alarm) {
         let has_room = !self.is_paused && self.running.len() < self.queue.settings.concurrency;
         let due = self.cursor.next_due(&self.running).filter(|_| has_room);
@@ -286,7 +286,7 @@ impl Process {
         timer.set(clock::now(), wait.unwrap_or(TICK).min(TICK));
     }
 
-    /// Learns whether the queue is paused. While the store does not say, it stays as it is and the next tick asks again.
+    /// Reads whether the queue is paused. If the store does not answer, the state stays unchanged and the next tick tries again.
     async fn look_at_state(&mut self) {
         match self.queue.is_paused().await {
             Ok(is_paused) => (self.is_paused, self.is_state_open) = (is_paused, false),
@@ -300,7 +300,7 @@ impl Process {
         Ok(())
     }
 
-    /// Begins messages as far as there is room.
+    /// Starts messages as long as there are free slots.
     async fn start(&mut self) -> Result<(), Error> {
         let settings = self.queue.settings.clone();
         while !self.is_paused
@@ -339,7 +339,7 @@ impl Process {
         Ok(())
     }
 
-    /// Begins a message again.
+    /// Starts another attempt at a message.
     async fn retry(&mut self, message: u64) -> Result<(), Error> {
         let read = ReadQuery { records_max: 1, ..ReadQuery::after(message.saturating_sub(1)) };
         let entrance = &self.queue.entrance;
@@ -382,7 +382,7 @@ impl Process {
         }));
     }
 
-    /// Writes down what has come of a run.
+    /// Records the outcome of a run.
     async fn ran(&mut self, ran: RunOutcome) {
         let RunOutcome { message, record, failed } = ran;
         self.running.retain(|running| *running != message);
@@ -420,7 +420,7 @@ impl Process {
         }
     }
 
-    /// A message has failed, and is tried again.
+    /// Handles a failed message that will be retried.
     fn tried(&mut self, message: u64, why: &str, pause: Duration, changes: &mut Vec<Change>) {
         let queue = self.queue.name();
         tracing::debug!(queue, id = message, "tried again in {pause:?}: {why}");
@@ -429,7 +429,7 @@ impl Process {
         changes.push(self.queue.failures_change(message, Some(failures)));
     }
 
-    /// A message has failed for the last time.
+    /// Handles a message that has failed for the last time.
     fn died(
         &mut self,
         attempts: u32,
@@ -438,7 +438,7 @@ impl Process {
         changes: &mut Vec<Change>,
     ) {
         let (queue, message) = (self.queue.name(), record.position);
-        // No field of a log line is called `message` but its text.
+        // The field is called `id`, because `message` is reserved for the text of a log line.
         if may_pass {
             tracing::warn!(queue, id = message, "dead after its last attempt: {why}")
         } else {
@@ -447,7 +447,7 @@ impl Process {
         if !self.queue.settings.dead_letter {
             return;
         }
-        // Harmless: a message that never failed before has none.
+        // Harmless: a message that has not failed before has no earlier failures.
         let mut failures = self.failures.get(&message).cloned().unwrap_or_default();
         let died = now();
         note_failure(&mut failures, died, &why);
@@ -459,19 +459,19 @@ impl Process {
         self.dead.add(bytes, died);
     }
 
-    /// Removes the dead messages that are too many or too old.
+    /// Removes dead messages beyond the limits.
     async fn keep_dead(&mut self) {
         if let Err(error) = self.dead.keep(&self.queue, self.guard.as_ref()).await {
-            // The next tick does it again.
+            // The next tick tries again.
             tracing::debug!(queue = self.queue.name(), "the dead messages are not kept: {error}");
         }
     }
 
-    /// Writes where the processing stands, with what belongs to it, however long that takes: nothing else begins before.
+    /// Writes the position of the processing together with other changes. Retries without limit, because nothing else may start before.
     async fn write(&mut self, changes: Vec<Change>) {
         loop {
             let mut changes = changes.clone();
-            // Harmless: numbers can always be written.
+            // Harmless: numbers can always be serialised.
             let value = serde_json::to_vec(&self.cursor).ok().map(Bytes::from);
             let table = self.queue.tables.cursor.clone();
             changes.push(Change { table, key: CURSOR.to_vec(), value, expect: Expect::Anything });
@@ -484,13 +484,13 @@ impl Process {
                 }
             }
             if pause(&self.place, AWAY).await || self.is_lost() {
-                // What is not written is done again.
+                // Whatever is not written is processed again.
                 return;
             }
         }
     }
 
-    /// Measures the queue, and drops what is done.
+    /// Measures the queue, and removes finished messages from the log.
     async fn tick(&mut self) {
         if self.is_state_open {
             self.look_at_state().await;
@@ -506,7 +506,7 @@ impl Process {
             _ => {
                 let read = ReadQuery { records_max: 1, ..ReadQuery::after(0) };
                 let oldest = entrance.store.read(&entrance.log, read).await;
-                // Harmless: the next round tells the age.
+                // Harmless: the next tick measures the age.
                 let oldest = oldest.ok().and_then(|read| read.records.into_iter().next());
                 oldest.map_or(Duration::ZERO, |record| clock::wall().saturating_sub(record.time))
             }
@@ -516,7 +516,7 @@ impl Process {
     }
 }
 
-/// Runs the flow once for a message, and says why it failed if it did: by a fault, or with a reply of status 500 or above.
+/// Runs the flow once for a message. Returns the reason if it failed, by a fault or by a reply with status 500 or above.
 async fn run_once(
     queue: &Queue,
     (caller, tracing): (Rc<Caller>, Option<Rc<Tracing>>),
@@ -545,7 +545,7 @@ async fn run_once(
     failed
 }
 
-/// What the flow of a queue makes of a message.
+/// Runs the flow of a queue and returns its outcome for a message.
 async fn answered(
     queue: &Queue,
     ex: &mut Exchange,
@@ -560,7 +560,7 @@ async fn answered(
 }
 
 impl Queue {
-    /// What the flow makes of a message, which is not kept: for tests of configurations.
+    /// Runs the flow for a message that is not stored, for tests of configurations.
     pub async fn rehearse(
         &self,
         caller: Rc<Caller>,
@@ -574,8 +574,8 @@ impl Queue {
     }
 }
 
-/// True if the same message may succeed later. A client's fault is the message's own, but for those that are about time, rates and
-/// other clients.
+/// Returns true if the same message may succeed later. A client error (4xx) is the message's own fault, except for those caused by
+/// timeouts, rate limits, locks and conflicts.
 fn may_pass(fault: &Fault) -> bool {
     let own = fault.more.as_ref().and_then(|more| more.status);
     let status = own.unwrap_or_else(|| fault.kind.status());

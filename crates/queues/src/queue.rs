@@ -1,4 +1,4 @@
-//! One queue: where its messages are, what processes them, and where that stands.
+//! One queue: where its messages are stored, what processes them, and the position of the processing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +14,16 @@ use store::{Change, Error, Expect};
 
 use crate::entrance::Entrance;
 
-/// One queue. It is made anew with each plan, since its flow is; what it holds is in the store.
+/// One queue. It is created anew with each plan, because its flow is. Its content is in the store.
 pub struct Queue {
     pub(crate) settings: QueueSettings,
     pub(crate) entrance: Arc<Entrance>,
-    /// The flow that processes its messages.
+    /// The flow that processes the messages.
     pub(crate) flow: Box<dyn Answerer>,
     pub(crate) tables: Tables,
-    /// True while a worker processes it, whichever plan's it is.
+    /// Whether a worker is processing the queue. Shared between plans.
     pub(crate) is_taken: Arc<AtomicBool>,
-    /// This process among those that share the store. One of them processes the queue.
+    /// This process among those that share the store. Only one of them processes the queue.
     pub(crate) nodes: Arc<Nodes>,
 }
 
@@ -31,16 +31,16 @@ pub struct Queue {
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSettings {
     pub retries: Retries,
-    /// True if messages that could not be processed are kept.
+    /// Whether messages that could not be processed are kept.
     pub dead_letter: bool,
-    /// How many of them, and for how long.
+    /// The limits on dead messages.
     pub dead: DeadBounds,
-    /// Messages that are processed at once.
+    /// Maximum number of messages processed at the same time.
     pub concurrency: usize,
     pub order: Order,
 }
 
-/// The bounds of the dead messages of a queue. Beyond them the oldest are removed.
+/// The limits on the dead messages of a queue. Beyond them, the oldest are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadBounds {
     pub messages_max: u64,
@@ -48,89 +48,89 @@ pub struct DeadBounds {
     pub age_max: Duration,
 }
 
-/// The order of messages: one may have to wait for those before it.
+/// The order of processing, which decides whether messages wait for earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// A message begins when the one before has ended, well or dead.
+    /// A message starts only when the previous one has ended, by success or as dead.
     Strict,
-    /// One that is tried again does not hold back the others.
+    /// A message that waits for a retry does not delay later ones.
     Free,
 }
 
 pub(crate) struct Tables {
-    /// One row: where the processing stands.
+    /// A table with one row: the position of the processing.
     pub(crate) cursor: Arc<str>,
-    /// One row while an operator has paused the queue.
+    /// A table with one row while an operator has paused the queue.
     pub(crate) state: Arc<str>,
-    /// A row for each message that has failed and is not over: its failures.
+    /// A table with a row for each message that failed and will be retried: its failures.
     pub(crate) failures: Arc<str>,
-    /// The table with a row for each dead message.
+    /// A table with a row for each dead message: its description.
     pub(crate) dead: Arc<str>,
-    /// The dead messages themselves.
+    /// A table with a row for each dead message: its record.
     pub(crate) messages: Arc<str>,
 }
 
 /// The position of the processing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cursor {
-    /// Every message up to this one was begun.
+    /// The number of the last message that was started. All before it were started too.
     pub(crate) head: u64,
-    /// Of those, the ones that have not ended.
+    /// The started messages that have not ended.
     pub(crate) open: Vec<OpenMessage>,
 }
 
-/// A message that has not ended.
+/// A message that was started and has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenMessage {
     pub(crate) message: u64,
-    /// Tries that have failed.
+    /// Number of failed attempts.
     pub(crate) attempts: u32,
-    /// When it is tried again, in milliseconds since the Unix epoch.
+    /// When the next attempt is due, in milliseconds since the Unix epoch.
     pub(crate) due: u64,
 }
 
-/// A message that was given up.
+/// A message that failed for the last time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Dead {
     pub(crate) message: u64,
     pub(crate) attempts: u32,
-    /// Why the last try failed.
+    /// The failure of the last attempt.
     pub(crate) last: String,
-    /// The failures, the first and the newest. None of one that died before they were kept.
+    /// The failures: the first and the most recent ones. Empty if the message died before failures were recorded.
     #[serde(default)]
     pub(crate) failures: Vec<AttemptFailure>,
-    /// When it was put into the queue and when it died, in milliseconds since the Unix epoch; 0 where that is not known.
+    /// When the message was stored and when it died, in milliseconds since the Unix epoch; 0 if unknown.
     #[serde(default)]
     pub(crate) stored: u64,
     #[serde(default)]
     pub(crate) died: u64,
-    /// Bytes of its record.
+    /// Size of the record in bytes.
     #[serde(default)]
     pub(crate) bytes: u64,
-    /// Since when it is on its way back into the queue, in milliseconds since the Unix epoch; 0 if it is not.
+    /// When a request began to put it back into the queue, in milliseconds since the Unix epoch; 0 if none did.
     #[serde(default)]
     pub(crate) returning: u64,
 }
 
-/// One failure of a message.
+/// One failed attempt at a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptFailure {
-    /// In milliseconds since the Unix epoch.
+    /// The time, in milliseconds since the Unix epoch.
     pub(crate) at: u64,
     pub(crate) fault: String,
 }
 
-/// Failures of a message that are kept, and bytes of the text of one.
+/// Maximum number of failures kept for a message, and maximum length of their text.
 const FAILURES_MAX: usize = 100;
 const FAULT_BYTES_MAX: usize = 500;
 
-/// The key of the row that says where the processing stands.
+/// The key of the row with the position of the processing.
 pub(crate) const CURSOR: &[u8] = b"cursor";
 
-/// The key of the row that is there while the queue is paused.
+/// The key of the row that exists while the queue is paused.
 pub(crate) const PAUSED: &[u8] = b"paused";
 
-/// Adds a failure to those of a message. Of many, the first and the newest stay.
+/// Adds a failure. If there are too many, keeps the first and the most recent ones.
 pub(crate) fn note_failure(failures: &mut Vec<AttemptFailure>, at: u64, fault: &str) {
     if failures.len() >= FAILURES_MAX {
         failures.remove(1);
@@ -163,15 +163,15 @@ impl Queue {
         &self.entrance.name
     }
 
-    /// The changes that make a message dead.
+    /// Returns the changes that make a message dead.
     pub(crate) fn bury(&self, dead: &Dead, record: Bytes) -> [Change; 2] {
-        // Harmless: numbers and texts can always be written.
+        // Harmless: numbers and texts can always be serialised.
         let value = serde_json::to_vec(dead).ok().map(Bytes::from);
         let rows = [(&self.tables.dead, value), (&self.tables.messages, Some(record))];
         rows.map(|(table, value)| self.dead_change(table, dead.message, value))
     }
 
-    /// The changes that forget one.
+    /// Returns the changes that delete a dead message.
     pub(crate) fn exhume(&self, message: u64) -> [Change; 2] {
         [&self.tables.dead, &self.tables.messages]
             .map(|table| self.dead_change(table, message, None))
@@ -182,36 +182,36 @@ impl Queue {
         Change { table, key, value, expect: Expect::Anything }
     }
 
-    /// The change that keeps the failures of a message, or forgets them.
+    /// Returns the change that stores or deletes the failures of a message.
     pub(crate) fn failures_change(
         &self,
         message: u64,
         failures: Option<&[AttemptFailure]>,
     ) -> Change {
-        // Harmless: the same.
+        // Harmless: numbers and texts can always be serialised.
         let value = failures.and_then(|failures| serde_json::to_vec(failures).ok());
         let table = self.tables.failures.clone();
         Change { table, key: key(message), value: value.map(Bytes::from), expect: Expect::Anything }
     }
 
-    /// True if an operator has paused the queue.
+    /// Returns true if an operator has paused the queue.
     pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
         Ok(self.entrance.store.get(&self.tables.state, PAUSED).await?.is_some())
     }
 
-    /// Takes the queue for a worker, unless another one has it.
+    /// Claims the queue for a worker. Returns `None` if another one has it.
     pub(crate) fn take(&self) -> Option<ProcessingClaim> {
         let was_taken = self.is_taken.swap(true, Ordering::AcqRel);
         (!was_taken).then(|| ProcessingClaim(self.is_taken.clone()))
     }
 }
 
-/// The key of a dead message: its number, so that keys have the order of the messages.
+/// Returns the key of a dead message: its number, padded so that keys sort like numbers.
 pub(crate) fn key(message: u64) -> Vec<u8> {
     format!("{message:020}").into_bytes()
 }
 
-/// A queue that is processed. It is free again when this is dropped.
+/// The right to process a queue, released when dropped.
 pub(crate) struct ProcessingClaim(Arc<AtomicBool>);
 
 impl Drop for ProcessingClaim {
@@ -221,7 +221,7 @@ impl Drop for ProcessingClaim {
 }
 
 impl Cursor {
-    /// The next message that is due, of those that are not running.
+    /// Returns the next message that is due and not running.
     pub(crate) fn due(&self, retries: &Retries, running: &[u64]) -> Option<u64> {
         let (mut open, now) = (self.open.iter(), clock::wall());
         let due =
@@ -229,13 +229,13 @@ impl Cursor {
         Some(due.message)
     }
 
-    /// When the next is due, of those that are not running.
+    /// Returns when the next message that is not running is due.
     pub(crate) fn next_due(&self, running: &[u64]) -> Option<u64> {
         let waiting = self.open.iter().filter(|open| !running.contains(&open.message));
         waiting.map(|open| open.due).min()
     }
 
-    /// The last message that nobody needs any more.
+    /// Returns the number of the last message that is no longer needed: it and all before it have ended.
     pub(crate) fn done(&self) -> u64 {
         let oldest = self.open.iter().map(|open| open.message).min();
         oldest.map_or(self.head, |oldest| oldest.saturating_sub(1))

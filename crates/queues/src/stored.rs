@@ -1,13 +1,13 @@
-//! The stored form of a message: method, target, headers and body.
+//! The storage format of a message: method, target, headers and body.
 
 use bytes::Bytes;
 use message::{Body, Protocol, Request, RequestHead};
 
-/// The first byte of a record: the version of its form.
+/// The first byte of a record: the version of the format.
 const VERSION: u8 = 1;
 
-/// The record of a message: the version, the length of the head in four bytes, the head, the body. The head is lines: the method, the
-/// target, and the header lines as they stand in HTTP/1.
+/// Returns the record of a message: the version, the length of the head in four bytes, the head, and the body. The head consists of lines:
+/// the method, the target, and the header lines as in HTTP/1.
 pub(crate) fn record(head: &RequestHead, body: &[u8]) -> Option<Bytes> {
     let mut lines = Vec::new();
     for part in [head.method(), head.target()] {
@@ -28,7 +28,7 @@ pub(crate) fn record(head: &RequestHead, body: &[u8]) -> Option<Bytes> {
     Some(record.into())
 }
 
-/// The message of a record, as a request. None for a record of another form.
+/// Returns the message of a record, or `None` if the record has another format.
 pub(crate) fn request(record: &Bytes) -> Option<Request> {
     let ([version, len @ ..], rest) = record.split_first_chunk::<5>()?;
     let len = usize::try_from(u32::from_be_bytes(*len)).ok()?;

@@ -1,8 +1,8 @@
-//! A process that runs one program, on both sides of its socket.
+//! A process that runs one program: both the parent's side and the engine's side of its socket.
 //!
-//! The parent sends the program's text behind a letter for its language, and the engine says when it is [`READY`].
-//! Then come messages; the engine answers each: its
-//! [`status`], then the value or the words about the failure. Each text has its length in front, in four bytes (little endian).
+//! The parent sends the program's text after a letter for its language, and the engine replies [`READY`]. Then the parent sends messages,
+//! and the engine answers each with its [`status`] and then the value or the failure's text. Each text is preceded by its length in four
+//! bytes (little endian).
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,23 +17,23 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::interpreter::{self, CompiledProgram, Language, Outcome};
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
-/// The first argument of a process that is to be an engine. It runs [`serve`] and nothing else.
+/// The first command-line argument of a process that shall be an engine. Such a process only runs [`serve`].
 pub const ARGUMENT: &str = "script-engine";
 
 /// The byte that an engine sends once it has compiled its program.
 const READY: u8 = b'r';
 
-/// This program, even if its file was replaced.
+/// The running program's own executable, even if the file has been replaced.
 const SELF: &str = "/proc/self/exe";
 
-/// The first byte of an answer: its kind of [`Outcome`].
+/// The first byte of an answer, which tells the kind of [`Outcome`].
 mod status {
     pub(super) const VALUE: u8 = 0;
     pub(super) const NOTHING: u8 = 1;
     pub(super) const FAILED: u8 = 2;
 }
 
-/// A process with one program. It is killed when this is dropped.
+/// A process that runs one program. It is killed when dropped.
 pub(crate) struct Engine {
     process: Child,
     socket: UnixStream,
@@ -41,36 +41,35 @@ pub(crate) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // It may have ended by itself; both calls say so then, which changes nothing.
-        // Harmless: it may have ended by itself.
+        // Harmless: the process may have ended already, and then `kill` fails.
         let _ended = self.process.kill();
-        // Harmless: the same.
+        // Harmless: the process may have ended already, and then `wait` fails.
         let _gone = self.process.wait();
     }
 }
 
 impl Engine {
-    /// Starts a process and hands it the program.
+    /// Starts a process and sends it the program.
     pub(crate) fn start(language: Language, text: &str) -> io::Result<Engine> {
         let (mut socket, theirs) = UnixStream::pair()?;
         let process = Command::new(SELF)
             .arg0("tidegate")
             .arg(ARGUMENT)
             .env_clear()
-            // The allocator reserves address space, and asks for memory as it is used, so that the limit counts that.
+            // The allocator then reserves address space but commits memory only as needed, so that the limit counts used memory.
             .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
             .current_dir("/")
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        // Less than a socket takes at once, so this does not wait.
+        // The text is smaller than the socket's buffer, so this does not block.
         write_text(&mut socket, &[&[language.letter()], text.as_bytes()].concat())?;
         socket.set_nonblocking(true)?;
         Ok(Engine { process, socket })
     }
 
-    /// Waits until a new engine has compiled its program, which takes longer than most messages.
+    /// Waits until a new engine has compiled its program, which takes longer than most messages do.
     pub(crate) async fn ready(&self) -> io::Result<()> {
         let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
         let mut said = [0];
@@ -78,17 +77,17 @@ impl Engine {
         if said == [READY] { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// The processor time that it has used, in ticks of 10 ms (`man 5 proc`, USER_HZ). None if the system does not say.
+    /// Returns the CPU time used, in ticks of 10 ms (`man 5 proc`, USER_HZ), or `None` if the system does not report it.
     pub(crate) fn ticks(&self) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).ok()?;
-        // Fields 14 and 15; the second may hold blanks and brackets.
+        // Fields 14 and 15. The second field may contain blanks and brackets, so parsing starts after its last bracket.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-        // Harmless: where the system does not say it, the program counts as a long one.
+        // Harmless: without a value, the run counts as long.
         let mut ticks = || fields.next()?.parse::<u64>().ok();
         Some(ticks()? + ticks()?)
     }
 
-    /// Runs the program over a message. An error means that the engine ended, or is of no more use.
+    /// Runs the program on a message. An error means that the engine has ended or is unusable.
     pub(crate) async fn run(&self, message: &[u8]) -> io::Result<Outcome> {
         let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
         socket.write_all(&length(message)?).await?;
@@ -105,14 +104,14 @@ impl Engine {
         match kind {
             status::VALUE => Ok(Ok(Some(bytes))),
             status::NOTHING => Ok(Ok(None)),
-            // Harmless: it is a message for people.
+            // Harmless: the text is only shown to people.
             status::FAILED => Ok(Err(String::from_utf8_lossy(&bytes).into_owned())),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
 
-/// The work of an engine: reads a program from standard input, which is a socket, then messages, until its parent is gone.
+/// The main function of an engine: reads a program from standard input, which is a socket, and then messages until the parent is gone.
 pub fn serve() -> ExitCode {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(answer_all);
     match thread.map(|thread| thread.join()) {
@@ -122,7 +121,7 @@ pub fn serve() -> ExitCode {
 }
 
 fn answer_all() -> io::Result<()> {
-    // A program that never ends would outlive its parent.
+    // Otherwise a program in an endless loop would outlive its parent.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let most = Some(MEMORY_BYTES_MAX + STACK_BYTES as u64);
     setrlimit(Resource::Data, Rlimit { current: most, maximum: most })?;
@@ -149,7 +148,7 @@ fn answer(compiled: &CompiledProgram, message: &[u8], socket: &mut UnixStream) -
     let (kind, bytes) = match compiled.run(message) {
         Ok(Some(value)) => (status::VALUE, value),
         Ok(None) => (status::NOTHING, Vec::new()),
-        // Harmless: it is a message for people.
+        // Harmless: the text is only shown to people.
         Err(what) => (status::FAILED, what.chars().take(500).collect::<String>().into_bytes()),
     };
     socket.write_all(&[kind])?;

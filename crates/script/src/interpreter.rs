@@ -1,4 +1,4 @@
-//! The interpreters behind one face: texts to programs, messages to results.
+//! A common interface to the interpreters: compiles texts to programs, and runs programs on messages.
 
 use std::fmt;
 use std::thread;
@@ -12,22 +12,22 @@ use crate::jq::{self, JqProgram};
 /// The language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// Its input is the message, which an empty one makes `null`.
+    /// The input is the message. An empty message is `null`.
     Jq,
-    /// Its input is an object: `message` and `values` are the arguments of the function whose body the program is.
+    /// The program is the body of a function. The input is an object with the function's arguments, `message` and `values`.
     JavaScript,
 }
 
-/// A program that can run on the thread that compiled it.
+/// A compiled program. It can run only on the thread that compiled it.
 pub(crate) enum CompiledProgram {
     Jq(JqProgram),
     JavaScript(JavaScriptProgram),
 }
 
-/// The result of a program for a message: a value, none, or the text of a failure.
+/// The result of running a program: a value, no value, or the text of a failure.
 pub(crate) type Outcome = Result<Option<Vec<u8>>, String>;
 
-/// A defect of a program's text.
+/// An error in the text of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramError {
     pub at: TextPosition,
@@ -42,14 +42,14 @@ impl fmt::Display for ProgramError {
 }
 
 impl ProgramError {
-    /// A defect of no place.
+    /// Returns an error without a position.
     pub(crate) fn whole(what: String) -> ProgramError {
         ProgramError { at: TextPosition::of("", 0), what }
     }
 }
 
 impl Language {
-    /// The byte that stands for it in front of a program's text.
+    /// Returns the byte that identifies the language before a program's text.
     pub(crate) fn letter(self) -> u8 {
         match self {
             Language::Jq => b'q',
@@ -62,7 +62,7 @@ impl Language {
     }
 }
 
-/// Looks for defects of a text, and runs nothing of it.
+/// Checks a text for errors, without running any of it.
 pub(crate) fn check(language: Language, text: &str) -> Result<(), ProgramError> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(ProgramError::whole(format!("a program has {TEXT_BYTES_MAX} bytes at most")));
@@ -82,7 +82,7 @@ pub(crate) fn compile(language: Language, text: &str) -> Result<CompiledProgram,
 }
 
 impl CompiledProgram {
-    /// Runs it over one message. The error is for the log.
+    /// Runs the program on one message. The error text is for the log.
     pub(crate) fn run(&self, message: &[u8]) -> Outcome {
         match self {
             CompiledProgram::Jq(program) => program.run(message),
@@ -91,7 +91,7 @@ impl CompiledProgram {
     }
 }
 
-/// The result of work that needs a stack of its own. The error means that it panicked.
+/// Runs work on a thread with a stack of this size. The error means that the work panicked.
 pub(crate) fn on_stack<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> Result<T, ProgramError> + Send + 'static,

@@ -1,7 +1,7 @@
-//! JavaScript: texts to programs, messages to results.
+//! JavaScript: compiles texts to programs, and runs programs on messages.
 //!
-//! A program is the body of a function, and gets a new global object for each message. It has the language alone: no files, no network, no
-//! timers, no modules.
+//! A program is the body of a function. It gets a new global object for each message, with only the language itself: no files, no network,
+//! no timers, no modules.
 
 use kit::TextPosition;
 use rquickjs::context::EvalOptions;
@@ -10,24 +10,24 @@ use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Module,
 use crate::interpreter::{Outcome, ProgramError, on_stack};
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES};
 
-/// A program with the interpreter that runs it.
+/// A program together with its interpreter.
 pub(crate) struct JavaScriptProgram {
     runtime: Runtime,
-    /// A function as an expression.
+    /// The program as a function expression.
     function: String,
 }
 
-/// Bytes of memory and of stack for reading a text in this process. Nothing of it is run.
+/// Memory and stack for checking a text in this process. None of the text is run.
 const CHECK_MEMORY_BYTES: usize = 64 << 20;
 const CHECK_STACK_BYTES: usize = 8 << 20;
 
-/// The part of a stack that the interpreter uses. The rest is for what it calls.
+/// The interpreter uses this fraction of the stack (one half). The rest is for the functions that it calls.
 const STACK_PART: usize = 2;
 
-/// Names of the text in the traces of the interpreter.
+/// The name of the text in stack traces.
 const NAME: &str = "script";
 
-/// Calls a program, whose value becomes a text.
+/// Calls a program and serialises its value.
 const CALL: &str = "(function(program, input) {
     const { message, values } = JSON.parse(input);
     const write = JSON.stringify, fail = TypeError;
@@ -39,12 +39,12 @@ const CALL: &str = "(function(program, input) {
     return text;
 })";
 
-/// The program as a function behind these words. It begins on a line of its own.
+/// Returns the program as a function, preceded by `before`. The text starts on a line of its own.
 fn function(before: &str, text: &str) -> String {
     format!("{before}function(message, values) {{\n{text}\n}}")
 }
 
-/// Looks for defects of a text. It is read as part of a module, which can be compiled without being run.
+/// Checks a text for errors. It is parsed as part of a module, because a module can be compiled without being run.
 pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
     let text = text.to_owned();
     let failed = |error: rquickjs::Error| ProgramError::whole(error.to_string());
@@ -65,7 +65,7 @@ pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
 }
 
 impl JavaScriptProgram {
-    /// A program of a text that has no defects.
+    /// Creates a program from a text that has been checked.
     pub(crate) fn new(text: &str) -> Result<JavaScriptProgram, ProgramError> {
         let runtime = Runtime::new().map_err(|error| ProgramError::whole(error.to_string()))?;
         runtime.set_memory_limit(usize::try_from(MEMORY_BYTES_MAX).unwrap_or(usize::MAX));
@@ -73,7 +73,7 @@ impl JavaScriptProgram {
         Ok(JavaScriptProgram { runtime, function: format!("({})", function("", text)) })
     }
 
-    /// Runs it over one input. The error is for the log.
+    /// Runs the program on one input. The error text is for the log.
     pub(crate) fn run(&self, input: &[u8]) -> Outcome {
         let input = std::str::from_utf8(input).map_err(|_| "the message is not UTF-8")?;
         let context = Context::full(&self.runtime).map_err(|error| error.to_string())?;
@@ -92,7 +92,7 @@ impl JavaScriptProgram {
 
     fn call<'js>(&self, ctx: &Ctx<'js>, input: &str) -> rquickjs::Result<String> {
         let mut options = EvalOptions::default();
-        // Scripts of other products assign names that they do not declare.
+        // Scripts written for other products assign to undeclared names.
         options.strict = false;
         options.filename = Some(NAME.to_owned());
         let call: Function<'js> = ctx.eval(CALL)?;
@@ -101,10 +101,10 @@ impl JavaScriptProgram {
     }
 }
 
-/// What an error says, in one line.
+/// Returns the message of an error in one line.
 fn words(error: &CaughtError<'_>) -> String {
     let text = match error {
-        // Harmless: an error without words is shown without them.
+        // Harmless: an error without a message is shown without one.
         CaughtError::Exception(exception) => exception.message().unwrap_or_default(),
         CaughtError::Value(value) => match value.as_string().map(rquickjs::String::to_string) {
             Some(Ok(text)) => text,
@@ -117,20 +117,20 @@ fn words(error: &CaughtError<'_>) -> String {
     text.replace(['\r', '\n'], " ")
 }
 
-/// Line and column of the first place of the text that an error's trace has.
+/// Returns line and column of the first position within the text in an error's stack trace.
 fn place(error: &CaughtError<'_>) -> Option<(usize, usize)> {
     let CaughtError::Exception(exception) = error else { return None };
     let trace = exception.stack()?;
     let (_, rest) = trace.split_once(&format!("{NAME}:"))?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(rest.len());
     let (line, column) = rest.get(..end)?.split_once(':')?;
-    // Harmless: an error without a place is shown without one. The function's head is the first line.
+    // Harmless: an error without a position is shown without one. The first line is the head of the function.
     Some((line.parse::<usize>().ok()?.saturating_sub(1).max(1), column.parse().ok()?))
 }
 
-/// The position of a line and a column. What is behind the text is its end.
+/// Returns the position of a line and a column. A position after the end of the text becomes its end.
 fn position(text: &str, (line, column): (usize, usize)) -> TextPosition {
-    // Harmless: the lines before are those that are counted.
+    // Harmless: this counts the lines before the position.
     let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let own = text.get(before..).unwrap_or_default();
     let within = own.char_indices().nth(column.saturating_sub(1)).map_or(own.len(), |(at, _)| at);

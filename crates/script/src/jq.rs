@@ -1,4 +1,4 @@
-//! jq: texts to programs, messages to results.
+//! jq: compiles texts to programs, and runs programs on messages.
 
 use jaq_core::compile::Undefined;
 use jaq_core::load::{self, Arena, File, Loader};
@@ -11,13 +11,13 @@ use crate::{CHECK_STACK_BYTES, MESSAGE_BYTES_MAX};
 
 type Data = data::JustLut<Val>;
 
-/// A program that can run on the thread that compiled it.
+/// A compiled program. It can run only on the thread that compiled it.
 pub(crate) struct JqProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 
-/// Brackets inside one another.
+/// Maximum nesting of brackets.
 const BRACKETS_MAX: i32 = 500;
 
-/// Looks for defects of a text. On a stack of its own, since the parser calls itself for each bracket.
+/// Checks a text for errors. Runs on a stack of its own, because the parser recurses for each bracket.
 pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
     let (_, deepest) = text.bytes().fold((0, 0), |(depth, deepest), byte| {
         let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));
@@ -31,7 +31,7 @@ pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
     on_stack(CHECK_STACK_BYTES, move || compile(&text).map(drop)).unwrap_or_else(|_| Err(unread()))
 }
 
-/// The defect of a text of which the library says no place.
+/// Returns the error for a text for which the library reports no position.
 fn unread() -> ProgramError {
     ProgramError::whole("the program cannot be read".to_owned())
 }
@@ -40,7 +40,7 @@ fn unread() -> ProgramError {
 pub(crate) fn compile(text: &str) -> Result<JqProgram, ProgramError> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    // Messages must not read the environment.
+    // Messages must not be able to read the environment.
     let natives = natives.filter(|(name, ..)| *name != "env");
     let arena = Arena::default();
     let file = File { code: text, path: () };
@@ -63,7 +63,7 @@ pub(crate) fn compile(text: &str) -> Result<JqProgram, ProgramError> {
     Ok(JqProgram(filter))
 }
 
-/// A defect at a part of the text.
+/// Returns an error at a part of the text.
 fn defect(text: &str, part: &str, what: String) -> ProgramError {
     ProgramError { at: TextPosition::of(text, load::span(text, part).start), what }
 }
@@ -87,7 +87,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
             let (expected, found) = errors.into_iter().next()?;
             let at = if found.is_empty() { text.get(text.len()..)? } else { found };
             let found = if found.is_empty() { "the end" } else { found };
-            // Harmless: it is only shown.
+            // Harmless: the text is only quoted in an error.
             let found: String = found.chars().take(20).collect();
             defect(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
         }
@@ -95,7 +95,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
 }
 
 impl JqProgram {
-    /// Runs it over one message. None: it gave no value. The error is for the log.
+    /// Runs the program on one message. Returns `None` if it yields no value. The error text is for the log.
     pub(crate) fn run(&self, message: &[u8]) -> Outcome {
         let input = if message.is_empty() {
             Val::default()
@@ -189,7 +189,7 @@ mod tests {
         assert!(check(&deep).unwrap_err().what.contains("500"));
     }
 
-    /// The parser calls itself for each of these, whether the text is whole or not.
+    /// The parser recurses for each of these pieces, whether or not the text is complete.
     #[test]
     fn a_text_of_any_nesting_is_read_on_its_own_stack() {
         for piece in ["-", "try ", "if ", "1+", ".a|", "1,", ". as $a|", "label $a|", "def f:1;"] {

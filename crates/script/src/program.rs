@@ -1,4 +1,4 @@
-//! A program with the engines that run it.
+//! A program together with the engines that run it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,40 +14,39 @@ use crate::MESSAGE_BYTES_MAX;
 use crate::engine::Engine;
 use crate::interpreter::{self, Language, Outcome, ProgramError};
 
-/// A program, for all workers. Its engines start when messages need them, and end with it.
+/// A program, shared by all workers. Its engines are started when messages need them, and end with it.
 ///
-/// A message gets an engine in the first lane, where nothing stays for long, so that no message waits for those that take long. A message
-/// that does take long moves to the second lane, and is stopped where that is full.
+/// A message gets an engine in the first lane, which it must leave soon, so that messages do not wait for slow ones. A message that takes
+/// long moves to the second lane, and is stopped if that is full.
 pub struct Program {
     language: Language,
     text: Box<str>,
-    /// Engines that may run at once, in each lane.
+    /// Permits for the engines that may run at the same time, in each lane.
     first_lane: Semaphore,
     second_lane: Semaphore,
     idle: Mutex<Vec<Engine>>,
 }
 
-/// Engines in the first lane for each core. The kernel shares the cores among them, so that a short message is done soon beside long
-/// ones.
+/// Number of engines in the first lane for each core. The kernel shares the cores among them, so that a short message is finished soon even
+/// beside long ones.
 const FIRST_LANE_EACH: usize = 4;
 
-/// The time in which most messages are done; it is looked at a message only after that, and then as often again.
+/// The time in which most messages are finished. CPU time is checked only after it, and then repeatedly at this interval.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// The processor time after that, in ticks of 10 ms, with which a message takes long. The time on the clock says little on a machine that
-/// is busy.
+/// The CPU time, in ticks of 10 ms after the first check, from which a run counts as long. Elapsed time says little on a busy machine.
 const LONG_TICKS: u64 = 2;
 
-/// The reason why a message has no result.
+/// The reason why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramFailure {
-    /// The program's own words about the message.
+    /// The program failed; the text is its own.
     Refused(String),
-    /// The engine ended: it used too much memory or stack.
+    /// The engine ended, because it used too much memory or stack.
     Ended,
-    /// It took longer than it may.
+    /// The run exceeded its time limit.
     Late,
-    /// It took long, and as many messages that take long are under way as may be.
+    /// The run took long, and the second lane was full.
     Crowded,
     /// No engine could be started.
     NotStarted(String),
@@ -85,10 +84,10 @@ impl Program {
         self.language
     }
 
-    /// A program of a text that has no defects.
+    /// Creates a program from a text.
     ///
     /// # Errors
-    /// The first defect, with its place.
+    /// Returns the first error in the text, with its position.
     pub fn new(language: Language, text: &str) -> Result<Program, ProgramError> {
         interpreter::check(language, text)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -101,8 +100,9 @@ impl Program {
         })
     }
 
-    /// Runs it over an input, which is JSON; see [`Language`]. None: it gave no value. Dropping the future stops the program, and so does
-    /// `longest`, which runs from when an engine has the message: nobody pays for the time of others.
+    /// Runs the program on an input, which is JSON; see [`Language`]. Returns `None` if it yields no value. Dropping the future stops the
+    /// program. So does `longest`, which is measured from when an engine receives the message, so that waiting for an engine does not
+    /// count.
     ///
     /// # Errors
     /// See [`ProgramFailure`].
@@ -132,7 +132,7 @@ impl Program {
         outcome.map_err(ProgramFailure::Refused)
     }
 
-    /// Runs it in the first lane, and in the second one if that takes long.
+    /// Runs the program in the first lane, and in the second one if it takes long.
     async fn in_lanes(
         &self,
         engine: &Engine,
@@ -157,7 +157,7 @@ impl Program {
     }
 }
 
-/// The result of an engine's work, unless that takes long.
+/// Returns the result of an engine's work, or `None` if the work takes long.
 async fn unless_long<T>(engine: &Engine, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut before = None;
     loop {
@@ -165,7 +165,7 @@ async fn unless_long<T>(engine: &Engine, mut work: Pin<&mut impl Future<Output =
         if done.is_some() {
             return done;
         }
-        // Where the system does not say what it used, it takes long.
+        // If the system does not report CPU time, the run counts as long.
         let ticks = engine.ticks()?;
         if ticks.saturating_sub(*before.get_or_insert(ticks)) >= LONG_TICKS {
             return None;
@@ -173,7 +173,7 @@ async fn unless_long<T>(engine: &Engine, mut work: Pin<&mut impl Future<Output =
     }
 }
 
-/// The result of work that is done in time.
+/// Returns the result of work that finishes within the limit, or `None`.
 async fn within<T>(limit: Duration, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let alarm = kit::alarm::take();
     alarm.borrow_mut().set(clock::now(), limit);
