@@ -1,4 +1,4 @@
-//! The algorithms of RFC 7518 and RFC 8037 that are accepted here. `none` is not among them.
+//! The accepted algorithms of RFC 7518 and RFC 8037. `none` is not among them.
 
 /// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl Algorithm {
         Algorithm::EdDsa,
     ];
 
-    /// The name, as in the `alg` of a token or a key.
+    /// Returns the name, as in the `alg` of a token or a key.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Hs256 => "HS256",
@@ -54,8 +54,8 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with exactly this name. `Ed25519` is RFC 9864's name for the EdDSA supported here; `ES521` is a common
-    /// misspelling on P-521 keys, whose curve leaves only one meaning.
+    /// Returns the algorithm with exactly this name. `Ed25519` is RFC 9864's name for the EdDSA variant supported here. `ES521` is a common
+    /// misspelling on P-521 keys, and their curve allows only one meaning.
     pub fn named(name: &str) -> Option<Algorithm> {
         match name {
             "Ed25519" => Some(Algorithm::EdDsa),

@@ -1,4 +1,4 @@
-//! The part of DER (X.690) that public keys need: tags and definite lengths. Errors are never repaired.
+//! The subset of DER (X.690) that public keys need: tags and definite lengths. Malformed input is never repaired.
 
 /// The tag of a sequence.
 pub(crate) const SEQUENCE: u8 = 0x30;
@@ -6,7 +6,7 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
 
-/// The unread rest of a run of elements.
+/// The unread rest of a sequence of elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// The next element: its tag and its contents.
+    /// Reads the next element and returns its tag and contents.
     #[allow(
         clippy::should_implement_trait,
         reason = "an element is not the only thing to read next"
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
             short @ 0..=0x7f => (usize::from(short), rest),
-            // Two bytes of length are 64 KiB, which is more than any certificate here has.
+            // Lengths of up to two bytes are supported. That is 64 KiB, more than any certificate here has.
             0x81 => {
                 let (length, rest) = rest.split_first()?;
                 (usize::from(*length), rest)
@@ -46,23 +46,23 @@ impl<'a> Reader<'a> {
         Some((*tag, contents))
     }
 
-    /// The next element, if it has this tag.
+    /// Reads the next element, and returns `None` if it has another tag.
     pub(crate) fn tagged(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, contents) = self.next()?;
         (found == tag).then_some(contents)
     }
 
-    /// The bytes of an object identifier.
+    /// Reads an object identifier and returns its bytes.
     pub(crate) fn object_id(&mut self) -> Option<&'a [u8]> {
         self.tagged(OBJECT_ID)
     }
 
-    /// A bit string of whole bytes.
+    /// Reads a bit string of whole bytes.
     pub(crate) fn bits(&mut self) -> Option<&'a [u8]> {
         self.tagged(BIT_STRING)?.strip_prefix(&[0])
     }
 
-    /// A positive integer, without leading zeros.
+    /// Reads a positive integer and returns it without leading zeros.
     pub(crate) fn unsigned(&mut self) -> Option<&'a [u8]> {
         let bytes = self.tagged(INTEGER)?;
         let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `RSAPublicKey` (RFC 8017, A.1.1).
+/// Encodes an `RSAPublicKey` (RFC 8017, A.1.1).
 pub(crate) fn rsa_public_key(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     let mut numbers = Vec::new();
     for number in [modulus, exponent] {

@@ -1,4 +1,4 @@
-//! JSON objects in which no name occurs twice. With a repeated name, two readers could take different values.
+//! JSON objects without duplicate names. With a duplicate name, two parsers could use different values.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,16 +12,16 @@ use serde_json::{Map, Number, Value};
 /// The members of an object.
 pub type Object = Map<String, Value>;
 
-/// The members of an object in the order of the text. They are read once and looked up a few times, which a list serves better
-/// than a map. Nested members are ordinary values.
+/// The members of an object in the order of the text. They are parsed once and looked up a few times, for which a list is faster than a
+/// map. Nested members are ordinary values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Members<'t>(Vec<(Cow<'t, str>, Value)>);
 
-/// Up to this many names are compared one by one; for more, a set is made.
+/// Up to this number, names are compared one by one; beyond it, a hash set is used.
 const COMPARED_MAX: usize = 16;
 
 impl<'t> Members<'t> {
-    /// Reads one object, as [`object`] does.
+    /// Parses one object, as [`object`] does.
     pub fn read(text: &'t [u8]) -> Option<Members<'t>> {
         // Checking the whole text for UTF-8 is faster than checking name by name.
         let mut reader = serde_json::Deserializer::from_str(std::str::from_utf8(text).ok()?);
@@ -31,7 +31,7 @@ impl<'t> Members<'t> {
         let doubled = if members.0.len() <= COMPARED_MAX {
             names
                 .enumerate()
-                // Harmless: only the names before it are looked at.
+                // Harmless: each name is compared with the names before it.
                 .any(|(at, name)| members.0.iter().take(at).any(|(before, _)| before == name))
         } else {
             names.collect::<HashSet<_>>().len() < members.0.len()
@@ -64,7 +64,7 @@ impl<'de> Visitor<'de> for Flat {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Members<'de>, A::Error> {
-        // Most tokens have no more members.
+        // Most tokens have at most this many members.
         let mut list = Vec::with_capacity(8);
         while let Some(Name(name)) = members.next_key()? {
             list.push((name, members.next_value_seed(Strict)?));
@@ -100,8 +100,8 @@ impl<'de> Visitor<'de> for AnyName {
     }
 }
 
-/// Parses one object with nothing after it. None if the text is not JSON, is not an object, or repeats a name in any object.
-/// `serde_json` bounds the depth.
+/// Parses one object with nothing after it. Returns `None` if the text is not JSON, is not an object, or contains an object with duplicate
+/// names. `serde_json` limits the depth.
 pub fn object(text: &[u8]) -> Option<Object> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = Strict.deserialize(&mut reader).ok()?;

@@ -1,10 +1,10 @@
-//! Signed tokens (JWS, RFC 7515) and the keys that verify them (JWK, RFC 7517), read strictly.
+//! Signed tokens (JWS, RFC 7515) and the keys that verify them (JWK, RFC 7517), parsed strictly.
 //!
-//! Owns the decision which signatures are accepted: a key determines its algorithms, and a token's `alg` counts only if the key agrees.
-//! It fetches nothing, keeps no time, and does not interpret claims; encrypted tokens (JWE) are recognised and refused.
+//! Owns the decision which signatures are accepted: a key determines its algorithms, and the `alg` of a token counts only if the key allows
+//! it. It fetches nothing, knows no time, and does not interpret claims. Encrypted tokens (JWE) are recognised and refused.
 //!
-//! Text enters by [`Token::parse`] and [`KeySet`]; [`KeySet::verify`] checks that a key of the set signed the token. [`Signer`]
-//! signs tokens of our own.
+//! Text enters through [`Token::parse`] and [`KeySet`]. [`KeySet::verify`] checks that a key of the set signed the token. [`Signer`] signs
+//! the gateway's own tokens.
 #![forbid(unsafe_code)]
 
 mod algorithm;

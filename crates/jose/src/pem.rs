@@ -10,7 +10,7 @@ pub(crate) enum Public {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// The uncompressed point.
+    /// The point, uncompressed.
     Ec {
         curve: &'static str,
         point: Vec<u8>,
@@ -27,17 +27,17 @@ const CURVES: &[(&[u8], &str)] = &[
     (&[0x2b, 0x81, 0x04, 0x00, 0x23], "P-521"),
 ];
 
-/// The blocks of a PEM text. None if one of them is malformed.
+/// Returns the blocks of a PEM text, or `None` if one of them is malformed.
 pub(crate) fn blocks(text: &str) -> Option<Vec<Pem>> {
-    // To the library what stands before an empty line in a block are headers.
+    // The library takes lines before an empty line in a block for headers.
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     let blocks = ::pem::parse_many(&text).ok()?;
-    // The library passes over a block without an end: a key that was meant to count.
+    // The library ignores a block without an end line, although a key was meant.
     (blocks.len() == text.matches("-----BEGIN ").count()).then_some(blocks)
 }
 
-/// The key of a block; none if it holds no supported key.
+/// Returns the key in a block, or `None` if it contains no supported key.
 pub(crate) fn public(block: &Pem) -> Option<Public> {
     let bytes = block.contents();
     match block.tag() {
@@ -54,7 +54,7 @@ fn rsa(bytes: &[u8]) -> Option<Public> {
     numbers.is_empty().then_some(Public::Rsa { modulus, exponent })
 }
 
-/// RFC 5280, 4.1: the key is the sequence after the subject's name.
+/// Reads the key of a certificate: the sequence after the subject's name (RFC 5280, 4.1).
 fn certificate(bytes: &[u8]) -> Option<Public> {
     let mut certificate = Reader::new(Reader::new(bytes).tagged(SEQUENCE)?);
     let mut fields = Reader::new(certificate.tagged(SEQUENCE)?);
@@ -63,7 +63,7 @@ fn certificate(bytes: &[u8]) -> Option<Public> {
     if after.next()?.0 == VERSION {
         fields = after;
     }
-    // Serial number, signature algorithm, issuer, validity, subject.
+    // Skips serial number, signature algorithm, issuer, validity and subject.
     for _ in 0..5 {
         fields.next()?;
     }

@@ -9,10 +9,10 @@ use crate::key::{Key, KeyError};
 use crate::token::{Error, Token};
 use crate::{Algorithm, pem};
 
-/// A larger set is refused. Real issuers have two to ten keys.
+/// Maximum number of keys in a set. Real issuers have two to ten.
 pub const KEYS_MAX: usize = 128;
 
-/// The number of keys that are tried for a token without a key name: each may take a quarter of a millisecond.
+/// Maximum number of keys tried for a token without a key name. Each attempt may take a quarter of a millisecond.
 pub const TRIED_MAX: usize = 8;
 
 /// Keys that verify an issuer's tokens.
@@ -21,15 +21,15 @@ pub struct KeySet {
     keys: Vec<Key>,
 }
 
-/// Keys that were left out of a set: the name, if there is one, and the reason.
+/// The keys that were left out of a set: their names, if they have one, and the reasons.
 pub type SkippedKey = Vec<(Option<String>, KeyError)>;
 
 impl KeySet {
-    /// Parses a JWK set, or a single JWK. Leaves out keys that are not for verifying and keys that are easily mistaken for one
-    /// another. None if the text is not a key set, or has more than [`KEYS_MAX`] keys.
+    /// Parses a JWK set or a single JWK. Leaves out keys that are not for verifying, and keys that could be confused with one another.
+    /// Returns `None` if the text is not a key set, or has more than [`KEYS_MAX`] keys.
     pub fn from_json(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
         let (mut keys, mut left) = read(text)?;
-        // A malformed key might be the one that a token means.
+        // A token could refer to a malformed key by its name.
         let unread = |key: &Key| {
             let same = |(id, error): &(Option<String>, KeyError)| {
                 *error == KeyError::Malformed && id.is_some() && id.as_deref() == key.id.as_deref()
@@ -41,14 +41,15 @@ impl KeySet {
         Some((KeySet { keys }, left))
     }
 
-    /// The same for keys of an issuer, which vouches for each of them. Keys of one name are all tried, as they are where a token has no
-    /// key name: in a rotation an issuer may list the old and the new key by one name, and its tokens have to be accepted.
+    /// Like [`KeySet::from_json`], for the keys of an issuer, all of which are trusted. Keys with the same name are all tried, as for
+    /// tokens without a key name: during a rotation an issuer may publish the old and the new key under one name, and its tokens must be
+    /// accepted.
     pub fn of_issuer(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
         let (keys, mut left) = read(text)?;
         Some((KeySet { keys: without_exposed(keys, &mut left) }, left))
     }
 
-    /// A secret that is shared, as it is or as `base64:TEXT`.
+    /// Creates a set from a shared secret, given as text or as `base64:TEXT`.
     pub fn of_secret(text: &str) -> Result<KeySet, KeyError> {
         let decoded = match text.strip_prefix("base64:") {
             Some(text) => STANDARD.decode(text.trim()).map_err(|_| KeyError::Malformed)?,
@@ -57,7 +58,7 @@ impl KeySet {
         Ok(KeySet { keys: vec![Key::of_secret(&decoded)?] })
     }
 
-    /// Reads every public key and certificate of a PEM text.
+    /// Parses all public keys and certificates in a PEM text.
     pub fn from_pem(text: &str) -> Result<KeySet, KeyError> {
         let blocks = pem::blocks(text).ok_or(KeyError::Malformed)?;
         let public = blocks.iter().map(|block| pem::public(block).ok_or(KeyError::Unsupported));
@@ -71,7 +72,7 @@ impl KeySet {
         self.keys.extend(other.keys);
     }
 
-    /// Drops shared secrets: in a public key set they are not secret.
+    /// Drops shared secrets, which are no secrets in a public key set.
     pub fn without_secrets(mut self) -> KeySet {
         self.keys.retain(|key| !key.is_secret());
         self
@@ -85,12 +86,12 @@ impl KeySet {
         self.keys.is_empty()
     }
 
-    /// True if a key may fit a token with this key name and algorithm.
+    /// Returns true if some key may verify a token with this key name and algorithm.
     pub fn knows(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
         self.candidates(id, algorithm).next().is_some()
     }
 
-    /// True if a key has this name.
+    /// Returns true if a key has this name.
     pub fn names(&self, id: Option<&str>) -> bool {
         id.is_some() && self.keys.iter().any(|key| key.id.as_deref() == id)
     }
@@ -110,20 +111,21 @@ impl KeySet {
         Err(if tried { Error::Signature } else { Error::KeyUnknown })
     }
 
-    /// The name of a key that others have, too, for the same algorithm.
+    /// Returns the name of a key that another key has too, for the same algorithm.
     pub fn doubled(&self) -> Option<&str> {
         let doubled = self.keys.iter().find(|key| is_doubled(key, &self.keys));
         doubled.and_then(|key| key.id.as_deref())
     }
 
-    /// An algorithm for which the set has more keys than are tried for a token without a key name, and how many.
+    /// Returns an algorithm for which the set has more keys than are tried for a token without a key name, with their number.
     pub fn untried(&self) -> Option<(Algorithm, usize)> {
         let all = self.keys.iter().flat_map(Key::algorithms);
         let counted = all.map(|algorithm| (algorithm, self.candidates(None, algorithm).count()));
         counted.max_by_key(|(_, count)| *count).filter(|(_, count)| *count > TRIED_MAX)
     }
 
-    /// Keys of this algorithm with the token's key name. If the token or the key has no name (as in PEM files), it may be any.
+    /// Returns the keys with this algorithm and the token's key name. If the token or a key has no name (as in PEM files), the key matches
+    /// too.
     fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
         self.keys.iter().filter(move |key| {
             let named = match (id, key.id.as_deref()) {
@@ -135,7 +137,7 @@ impl KeySet {
     }
 }
 
-/// The keys of a text that are for verifying, and those that are not.
+/// Parses a text. Returns the keys that are for verifying, and those left out.
 fn read(text: &[u8]) -> Option<(Vec<Key>, SkippedKey)> {
     let document = json::object(text)?;
     let mut left = SkippedKey::new();
@@ -165,7 +167,7 @@ fn read(text: &[u8]) -> Option<(Vec<Key>, SkippedKey)> {
     Some((keys, left))
 }
 
-/// Leaves out shared secrets beside public keys: who publishes them has not kept them.
+/// Leaves out shared secrets that are published together with public keys, because they are no longer secret.
 fn without_exposed(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     let are_mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
     let (exposed, kept): (Vec<Key>, Vec<Key>) =
@@ -174,11 +176,11 @@ fn without_exposed(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     kept
 }
 
-/// Leaves out keys that share a name and an algorithm. The maker of such a set mistook one key for another, and so might we.
+/// Leaves out keys that share a name and an algorithm. Their issuer confused keys, so a verifier could do so too.
 fn without_doubled(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     let doubled: Vec<bool> = keys.iter().map(|key| is_doubled(key, &keys)).collect();
     let mut kept = Vec::new();
-    // Harmless: it was found of each key.
+    // Harmless: there is one flag for each key.
     for (key, doubled) in keys.into_iter().zip(doubled) {
         if doubled {
             left.push((key.id.map(String::from), KeyError::Doubled))
@@ -189,7 +191,7 @@ fn without_doubled(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
     kept
 }
 
-/// True if another of the keys has the name of this one, and an algorithm of it.
+/// Returns true if another key has the same name and shares an algorithm.
 fn is_doubled(key: &Key, keys: &[Key]) -> bool {
     let alike = |other: &&Key| {
         key.id.is_some()

@@ -1,4 +1,4 @@
-//! Tokens of our own: a private key that signs, and its public half as a JWK.
+//! The gateway's own tokens: a private key that signs, and its public half as a JWK.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use crate::pem;
 pub struct Signer {
     pair: Pair,
     algorithm: Algorithm,
-    /// RFC 7638 thumbprint: the same for the same key in every process.
+    /// The RFC 7638 thumbprint, which is the same for a key in every process.
     id: String,
 }
 
@@ -40,7 +40,7 @@ pub enum SignError {
 }
 
 impl Signer {
-    /// The key of the first `PRIVATE KEY` block: RSA for RS256, P-256, P-384 or Ed25519.
+    /// Reads the key in the first `PRIVATE KEY` block: RSA for RS256, P-256, P-384 or Ed25519.
     pub fn from_pem(text: &str) -> Result<Signer, SignError> {
         let blocks = pem::blocks(text).ok_or(SignError::Key)?;
         let block = blocks.iter().find(|block| block.tag() == "PRIVATE KEY");
@@ -50,12 +50,12 @@ impl Signer {
         Ok(Signer { pair, algorithm, id })
     }
 
-    /// The name of the key.
+    /// Returns the name of the key.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The public half, as in a key set.
+    /// Returns the public half, as in a key set.
     pub fn jwk(&self) -> Value {
         let mut members = self.pair.public_members(self.algorithm);
         members.insert("use".to_owned(), "sig".into());
@@ -64,12 +64,12 @@ impl Signer {
         Value::Object(members)
     }
 
-    /// A token with these claims.
+    /// Returns a token with these claims.
     pub fn sign(&self, claims: &Object) -> Result<String, SignError> {
         self.sign_as("JWT", claims)
     }
 
-    /// A token of this type (`typ`) with these claims.
+    /// Returns a token of this type (`typ`) with these claims.
     pub fn sign_as(&self, kind: &str, claims: &Object) -> Result<String, SignError> {
         let header = json!({ "alg": self.algorithm.name(), "typ": kind, "kid": self.id });
         let claims = serde_json::to_vec(claims).map_err(|_| SignError::Signing)?;
@@ -89,7 +89,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// RFC 7638: the required members in the order of their names, without spaces.
+/// Returns the RFC 7638 thumbprint: of the required members, sorted by name, without white space.
 fn thumbprint(members: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = members.keys().collect();
     names.sort();
@@ -100,7 +100,7 @@ fn thumbprint(members: &Map<String, Value>) -> String {
 }
 
 fn pair(der: &[u8]) -> Option<(Pair, Algorithm)> {
-    // Harmless: a key of another kind is tried below.
+    // Harmless: other kinds of keys are tried below.
     if let Ok(pair) = RsaKeyPair::from_pkcs8(der) {
         return Some((Pair::Rsa(pair), Algorithm::Rs256));
     }
@@ -108,7 +108,7 @@ fn pair(der: &[u8]) -> Option<(Pair, Algorithm)> {
         (&ECDSA_P256_SHA256_FIXED_SIGNING, Algorithm::Es256),
         (&ECDSA_P384_SHA384_FIXED_SIGNING, Algorithm::Es384),
     ] {
-        // Harmless: a key of another kind is tried next.
+        // Harmless: other kinds of keys are tried next.
         if let Ok(pair) = EcdsaKeyPair::from_pkcs8(kind, der) {
             return Some((Pair::Ec(pair), algorithm));
         }
@@ -131,7 +131,7 @@ impl Pair {
         }
     }
 
-    /// The required members only.
+    /// Returns only the required members.
     fn public_members(&self, algorithm: Algorithm) -> Map<String, Value> {
         let mut members = Map::new();
         let mut say = |name: &str, value: String| {

@@ -1,4 +1,4 @@
-//! A token in compact form: exactly three parts with two dots.
+//! A token in compact form: exactly three parts separated by dots.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,20 +12,20 @@ use serde_json::Value;
 use crate::algorithm::Algorithm;
 use crate::json::Members;
 
-/// The maximum size of a token. It has to fit into a head of the default size together with all other headers.
+/// Maximum size of a token. It has to fit into a head of the default size together with all other headers.
 pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
 
-/// A token whose signature is not verified yet.
+/// A token whose signature has not been verified.
 #[derive(Debug)]
 pub struct Token<'t> {
     pub algorithm: Algorithm,
     /// `kid`
     pub key_id: Option<Box<str>>,
-    /// The type in `typ`, in lower case and without `application/`; none if there is none, or only `JWT`.
+    /// The type (`typ`), in lower case and without `application/`; `None` if it is missing or is `JWT`.
     pub kind: Option<Box<str>>,
     /// The decoded payload.
     pub payload: Vec<u8>,
-    /// The signed text: the first two parts as they came.
+    /// The signed text: the first two parts as received.
     pub(crate) signed: &'t [u8],
     pub(crate) signature: Vec<u8>,
 }
@@ -33,21 +33,21 @@ pub struct Token<'t> {
 /// The reason why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
-    /// Larger than [`TOKEN_BYTES_MAX`].
+    /// The token is larger than [`TOKEN_BYTES_MAX`].
     TooLarge,
-    /// It does not consist of three parts of base64url with a JSON header.
+    /// The token does not consist of three parts in base64url with a JSON header.
     Malformed,
-    /// Encrypted (JWE).
+    /// The token is encrypted (JWE).
     Encrypted,
-    /// `none`, or an unsupported algorithm.
+    /// The algorithm is `none` or not supported.
     Algorithm,
-    /// It requires an extension to be understood (`crit`, `b64`).
+    /// The token requires an extension (`crit`, `b64`).
     Critical,
-    /// There is no key of that name for that algorithm.
+    /// There is no key with this name for this algorithm.
     KeyUnknown,
     /// The signature is wrong.
     Signature,
-    /// It could be signed with so many keys that not all were tried.
+    /// More keys could have signed the token than are tried.
     Ambiguous,
 }
 
@@ -61,7 +61,7 @@ impl<'t> Token<'t> {
         let (first, second) = (dots.next().ok_or(Error::Malformed)?, dots.next());
         let further = dots.count();
         if further == 2 {
-            // Five parts (RFC 7516, 9).
+            // Five parts mean that the token is encrypted (RFC 7516, 9).
             return Err(Error::Encrypted);
         }
         let second = second.filter(|_| further == 0).ok_or(Error::Malformed)?;
@@ -77,7 +77,7 @@ impl<'t> Token<'t> {
         })
     }
 
-    /// The payload as claims; none if it is not a JSON object, or repeats a name.
+    /// Returns the payload as claims, or `None` if it is not a JSON object or has duplicate names.
     pub fn claims(&self) -> Option<Members<'_>> {
         Members::read(&self.payload)
     }
@@ -91,11 +91,12 @@ struct Header {
     kind: Option<Box<str>>,
 }
 
-/// A longer header is not cached. Ordinary ones have a hundred bytes.
+/// Maximum size of a header that is cached. Common ones have a hundred bytes.
 const REMEMBERED_BYTES_MAX: usize = 1024;
 
 thread_local! {
-    /// The last header and its text. All tokens of an issuer have the same header until its key changes, and parsing it took as
+    /// The last header and its text. All tokens of an issuer have the same header until its key changes, and parsing it took as long as
+    /// parsing the claims.
     /// long as parsing the claims.
     static LAST: RefCell<Option<(Box<[u8]>, Header)>> = const { RefCell::new(None) };
 }
@@ -130,7 +131,7 @@ impl Header {
     }
 }
 
-/// A media type as `typ` has it: in lower case, without `application/` (RFC 7515, 4.1.9).
+/// Returns a media type as in `typ`: in lower case, without `application/` (RFC 7515, 4.1.9).
 pub fn kind(media_type: &str) -> String {
     let mut kind = media_type.to_ascii_lowercase();
     if let Some(rest) = kind.strip_prefix("application/").filter(|rest| !rest.contains('/')) {
@@ -139,7 +140,7 @@ pub fn kind(media_type: &str) -> String {
     kind
 }
 
-/// Strict: no padding, no line ends, no bits left over. Uses vector instructions if the machine has them.
+/// Decodes strictly: no padding, no line ends, no leftover bits. Uses vector instructions if available.
 fn decode(part: &[u8]) -> Result<Vec<u8>, Error> {
     static ENGINE: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
     ENGINE.decode(part).map_err(|_| Error::Malformed)
@@ -154,7 +155,7 @@ fn algorithm(header: &Members<'_>) -> Result<Algorithm, Error> {
         return Err(Error::Critical);
     }
     let name = header.get("alg").and_then(Value::as_str).ok_or(Error::Malformed)?;
-    // Keys may use the misspelling, but tokens may not.
+    // The misspelling is accepted in keys, but not in tokens.
     let algorithm = Algorithm::named(name).filter(|_| name != "ES521");
     algorithm.ok_or(Error::Algorithm)
 }

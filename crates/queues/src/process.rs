@@ -86,7 +86,7 @@ enum ProcessEnd {
     Lost,
 }
 
-/// The next action.
+/// The next event to handle.
 enum Next {
     RunOutcome(RunOutcome),
     News,
@@ -121,7 +121,7 @@ impl Resident for Queue {
     }
 }
 
-/// Waits. True if the resident has to end.
+/// Waits for `time`. Returns true if the resident is asked to end.
 async fn pause(place: &Residence, time: Duration) -> bool {
     let asked = poll_fn(|cx| place.ending.poll_asked(cx));
     tokio::time::timeout(time, asked).await.is_ok()

@@ -1,4 +1,4 @@
-//! The only Java machine of the process, and the stylesheets it has compiled.
+//! The only Java virtual machine of the process, and the stylesheets that it has compiled.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,31 +15,31 @@ use crate::on_worker;
 use crate::pool::{self, EngineStats, JavaStylesheet, Job, Message, PoolState, RunError, Work};
 use crate::vm::Vm;
 
-/// Less than this leaves no room for Saxon itself.
+/// Minimum heap size; less leaves no room for Saxon itself.
 const HEAP_BYTES_MIN: u64 = 16 << 20;
 
-/// Limit on the start of the machine, generous enough for a busy host without an archive of classes.
+/// Timeout for starting the JVM, long enough for a busy host without a class data archive.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// Limit on compiling one stylesheet. The largest known ones, as long as books, take a few seconds while Java is cold.
+/// Timeout for compiling one stylesheet. The largest known ones, as long as books, take a few seconds in a cold JVM.
 const COMPILE_MAX: Duration = Duration::from_secs(60);
 
-/// Configuration of the machine.
+/// The configuration of the JVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineSettings {
-    /// The Java installation; searched in the usual places if absent.
+    /// The Java installation. Searched for in the usual places if `None`.
     pub java_home: Option<PathBuf>,
-    /// The folder with the jars; searched in the usual places if absent.
+    /// The folder with the jars. Searched for in the usual places if `None`.
     pub home: Option<PathBuf>,
-    /// Upper limit of the Java heap.
+    /// Maximum size of the Java heap.
     pub heap_bytes_max: u64,
-    /// Number of messages transformed at the same time.
+    /// Maximum number of messages transformed at the same time.
     pub threads: usize,
-    /// Number of messages that may wait; more are refused.
+    /// Maximum number of messages that wait. Further ones are refused.
     pub pending_max: usize,
 }
 
-/// The Java machine. There is only one, and it ends with the process.
+/// The JVM. There is only one, and it ends with the process.
 pub struct Engine {
     settings: EngineSettings,
     shared: Arc<PoolState>,
@@ -51,7 +51,7 @@ pub struct Stylesheet {
     sheet: Arc<JavaStylesheet>,
 }
 
-/// Reason why there is no machine.
+/// The reason why there is no JVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
     pub what: String,
@@ -62,16 +62,16 @@ pub struct Unavailable {
 /// An error in a stylesheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
-    /// The name of the module as it was given; empty if unknown.
+    /// The name of the module as given; empty if unknown.
     pub module: String,
-    /// Counted from 1; None if unknown.
+    /// Counted from 1; `None` if unknown.
     pub line: Option<u32>,
     pub column: Option<u32>,
     pub what: String,
 }
 
 impl Engine {
-    /// Returns the machine, started now if necessary. A running machine keeps its settings, whatever is asked for: see
+    /// Returns the JVM, and starts it if necessary. A JVM that is already running keeps its settings, even if `settings` differ; see
     /// [`Engine::settings`].
     pub fn get(settings: &EngineSettings) -> Result<Arc<Engine>, Unavailable> {
         static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
@@ -98,13 +98,12 @@ impl Engine {
             let gives_up = move || drop(gave_up.send(Err("it gave up".to_owned())));
             move || match Vm::start(&libjvm, &options, gives_up) {
                 Ok(attached) => {
-                    // The caller may have given up waiting; the next call finds the machine running.
-                    // Harmless: the caller may have given up waiting.
+                    // Harmless: the caller may have stopped waiting. The next call finds the JVM running.
                     let _told = started.send(Ok(()));
                     pool::keep(&attached, &shared, threads);
                 }
                 Err(error) => {
-                    // Harmless: the caller may have given up waiting.
+                    // Harmless: the caller may have stopped waiting.
                     let _told = started.send(Err(error));
                 }
             }
@@ -113,7 +112,7 @@ impl Engine {
         let ready = spawned
             .map_err(|error| error.to_string())
             .and_then(|_| ready.recv_timeout(START_MAX).map_err(|_| "it does not start".to_owned()))
-            // Harmless: both errors are texts, and one is reported.
+            // Harmless: both errors are texts, of which one is reported.
             .flatten();
         ready.map_err(|error| Unavailable {
             what: format!("{}: {error}", libjvm.display()),
@@ -122,7 +121,7 @@ impl Engine {
         Ok(Engine { settings: settings.clone(), shared })
     }
 
-    /// Returns the settings with which the machine was started.
+    /// Returns the settings with which the JVM was started.
     pub fn settings(&self) -> &EngineSettings {
         &self.settings
     }
@@ -131,8 +130,8 @@ impl Engine {
         self.shared.reading()
     }
 
-    /// Compiles a stylesheet: `modules` are names and texts, the main module first, then all others that it refers to. Parameters
-    /// are names and values. Blocks until the stylesheet is compiled.
+    /// Compiles a stylesheet. `modules` are names and texts: the main module first, then all modules that it refers to. Parameters are
+    /// names and values. Blocks until the stylesheet is compiled.
     pub fn compile(
         &self,
         modules: &[(String, Vec<u8>)],
@@ -155,7 +154,7 @@ impl Engine {
     }
 }
 
-/// Refuses a heap for which Java would end the process.
+/// Refuses a heap size for which the JVM would end the process.
 fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
     let wrong = |what, instead| Err(Unavailable { what, instead });
     if bytes < HEAP_BYTES_MIN {
@@ -171,34 +170,32 @@ fn heap_fits(bytes: u64) -> Result<(), Unavailable> {
     }
 }
 
-/// Command-line options of the machine.
+/// Returns the command-line options of the JVM.
 fn options(settings: &EngineSettings, jars: &Jars) -> Vec<String> {
     let mut options = vec![
         format!("-Djava.class.path={}", jars.class_path),
         format!("-Xmx{}", settings.heap_bytes_max),
-        // The young generation takes a quarter of the heap, so that it is collected seldom: with 10 MiB, Java's default,
-        // collections took 3 % of a message's time.
+        // The young generation takes a quarter of the heap, so that it is collected rarely. With Java's default of 10 MiB, collections took
+        // 3 % of a message's time.
         format!("-Xmn{}", settings.heap_bytes_max / 4),
-        // The collector with the smallest footprint and no threads of its own. Objects of a message live for microseconds, so
-        // that a collection copies next to nothing.
+        // The collector with the smallest footprint and no threads of its own. Objects of a message live for microseconds, so a collection
+        // copies almost nothing.
         "-XX:+UseSerialGC".to_owned(),
         // The gateway handles signals itself.
         "-Xrs".to_owned(),
-        // Java writes nothing that was not asked for: no performance counter files and no attach socket; crash reports go to
-        // stderr.
+        // Java must write nothing unrequested: no performance counter files and no attach socket. Crash reports go to stderr.
         "-XX:-UsePerfData".to_owned(),
         "-XX:+DisableAttachMechanism".to_owned(),
         "-XX:+ErrorFileToStderr".to_owned(),
         "-Xlog:disable".to_owned(),
-        // Saxon's stacks take a lock at each access, which is a seventh of a message's time, though no other thread ever sees
-        // them. Biased locking leaves such a lock with its thread. Java has it up to version 17, with a deprecation warning;
-        // later versions ignore the option.
+        // Saxon's stacks take a lock at each access, which costs a seventh of a message's time although no other thread ever uses them.
+        // Biased locking makes this cheap. Java has it up to version 17, with a deprecation warning; later versions ignore the option.
         "-XX:+UnlockDiagnosticVMOptions".to_owned(),
         "-XX:-PrintWarnings".to_owned(),
         "-XX:+IgnoreUnrecognizedVMOptions".to_owned(),
         "-XX:+UseBiasedLocking".to_owned(),
         "-XX:BiasedLockingStartupDelay=0".to_owned(),
-        // Code cache and metaspace, beside the heap: Saxon takes some 20 MiB of each.
+        // Code cache and metaspace, in addition to the heap. Saxon uses some 20 MiB of each.
         "-XX:ReservedCodeCacheSize=64m".to_owned(),
         "-XX:MaxMetaspaceSize=128m".to_owned(),
         "-Djavax.xml.accessExternalDTD=".to_owned(),
@@ -212,9 +209,9 @@ fn options(settings: &EngineSettings, jars: &Jars) -> Vec<String> {
 }
 
 impl Stylesheet {
-    /// Transforms a message. The result is at most `output_bytes_max` long, and a run that is not done within `timeout` is
-    /// stopped. A small message of a stylesheet known to be fast is transformed by the calling thread at the first poll. Others
-    /// wait for a thread of the pool; if the future is dropped before that, the run does not start.
+    /// Transforms a message. The result has at most `output_bytes_max` bytes, and a run that is not finished within `timeout` is stopped. A
+    /// small message for a stylesheet known to be fast is transformed by the calling thread at the first poll. Others wait for a thread of
+    /// the pool. If the future is dropped before that, the run does not start.
     pub async fn transform(
         &self,
         message: Message,
@@ -246,7 +243,7 @@ impl Complaint {
     fn read(line: &str) -> Complaint {
         let mut parts = line.splitn(4, '\t');
         let module = parts.next().unwrap_or("").to_owned();
-        // Harmless: a complaint without a place has none.
+        // Harmless: an error without a position is shown without one.
         let mut number = || parts.next()?.parse::<u32>().ok().filter(|number| *number > 0);
         let (line, column) = (number(), number());
         let what = parts.next().unwrap_or("").to_owned();

@@ -1,5 +1,5 @@
-//! Seats: threads attached to Java with their memory on the Java side, and the check that stops a run that takes too long.
-//! Threads of the pool and workers use them.
+//! Threads attached to the JVM with their memory on the Java side, and the check that stops a run that takes too long. Used by the threads
+//! of the pool and by workers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use kit::clock::{self, Instant};
 use crate::pool::{Message, RunError, locked};
 use crate::vm::{AttachedThread, CpuClock, GlobalRef, Slot, Vm};
 
-/// A thread that was told to stop but still runs is told again after this time.
+/// Interval at which a thread that was told to stop but still runs is told again.
 const STOP_AGAIN: Duration = Duration::from_secs(1);
 
 /// State of one attached thread, shared with the keeper.
 #[derive(Default)]
 pub(crate) struct ThreadState {
-    /// Locked by the keeper while it stops the thread, so that it cannot hit a later run.
+    /// Locked by the keeper while it stops the thread, so that it cannot stop a later run by mistake.
     running: Mutex<RunningJob>,
 }
 
@@ -26,12 +26,12 @@ struct RunningJob {
     stopped: bool,
 }
 
-/// Condition under which a run is late.
+/// The condition under which a run has exceeded its time.
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
     Deadline(Instant),
-    /// The thread has used this much CPU time since the keeper first saw the run. Time spent waiting, for a core or for a garbage
-    /// collection, does not count.
+    /// The thread has used this much CPU time since the keeper first saw the run. Waiting for a core or for garbage collection does not
+    /// count.
     Busy {
         max: Duration,
         met: Option<FirstSeen>,
@@ -45,20 +45,20 @@ pub(crate) struct FirstSeen {
     used: Option<Duration>,
 }
 
-/// A run that uses no CPU time is late after this time all the same.
+/// A run that uses no CPU time is stopped after this time.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
-/// A thread that is attached to the machine. An error thrown into the thread takes effect during a run, or when this is dropped.
+/// A thread attached to the JVM. An error thrown into the thread takes effect during a run, or when this is dropped.
 pub(crate) struct EngineThread {
     attached: AttachedThread,
     slot: Slot,
     state: Arc<ThreadState>,
 }
 
-/// Result of a watched run.
+/// The result of a run.
 pub(crate) struct RunOutcome<T> {
     pub(crate) result: T,
-    /// The run was told to stop, so the thread has to be detached.
+    /// Whether the run was told to stop, so that the thread has to be detached.
     pub(crate) stopped: bool,
 }
 
@@ -67,14 +67,14 @@ impl ThreadState {
         locked(&self.running).until = Some(until);
     }
 
-    /// Ends the run; true if it was stopped.
+    /// Ends the run. Returns true if it was stopped.
     fn end(&self) -> bool {
         let mut running = locked(&self.running);
         running.until = None;
         running.stopped
     }
 
-    /// Stops the thread if its run is late. True if it was told for the first time.
+    /// Stops the thread if its run has exceeded its time. Returns true the first time.
     pub(crate) fn watch(&self, attached: &AttachedThread) -> bool {
         let mut running = locked(&self.running);
         let now = clock::now();
@@ -85,7 +85,7 @@ impl ThreadState {
         if !until.is_over(now, clock) {
             return false;
         }
-        // If it cannot be stopped now, a later tick tries again.
+        // If the thread cannot be stopped now, a later tick tries again.
         let told = attached.stop(thread).is_ok();
         running.until = Some(Until::Deadline(now + STOP_AGAIN));
         let first = told && !running.stopped;
@@ -124,7 +124,7 @@ impl EngineThread {
         Ok(EngineThread { attached, slot, state })
     }
 
-    /// Runs a transformation, which is stopped if it is late.
+    /// Runs a transformation, which is stopped if it takes too long.
     pub(crate) fn run(
         &mut self,
         sheet: &GlobalRef,
@@ -147,7 +147,7 @@ impl EngineThread {
         RunOutcome { result, stopped }
     }
 
-    /// Compiles a stylesheet, which is stopped if it is late. Errors are returned as lines of text.
+    /// Compiles a stylesheet, which is stopped if it takes too long. Errors are returned as lines of text.
     pub(crate) fn compile(
         &mut self,
         request: &[u8],
@@ -169,8 +169,7 @@ impl EngineThread {
 
 impl Drop for EngineThread {
     fn drop(&mut self) {
-        // An error thrown at the last moment is caught by this call, not by the machine's detaching of the thread.
-        // Harmless: an error that is thrown at the last moment is caught here.
+        // Harmless: this call catches an error thrown at the last moment, so that it does not hit the detaching of the thread.
         let _thrown = self.attached.heap();
         let thread = locked(&self.state.running).thread.take().map(|(thread, _)| thread);
         let kept = self.slot.take_kept().into_iter().chain(thread);
@@ -178,7 +177,7 @@ impl Drop for EngineThread {
     }
 }
 
-/// Result of a run by its code in `Slot.java`.
+/// Converts the result code of `Slot.java`.
 fn outcome(code: u32, bytes: Vec<u8>) -> Result<Vec<u8>, RunError> {
     // Harmless: Java writes UTF-8.
     let said = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

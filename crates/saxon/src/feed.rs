@@ -1,4 +1,4 @@
-//! Binary encoding of a parsed document for the Java half: no text is parsed twice, and no name is looked up twice.
+//! Binary encoding of a parsed document for the Java side, so that no text is parsed twice and no name is looked up twice.
 
 /// Event codes; `Feed.java` has the same numbers.
 const START: u8 = 1;
@@ -11,11 +11,11 @@ const NAMESPACE: u8 = 6;
 /// Namespace number of names without a namespace.
 const NONE: u32 = 0;
 
-/// Encoder of a document. Numbers are base-128, lowest seven bits first; texts follow their length.
+/// Encoder of a document. Numbers are base-128, lowest seven bits first. Texts are preceded by their length.
 #[derive(Debug, Default, Clone)]
 pub struct Feed {
     bytes: Vec<u8>,
-    /// Numbers of namespaces by the caller's id, for those already sent.
+    /// Numbers of the namespaces already sent, by the caller's id.
     numbers: Vec<u32>,
     told: u32,
 }
@@ -28,7 +28,7 @@ pub struct Name<'a> {
     pub local: &'a str,
 }
 
-/// Range of a text in a feed, including its length prefix.
+/// The range of a text in a feed, including its length prefix.
 #[derive(Debug, Clone, Copy)]
 pub struct TextRange {
     from: usize,
@@ -36,13 +36,13 @@ pub struct TextRange {
 }
 
 impl Feed {
-    /// Makes a feed for a document of about this many bytes.
+    /// Creates a feed for a document of about this many bytes.
     pub fn with_capacity(bytes: usize) -> Feed {
         Feed { bytes: Vec::with_capacity(bytes), ..Feed::default() }
     }
 
-    /// Returns the number of a namespace, and sends the namespace if that is new. `id` is the caller's own, small and dense; an
-    /// empty URI means no namespace. To be called before the start event that needs the number.
+    /// Returns the number of a namespace, and sends the namespace if it is new. `id` is the caller's own id, small and dense. An empty URI
+    /// means no namespace. Must be called before the start event that needs the number.
     pub fn namespace(&mut self, id: u32, uri: &str) -> u32 {
         if uri.is_empty() {
             return NONE;
@@ -63,7 +63,7 @@ impl Feed {
         self.told
     }
 
-    /// Begins an element. Then `declared` namespace declarations follow, and after [`Feed::attributes`] that many attributes.
+    /// Starts an element. Afterwards come `declared` namespace declarations, then [`Feed::attributes`] and the attributes.
     pub fn start(&mut self, name: Name<'_>, declared: usize) {
         self.bytes.push(START);
         self.name(name);
@@ -76,7 +76,7 @@ impl Feed {
         self.number(namespace as usize);
     }
 
-    /// Announces the number of attributes, after the declarations.
+    /// Writes the number of attributes, after the declarations.
     pub fn attributes(&mut self, count: usize) {
         self.number(count);
     }
@@ -95,14 +95,14 @@ impl Feed {
         self.text_bytes(text);
     }
 
-    /// Returns the range of the text written last.
+    /// Returns the range of the last text written.
     pub fn last(&self, text: &str) -> Option<TextRange> {
         let to = self.bytes.len();
         let length = bytes_of(text.len());
         Some(TextRange { from: to.checked_sub(text.len() + length)?, to })
     }
 
-    /// Copies the document with other texts in these ranges, which come in order.
+    /// Copies the document with different texts in these ranges, which must be in order.
     pub fn with_texts<'t>(&self, texts: impl Iterator<Item = (TextRange, &'t str)>) -> Feed {
         let mut feed = Feed::with_capacity(self.bytes.len() * 2);
         let mut at = 0;

@@ -1,20 +1,20 @@
-//! Search for Java and the jars. Looks at files and starts nothing.
+//! Searches for Java and the jars. Only looks at files, and starts nothing.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Path of the library below a Java home.
+/// Path of the library in a Java home.
 const LIBJVM: &str = "lib/server/libjvm.so";
 
-/// Folders in which Debian, Fedora and most images have their Java installations, one folder each.
+/// Folders in which Debian, Fedora and most images install Java, each in a subfolder.
 const INSTALLED: &[&str] = &["/usr/lib/jvm", "/opt/java", "/usr/java"];
 
-/// The jar with the Java half of this crate.
+/// The jar with the Java side of this crate.
 const BRIDGE: &str = "tidegate-saxon.jar";
 
-/// Class data archive made by `scripts/saxon.sh`, so that Java need not load the classes one by one.
+/// Class data archive made by `scripts/saxon.sh`, which saves Java from loading classes one by one.
 const ARCHIVE: &str = "saxon.jsa";
 
 /// Advice if there is no Java.
@@ -24,15 +24,14 @@ pub(crate) const INSTALL_JAVA: &str = "install a Java runtime of version 11 or l
 pub(crate) const INSTALL_JARS: &str =
     "make them with `make saxon`, or say in `saxon.home` where they are";
 
-/// Returns the total memory of the host in bytes; None if it cannot be read.
+/// Returns the total memory of the host in bytes, or `None` if it cannot be read.
 pub(crate) fn memory() -> Option<u64> {
     let said = fs::read_to_string("/proc/meminfo").ok()?;
     let line = said.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Finds the machine's library: in the configured folder, else in `JAVA_HOME`, else by `java` on the path, else in the newest
-/// installation.
+/// Finds the JVM library: in the configured folder, else in `JAVA_HOME`, else by `java` on the path, else in the newest installation.
 pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(home) = written {
         let library = home.join(LIBJVM);
@@ -50,21 +49,21 @@ pub(crate) fn libjvm(written: Option<&Path>) -> Result<PathBuf, String> {
     })
 }
 
-/// Java homes of the `java` commands on the path: each command links to `HOME/bin/java`, perhaps through other links.
+/// Returns the Java homes of the `java` commands on the path. Each command links to `HOME/bin/java`, possibly through other links.
 fn on_path() -> Vec<PathBuf> {
-    // Harmless: without a path no command is on it.
+    // Harmless: without a path there are no commands on it.
     let path = env::var_os("PATH").unwrap_or_default();
     let commands = env::split_paths(&path).map(|folder| folder.join("java"));
-    // Harmless: a folder without the command is passed over.
+    // Harmless: a folder without the command is skipped.
     let real = commands.filter_map(|command| fs::canonicalize(command).ok());
-    // Harmless: a command in no home is passed over.
+    // Harmless: a command that is not in a Java home is skipped.
     real.filter_map(|command| Some(command.parent()?.parent()?.to_owned())).collect()
 }
 
 fn newest() -> Option<PathBuf> {
-    // Harmless: a folder that is not there holds no Java.
+    // Harmless: a folder that does not exist contains no Java.
     let folders = INSTALLED.iter().filter_map(|folder| fs::read_dir(folder).ok());
-    // Harmless: an entry that cannot be read is not a home.
+    // Harmless: an entry that cannot be read is skipped.
     let homes = folders.flatten().flatten().map(|entry| entry.path());
     let usable = homes.filter(|home| home.join(LIBJVM).is_file());
     let best = usable.max_by_key(|home| (version(home), home.clone()))?;
@@ -73,22 +72,22 @@ fn newest() -> Option<PathBuf> {
 
 /// Reads the major version from the file `release` of a Java home: `JAVA_VERSION="17.0.15"`.
 fn version(home: &Path) -> u32 {
-    // Harmless: a home without the file is the oldest.
+    // Harmless: a home without the file counts as the oldest.
     let release = fs::read_to_string(home.join("release")).unwrap_or_default();
     let line = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
     let digits = line.unwrap_or("").split(|c: char| !c.is_ascii_digit()).next();
-    // Harmless: a home without a version is the oldest.
+    // Harmless: a home without a version counts as the oldest.
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// The class path, and the class data archive made for it if there is one.
+/// The class path, and the class data archive for it, if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Jars {
     pub(crate) class_path: String,
     pub(crate) archive: Option<PathBuf>,
 }
 
-/// Finds the jars: in the configured folder, else in `TIDEGATE_SAXON`, else beside the program or where packages put them.
+/// Finds the jars: in the configured folder, else in `TIDEGATE_SAXON`, else beside the program or where packages install them.
 pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     let folder = match written {
         Some(folder) => folder.to_owned(),
@@ -106,7 +105,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
     jars.sort_unstable();
     for (name, what) in [("tidegate-saxon", BRIDGE), ("saxon-he", "jar of Saxon-HE")] {
         let starts = |path: &PathBuf| {
-            // Harmless: a path without a name is not a jar.
+            // Harmless: a path without a file name is not a jar.
             let file = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             file.starts_with(name)
         };
@@ -122,10 +121,10 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
 fn usual() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::var_os("TIDEGATE_SAXON").map(PathBuf::from).into_iter().collect();
-    // Harmless: without it the other folders are looked at.
+    // Harmless: without it the other folders are searched.
     let program = env::current_exe().ok();
     if let Some(beside) = program.as_deref().and_then(Path::parent) {
-        // Relative paths of an installation, and of the layout of cargo and `make saxon`.
+        // Relative paths in an installation, and in the layout of cargo and `make saxon`.
         folders.extend(["saxon", "../share/tidegate/saxon", "../saxon"].map(|at| beside.join(at)));
     }
     folders.push(PathBuf::from("/usr/share/tidegate/saxon"));

@@ -1,12 +1,11 @@
-//! XSLT 2.0 and 3.0: Saxon-HE on a Java machine inside this process, started when a stylesheet first needs it.
+//! XSLT 2.0 and 3.0: Saxon-HE on a JVM inside this process, started when a stylesheet first needs it.
 //!
-//! Owns the machine: the search for it, its resource limits, its threads, and their queue. It never parses a message (the
-//! caller has done that, see [`Feed`]), never reads a file for a stylesheet, and knows nothing of gateways. A message enters in
-//! [`Stylesheet::transform`], which runs short ones at once and otherwise waits without blocking its thread. It leaves as bytes
-//! or a [`RunError`].
+//! Owns the JVM: finding it, its resource limits, its threads, and their queue. It never parses a message (the caller has done that, see
+//! [`Feed`]), never reads a file for a stylesheet, and knows nothing of gateways. A message enters through [`Stylesheet::transform`], which
+//! runs short ones at once and otherwise waits without blocking its thread. It leaves as bytes or a [`RunError`].
 //!
-//! There is one machine for the life of the process, since Java can be started only once. The Java half is in `java/` and is
-//! compiled by `scripts/saxon.sh`; the binary needs it neither to build nor to run without such stylesheets.
+//! There is one JVM for the life of the process, because Java can be started only once. The Java side is in `java/` and is compiled by
+//! `scripts/saxon.sh`. The program needs it neither to build nor to run without such stylesheets.
 
 mod engine;
 mod engine_thread;

@@ -1,8 +1,8 @@
-//! Short transformations, run directly by the worker that has the message. A job in the pool costs two thread switches and four
-//! to six system calls, which is more than a small message takes in Saxon.
+//! Short transformations, run directly by the worker that has the message. A job in the pool costs two thread switches and four to six
+//! system calls, which is more than a small message takes in Saxon.
 //!
-//! Such a run is bounded: the message is small, its stylesheet is known to be fast, and the keeper stops a run that takes too
-//! long. A stopped run starts again in the pool as if it were new, and its stylesheet is barred from workers for a time.
+//! Such a run is bounded: the message is small, its stylesheet is known to be fast, and the keeper stops a run that takes too long. A
+//! stopped run is started again in the pool, and its stylesheet is barred from workers for some time.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use kit::{clock, turns};
 use crate::engine_thread::{EngineThread, Until};
 use crate::pool::{JavaStylesheet, Message, PoolState, RunError};
 
-/// Larger messages go to the pool: a stylesheet that is fast on small ones need not be so on large ones.
+/// Maximum size of a message. Larger ones go to the pool, because a stylesheet that is fast on small messages need not be so on large ones.
 const BYTES_MAX: usize = 16 << 10;
 
-/// A run is stopped when it has had this much CPU time since the keeper first saw it, which is after two to four ticks of the
-/// keeper. Other requests of this worker wait that long.
+/// A run is stopped when it has used this much CPU time since the keeper first saw it, which is after two to four ticks of the keeper.
+/// Other requests of this worker have to wait that long.
 const BUSY_MAX: Duration = Duration::from_millis(25);
 
 thread_local! {
-    /// This worker's thread, attached on first use and kept until a run fails on it.
+    /// The attachment of this worker's thread, made on first use and kept until a run fails on it.
     static ATTACHED: RefCell<Option<EngineThread>> = const { RefCell::new(None) };
 }
 
-/// Runs the transformation on this thread, if allowed. None: it has to go to the pool.
+/// Runs the transformation on this thread, if allowed. Returns `None` if it has to go to the pool.
 pub(crate) fn run(
     shared: &Arc<PoolState>,
     sheet: &JavaStylesheet,
@@ -36,7 +36,7 @@ pub(crate) fn run(
         return None;
     }
     let began = clock::now();
-    // Java knows the thread's stack, and no other.
+    // Java knows the bounds of the thread's own stack only.
     let ended = turns::on_thread_stack(|| here(shared, sheet, message, output_bytes_max));
     let time = began.elapsed();
     sheet.ran(time, time);
@@ -47,7 +47,7 @@ pub(crate) fn run(
     ended
 }
 
-/// Runs the transformation here. None if it was stopped, or ran out of a resource of which the pool has more.
+/// Runs the transformation. Returns `None` if it was stopped, or ran out of a resource of which the pool has more.
 fn here(
     shared: &PoolState,
     sheet: &JavaStylesheet,
@@ -67,8 +67,7 @@ fn here(
         if usual && !ended.stopped {
             return Some(ended.result);
         }
-        // Dropping it detaches the thread, and with it an error thrown into it: for the machine, the next run is on a new
-        // thread.
+        // Dropping this detaches the thread, and thereby discards an error thrown into it. To the JVM, the next run is on a new thread.
         *engine = None;
         None
     })

@@ -1,8 +1,8 @@
 //! The pool of Java threads, its job queue, and the keeper that stops runs that take too long.
 //!
-//! A worker puts a job into the queue and waits for the result without blocking its thread. A job has a deadline: after it, a
-//! waiting job is dropped, and a thread that still runs one is stopped by the keeper, ends, and is replaced. Short jobs are run
-//! by the worker itself (`on_worker`), on a thread that the keeper watches as well.
+//! A worker puts a job into the queue and waits for the result without blocking its thread. A job has a deadline. After it, a waiting job
+//! is dropped. If a job is running, the keeper stops its thread, which ends and is replaced. Short jobs are run by the worker itself
+//! (`on_worker`), on a thread that the keeper watches as well.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,13 +20,13 @@ use crate::feed::Feed;
 use crate::trust::Trust;
 use crate::vm::{self, AttachedThread, CpuClock, GlobalRef, Vm};
 
-/// Interval of the keeper: a run is stopped at most this long after its deadline.
+/// Interval of the keeper. A run is stopped at most this long after its deadline.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The heap is read once in this many ticks: nobody needs it more often, and each read is a call into Java.
+/// Number of ticks between two readings of the heap. Each reading is a call into Java.
 const HEAP_TICKS: u32 = 50;
 
-/// Java's own threads have 1 MiB; stylesheets recurse with the depth of a message. Only touched pages take memory.
+/// Stack size of the threads. Java's default is 1 MiB, but stylesheets recurse with the depth of a message. Only used pages take memory.
 const STACK_BYTES: usize = 4 << 20;
 
 /// The input of a transformation.
@@ -34,28 +34,28 @@ const STACK_BYTES: usize = 4 << 20;
 pub enum Message {
     /// A parsed document.
     Xml(Feed),
-    /// A JSON text, which the stylesheet gets as the text of one element.
+    /// A JSON text, which the stylesheet receives as the text of one element.
     Json(Bytes),
 }
 
-/// Reason why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunError {
-    /// The stylesheet terminated itself, or did something forbidden.
+    /// The stylesheet terminated itself, or tried something forbidden.
     Refused(String),
-    /// The message is not valid input for the stylesheet: it is not JSON.
+    /// The message is not valid input for the stylesheet, because it is not JSON.
     BadInput(String),
     /// The result is larger than allowed.
     TooLarge,
-    /// The transformation needs more memory than the machine has.
+    /// The transformation needs more memory than the JVM has.
     Memory,
     /// The stylesheet recurses without end.
     Stack,
-    /// The deadline has passed, in the queue or during the run.
+    /// The deadline passed, either in the queue or during the run.
     Late,
-    /// Too many messages wait already.
+    /// Too many messages are waiting.
     Busy,
-    /// The machine failed.
+    /// The JVM failed.
     Broken(String),
 }
 
@@ -68,17 +68,17 @@ pub struct EngineStats {
     pub heap_max_bytes: u64,
     pub done: u64,
     pub failed: u64,
-    /// Number of runs, done and failed, that a worker ran itself.
+    /// Number of successful and failed runs on workers.
     pub on_workers: u64,
-    /// Jobs refused because too many waited.
+    /// Number of jobs refused because too many were waiting.
     pub refused: u64,
-    /// Runs stopped after their deadline.
+    /// Number of runs stopped after their deadline.
     pub stopped: u64,
     /// Total time of runs, in microseconds.
     pub busy_micros: u64,
 }
 
-/// A compiled stylesheet of the Java half; handed to the keeper for release after its last use.
+/// A compiled stylesheet on the Java side. After its last use, the keeper releases it.
 pub(crate) struct JavaStylesheet {
     kept: Option<GlobalRef>,
     shared: Arc<PoolState>,
@@ -101,16 +101,16 @@ pub(crate) struct Job {
 
 /// State shared by workers, threads and keeper.
 pub(crate) struct PoolState {
-    /// Held for the push or pop of one pointer, some 30 ns. That is little beside a transformation of 10 µs and the two wake-ups
+    /// Held while one pointer is pushed or popped, some 30 ns. That is little compared with a transformation of 10 µs and the two wake-ups
     /// of a job, which cost the same with any queue.
     queue: Mutex<Queue>,
     filled: Condvar,
     pending_max: usize,
     compile_max: Duration,
     garbage: Mutex<Vec<GlobalRef>>,
-    /// The machine, once started.
+    /// The JVM, once started.
     vm: OnceLock<Vm>,
-    /// Seats of workers.
+    /// States of the workers' threads.
     workers: Mutex<Vec<Weak<ThreadState>>>,
     counts: Counts,
 }
@@ -158,7 +158,7 @@ impl PoolState {
         }
     }
 
-    /// Puts work into the queue; false if the queue is full.
+    /// Puts work into the queue. Returns false if the queue is full.
     pub(crate) fn push(&self, work: Work) -> bool {
         let mut queue = locked(&self.queue);
         let (fits, idle) = (queue.work.len() < self.pending_max, queue.idle > 0);
@@ -218,7 +218,7 @@ impl PoolState {
         add(&self.counts.on_workers, 1);
     }
 
-    /// Stops late runs of workers, and forgets workers that are gone.
+    /// Stops runs of workers that take too long, and removes workers that have ended.
     fn watch_workers(&self, attached: &AttachedThread) {
         locked(&self.workers).retain(|state| match state.upgrade() {
             Some(state) => {
@@ -247,13 +247,13 @@ impl JavaStylesheet {
         JavaStylesheet { kept: Some(kept), shared, trust: Trust::new() }
     }
 
-    /// The handle exists until the sheet is dropped.
+    /// Returns the handle, which exists until the stylesheet is dropped.
     pub(crate) fn kept(&self) -> Option<&GlobalRef> {
         self.kept.as_ref()
     }
 
-    /// Records a run: its elapsed time, and the CPU time, so that the stylesheet is not blamed for other threads' use of the
-    /// core. A worker does not measure CPU time and passes the elapsed time twice.
+    /// Records a run: its elapsed time, and its CPU time, so that the stylesheet is not blamed when other threads use the core. A worker
+    /// does not measure CPU time and passes the elapsed time twice.
     pub(crate) fn ran(&self, time: Duration, busy: Duration) {
         self.trust.took(busy);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -267,12 +267,11 @@ impl Drop for JavaStylesheet {
     }
 }
 
-/// Main loop of the keeper: starts the threads, stops late runs, and replaces threads that ended. Never returns.
+/// The main loop of the keeper: starts the threads, stops runs that take too long, and replaces threads that ended. Never returns.
 pub(crate) fn keep(attached: &AttachedThread, shared: &Arc<PoolState>, threads: usize) {
     let mut threads_running: Vec<Option<(Arc<ThreadState>, thread::JoinHandle<()>)>> = Vec::new();
     threads_running.resize_with(threads, || None);
-    // Set for the first time here, and read only later.
-    // Harmless: it is set once, here.
+    // Harmless: the value is set only here, once.
     let _first = shared.vm.set(attached.vm());
     for tick in 0_u32.. {
         for (index, state) in threads_running.iter_mut().enumerate() {
@@ -309,8 +308,7 @@ fn started(
         let serve = move || {
             add(&shared.counts.threads, 1);
             vm::behind_workers();
-            // If there is no memory for a thread, the next tick tries again.
-            // Harmless: if memory for a thread is short, the next tick tries again.
+            // Harmless: if there is not enough memory for a thread, the next tick tries again.
             if let Ok(engine) = EngineThread::take(vm, &title, state) {
                 serve(engine, &shared);
             }
@@ -330,7 +328,7 @@ fn serve(mut engine: EngineThread, shared: &Arc<PoolState>) {
             Work::Compile(request, done) => {
                 let until = Until::Deadline(clock::now() + shared.compile_max);
                 let made = engine.compile(&request, until);
-                // The caller may have gone.
+                // The caller may have stopped waiting.
                 let _told =
                     done.send(made.result.map(|kept| JavaStylesheet::new(kept, shared.clone())));
                 made.stopped
@@ -339,7 +337,7 @@ fn serve(mut engine: EngineThread, shared: &Arc<PoolState>) {
     }
 }
 
-/// Runs one job; true if it was stopped.
+/// Runs one job. Returns true if it was stopped.
 fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
     let Job { sheet, message, output_bytes_max, deadline, done } = job;
     if done.is_closed() {
@@ -349,7 +347,7 @@ fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
     let (began, had) = (clock::now(), core.used());
     if began >= deadline {
         add(&shared.counts.failed, 1);
-        // Harmless: the caller may have gone.
+        // Harmless: the caller may have stopped waiting.
         let _told = done.send(Err(RunError::Late));
         return false;
     }
@@ -360,8 +358,7 @@ fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
     let busy = core.used().and_then(|now| Some(now.saturating_sub(had?)));
     sheet.ran(time, busy.unwrap_or(time));
     shared.counts.ended(result.is_ok());
-    // The caller may have gone.
-    // Harmless: the caller may have gone.
+    // Harmless: the caller may have stopped waiting.
     let _told = done.send(result);
     stopped
 }
@@ -370,7 +367,7 @@ fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Relaxed);
 }
 
-/// Ignores poisoning: a thread that panicked while it held one of these locks left nothing half done.
+/// Locks a mutex and ignores poisoning: a thread that panicked while it held one of these locks left nothing half done.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-/// Largest time of a fast run. It blocks a worker as long as some ten requests without a stylesheet.
+/// Maximum time of a fast run. It blocks a worker as long as some ten requests without a stylesheet do.
 const FAST_MAX: Duration = Duration::from_micros(250);
 
-/// Credit needed to run on workers. After that many runs, Java has compiled the code for such messages at least once.
+/// Credit needed to run on workers. After this many runs, the JVM has compiled the code for such messages at least once.
 const NEEDED: u32 = 256;
 
-/// Largest credit, so that a stylesheet that becomes slow is noticed soon: four times [`SLOW`] lies between both limits.
+/// Maximum credit. It is four times [`SLOW`] above the required credit, so that a stylesheet that becomes slow is noticed soon.
 const MOST: u32 = 512;
 
-/// Credit lost by a slow run. On a worker, other threads may have used the core meanwhile, so that one slow run means little.
+/// Credit lost by a slow run. On a worker, other threads may have used the core meanwhile, so a single slow run means little.
 const SLOW: u32 = 64;
 
-/// A stylesheet that had to be stopped on a worker is barred from workers for this time. At worst, a worker stands still for
-/// some hundredths of a second once in that time.
+/// How long a stylesheet that had to be stopped on a worker is barred from workers. In the worst case, a worker is blocked for some
+/// hundredths of a second once in that time.
 const BARRED: Duration = Duration::from_secs(60);
 
-/// Statistics of one stylesheet's runs.
+/// Statistics of the runs of one stylesheet.
 pub(crate) struct Trust {
     began: Instant,
     credit: AtomicU32,
-    /// Milliseconds after `began`.
+    /// The end of the ban, in milliseconds after `began`.
     barred_until: AtomicU64,
 }
 
@@ -44,14 +44,14 @@ impl Trust {
         let credit = self.credit.load(Relaxed);
         if time > FAST_MAX {
             let less = |credit: u32| Some(credit.saturating_sub(SLOW));
-            // Harmless: the update never refuses.
+            // Harmless: the update function always returns a value.
             let _always = self.credit.fetch_update(Relaxed, Relaxed, less);
         } else if credit < MOST && self.millis() >= self.barred_until.load(Relaxed) {
             self.credit.fetch_add(1, Relaxed);
         }
     }
 
-    /// Bars the stylesheet after a worker had to give up a run.
+    /// Bars the stylesheet, after a run on a worker had to be stopped.
     pub(crate) fn bar(&self) {
         self.barred_until.store(self.millis().saturating_add(millis(BARRED)), Relaxed);
         self.credit.store(0, Relaxed);

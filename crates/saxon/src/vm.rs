@@ -1,8 +1,8 @@
-//! The Java machine: its library loaded at run time, threads attached to it, and the few calls into it.
+//! The JVM: loads its library at run time, attaches threads to it, and makes the few calls into it.
 //!
-//! This is the only file of the crate with unsafe code. It relies on three things: `Slot.java` and `Machine.java` have the
-//! methods named here with these signatures (the jar's version is checked before anything else); an [`AttachedThread`] stays on its
-//! thread; and all references passed to it were made here.
+//! This is the only file of the crate with unsafe code. It relies on three things: `Slot.java` and `Machine.java` have the methods named
+//! here with these signatures (the jar's version is checked before anything else); an [`AttachedThread`] stays on its thread; and all
+//! references passed to it were made here.
 
 #![allow(
     unsafe_code,
@@ -24,8 +24,7 @@ use jni_sys::{
 /// The required result of `Machine.version`.
 const VERSION: jint = 1;
 
-/// Version 11 of the tool interface (JVMTI), with the capability bit and the two function indices for stopping a thread
-/// (jvmti.h).
+/// Version 11 of the tool interface (JVMTI), with the capability bit and the two function indices for stopping a thread (jvmti.h).
 const JVMTI_11: jint = 0x300B_0000;
 const CAN_SIGNAL_THREAD: u32 = 1 << 10;
 const STOP_THREAD: usize = 6;
@@ -35,7 +34,7 @@ type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut
 type ToolCall<A> = unsafe extern "system" fn(*mut c_void, A) -> jint;
 type ToolStop = unsafe extern "system" fn(*mut c_void, jobject, jobject) -> jint;
 
-/// Handle of the machine, which lives as long as the process: Java cannot be started twice in one.
+/// Handle of the JVM, which lives as long as the process, because Java cannot be started twice in one process.
 #[derive(Clone, Copy)]
 pub(crate) struct Vm {
     vm: *mut JavaVM,
@@ -72,15 +71,15 @@ unsafe impl Send for GlobalRef {}
 // SAFETY: as above, and a shared object is changed only by Java's own rules.
 unsafe impl Sync for GlobalRef {}
 
-/// Attachment of this thread to the machine. Detached when dropped.
+/// The attachment of this thread to the JVM. Detached when dropped.
 pub(crate) struct AttachedThread {
     vm: Vm,
     env: *mut JNIEnv,
-    /// Not to be sent to another thread.
+    /// Prevents the value from being sent to another thread.
     here: PhantomData<*mut ()>,
 }
 
-/// A thread's memory on the Java side, see `Slot.java`.
+/// The memory of a thread on the Java side; see `Slot.java`.
 pub(crate) struct Slot {
     object: GlobalRef,
     input: GlobalRef,
@@ -95,11 +94,11 @@ macro_rules! call {
     };
 }
 
-/// Callback for a machine that gives up while it starts.
+/// Callback for the case that the JVM aborts while it starts.
 static GIVES_UP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// Called by the machine, which ends the process afterwards. While the machine starts, nothing else depends on it: the starting
-/// thread parks here instead of returning, and the gateway goes on without Java. Later it is a crash and ends the process.
+/// Called by the JVM before it ends the process. While the JVM is starting, nothing else depends on it: the starting thread parks here
+/// instead of returning, and the gateway continues without Java. Later, it is a crash that ends the process.
 extern "C" fn abort() {
     if let Some(tell) = gives_up(None) {
         tell();
@@ -114,8 +113,8 @@ fn gives_up(tell: Option<Box<dyn FnOnce() + Send>>) -> Option<Box<dyn FnOnce() +
 }
 
 impl Vm {
-    /// Loads the library and starts the machine on this thread, which stays attached. If the machine gives up while it starts,
-    /// `tell` is called and this function never returns.
+    /// Loads the library and starts the JVM on this thread, which stays attached. If the JVM aborts while it starts, `tell` is called and
+    /// this function never returns.
     pub(crate) fn start(
         libjvm: &Path,
         options: &[String],
@@ -175,7 +174,7 @@ impl Vm {
         Ok(attached)
     }
 
-    /// Attaches this thread to the machine.
+    /// Attaches this thread to the JVM.
     pub(crate) fn attach(self, name: &str) -> Result<AttachedThread, String> {
         plain_stack();
         let name = CString::new(name).map_err(|error| error.to_string())?;
@@ -206,9 +205,9 @@ fn plain_stack() {
     let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
 }
 
-/// Makes this thread a batch thread: it does not preempt the worker that wakes it. The worker goes on with other ready tasks,
-/// and several messages are transformed in one turn. If they share a core, a switch there and back for nearly each message took
-/// an eighth to a quarter of a request's time.
+/// Makes this thread a batch thread, which does not preempt the worker that wakes it. The worker continues with other ready tasks, and
+/// several messages are transformed in one time slice. If they share a core, switching back and forth for nearly each message took an
+/// eighth to a quarter of a request's time.
 pub(crate) fn behind_workers() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the argument outlives the call, which is about this thread. If the system refuses, it goes on as before.
@@ -216,7 +215,7 @@ pub(crate) fn behind_workers() {
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 
-/// Clock of the CPU time of a thread.
+/// The clock of a thread's CPU time.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuClock(Option<libc::clockid_t>);
 
@@ -228,7 +227,7 @@ impl CpuClock {
         CpuClock((code == 0).then_some(clock))
     }
 
-    /// Returns the CPU time; None if the system does not tell, or the thread has ended.
+    /// Returns the CPU time, or `None` if the system does not report it or the thread has ended.
     pub(crate) fn used(&self) -> Option<Duration> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the argument outlives the call, and a clock of a thread that has ended is refused.
@@ -293,7 +292,7 @@ impl AttachedThread {
         }
     }
 
-    /// Returns this thread's object, for [`AttachedThread::stop`].
+    /// Returns the Java object of this thread, for [`AttachedThread::stop`].
     pub(crate) fn this_thread(&self) -> Result<GlobalRef, String> {
         let class = self.class(c"java/lang/Thread")?;
         let current = self.static_method(class, c"currentThread", c"()Ljava/lang/Thread;")?;
@@ -304,7 +303,7 @@ impl AttachedThread {
         kept
     }
 
-    /// Throws an error into another thread, whatever it runs.
+    /// Throws an error into another thread, whatever it is running.
     pub(crate) fn stop(&self, thread: &GlobalRef) -> Result<(), String> {
         let methods = &self.vm.methods;
         let error =
@@ -320,7 +319,7 @@ impl AttachedThread {
         }
     }
 
-    /// Returns the heap's bytes in use and its upper limit.
+    /// Returns the number of heap bytes in use and the maximum size of the heap.
     pub(crate) fn heap(&self) -> Result<(u64, u64), String> {
         let methods = &self.vm.methods;
         let number = |method| {
@@ -336,7 +335,7 @@ impl AttachedThread {
         call!(self.env, DeleteGlobalRef, kept.0);
     }
 
-    /// Makes a slot for this thread.
+    /// Creates a slot for this thread.
     pub(crate) fn slot(&self) -> Result<Slot, String> {
         let methods = &self.vm.methods;
         let object = call!(self.env, NewObjectA, methods.slot, methods.new, ptr::null());
@@ -348,7 +347,7 @@ impl AttachedThread {
         Ok(slot)
     }
 
-    /// Compiles a request. None: the text holds the errors.
+    /// Compiles a stylesheet. Returns `None` if that fails; the text then contains the errors.
     pub(crate) fn compile(
         &self,
         slot: &mut Slot,
@@ -368,7 +367,7 @@ impl AttachedThread {
         Ok(None)
     }
 
-    /// Transforms a message; returns the outcome's code as in `Slot.java`, with the output or the message.
+    /// Transforms a message. Returns the result code as in `Slot.java`, and the output or the error message.
     pub(crate) fn run(
         &self,
         slot: &mut Slot,
@@ -400,7 +399,7 @@ impl AttachedThread {
             self.forget(std::mem::replace(&mut slot.input, larger));
             slot.room = self.length(slot.input.0);
         }
-        // The machine checks the bounds itself and throws if they are wrong.
+        // The JVM checks the bounds itself, and throws an exception if they are wrong.
         call!(self.env, SetByteArrayRegion, slot.input.0, 0, length, bytes.as_ptr().cast());
         self.thrown()
     }
@@ -432,7 +431,7 @@ impl AttachedThread {
         usize::try_from(call!(self.env, GetArrayLength, array)).unwrap_or(0)
     }
 
-    /// Makes a local reference global.
+    /// Converts a local reference to a global one.
     fn keep(&self, local: jobject) -> Result<GlobalRef, String> {
         let kept = call!(self.env, NewGlobalRef, local);
         call!(self.env, DeleteLocalRef, local);
@@ -521,14 +520,14 @@ impl Drop for AttachedThread {
 }
 
 impl Slot {
-    /// Takes the slot's references for release; the slot is not used afterwards.
+    /// Takes the references of the slot, to release them. The slot must not be used afterwards.
     pub(crate) fn take_kept(&mut self) -> [GlobalRef; 2] {
         let none = || GlobalRef(ptr::null_mut());
         [std::mem::replace(&mut self.object, none()), std::mem::replace(&mut self.input, none())]
     }
 }
 
-/// Memory beyond this is freed between messages; `Slot.java` has the same number.
+/// Maximum amount of memory kept between messages; `Slot.java` has the same number.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 fn small(length: usize) -> Result<jint, String> {

@@ -6,10 +6,10 @@ use std::str::FromStr as _;
 
 use tokio_postgres::config::{Host, SslMode};
 
-/// A database, by its URL.
+/// The address of a database, parsed from its URL.
 #[derive(Clone, PartialEq)]
 pub enum Address {
-    /// The settings of the connection, without the mode of TLS.
+    /// PostgreSQL: the settings of the connection, except for TLS.
     Postgres {
         config: Box<tokio_postgres::Config>,
         tls: TlsMode,
@@ -20,36 +20,37 @@ pub enum Address {
     },
 }
 
-/// The use of TLS, as `sslmode` says. Unlike clients that follow libpq, `require` checks the server's certificate.
+/// The use of TLS, as `sslmode` specifies. Unlike in libpq and its derivatives, `require` verifies the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsMode {
-    /// Never.
+    /// TLS is never used.
     Disable,
-    /// If the server has it. Nothing is checked, since whoever is between could say that it has none.
+    /// TLS is used if the server supports it. The certificate is not verified, because an attacker in between could just as well deny
+    /// support.
     Prefer,
-    /// Always, with a certificate that is checked.
+    /// TLS is required, with a verified certificate.
     Require,
 }
 
-/// The way in which a file is opened.
+/// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqliteMode {
-    /// For reading.
+    /// For reading only.
     ReadOnly,
-    /// Also for writing.
+    /// For reading and writing.
     ReadWrite,
-    /// The same, and it is made if it is not there.
+    /// For reading and writing; the file is created if it does not exist.
     Create,
 }
 
-/// The fault of a URL. It never has the URL's text.
+/// The error of a URL. It never quotes the URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError(pub String);
 
 const POSTGRES: &[&str] = &["postgres://", "postgresql://"];
 
 impl Address {
-    /// Reads a URL; a relative file is taken as it is.
+    /// Parses a URL. The path of a relative file is left unchanged.
     pub fn parse(url: &str) -> Result<Address, AddressError> {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             return sqlite(rest);
@@ -74,7 +75,7 @@ fn sqlite(rest: &str) -> Result<Address, AddressError> {
             ));
         }
     };
-    // A database in memory would be another one for each connection.
+    // With a database in memory, each connection would get a different one.
     if path.is_empty() || path == ":memory:" {
         Err(AddressError("`sqlite:` is followed by a file".to_owned()))
     } else {
@@ -82,7 +83,7 @@ fn sqlite(rest: &str) -> Result<Address, AddressError> {
     }
 }
 
-/// The mode of TLS is ours, since the client library knows fewer.
+/// Parses `sslmode` here, because the client library supports fewer modes.
 fn postgres(url: &str) -> Result<Address, AddressError> {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let mut tls = TlsMode::Prefer;
@@ -146,7 +147,7 @@ impl fmt::Debug for Address {
 }
 
 impl fmt::Display for Address {
-    /// Without the user and the password.
+    /// Formats the address without user and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Sqlite { path, .. } => write!(f, "sqlite:{}", path.display()),

@@ -1,4 +1,4 @@
-//! Arguments of statements: values of flows, as the types of a database.
+//! Arguments of statements: converts values of flows to the types of a database.
 
 use std::error::Error;
 
@@ -14,30 +14,30 @@ use tokio_postgres::types::{Format, IsNull, Kind as TypeKind, ToSql, Type};
 pub enum Argument {
     Null,
     Boolean(bool),
-    /// A number as it is written.
+    /// A number as written.
     Number(Box<str>),
     Text(Box<str>),
-    /// A value as JSON.
+    /// A JSON value as text.
     Json(Box<str>),
     Bytes(Bytes),
 }
 
-/// An argument in the text format of PostgreSQL, which reads it as the type of its placeholder. So numbers and times keep their
-/// digits, and what is not a value of that type is the server's to refuse.
+/// An argument in the text format of PostgreSQL. The server parses it as the type of its placeholder. Numbers and times therefore keep
+/// their digits, and the server refuses text that is not valid for the type.
 #[derive(Debug)]
 pub(crate) struct TextArgument(Option<String>);
 
-/// Arrays inside arrays, as PostgreSQL has them.
+/// Maximum nesting of arrays, the same as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Values of one JSON array.
+/// Maximum number of values in one JSON array.
 const ENTRIES_MAX: usize = 100_000;
 
-/// The digits that a number of SQLite keeps.
+/// Maximum number of digits that SQLite preserves in a floating-point number.
 const REAL_DIGITS_MAX: usize = 15;
 
 impl Argument {
-    /// As the type of a placeholder. The error says what is wrong with it.
+    /// Converts the argument to the type of a placeholder. The error says what is wrong with it.
     pub(crate) fn encoded(&self, kind: &Type) -> Result<TextArgument, String> {
         let text = match (base(kind), self) {
             (_, Argument::Null) => None,
@@ -55,7 +55,7 @@ impl Argument {
         Ok(TextArgument(text))
     }
 
-    /// Its text; none for null.
+    /// Returns the argument as text, or `None` for null.
     fn scalar(&self) -> Result<Option<String>, String> {
         Ok(match self {
             Argument::Null => None,
@@ -73,12 +73,12 @@ impl Argument {
         })
     }
 
-    /// Its bytes: a text is base64, as bytes of rows are.
+    /// Returns the argument as bytes. A text must be base64, the format in which rows return bytes.
     fn decoded(&self) -> Result<Bytes, String> {
         if let Argument::Bytes(bytes) = self {
             return Ok(bytes.clone());
         }
-        // Harmless: a null was bound as such.
+        // Harmless: null was handled earlier.
         let text = self.scalar()?.unwrap_or_default();
         let decoded = STANDARD.decode(text.trim());
         decoded.map(Bytes::from).map_err(|_| "its type is binary, and it is not base64".to_owned())
@@ -104,7 +104,7 @@ impl Argument {
         }
     }
 
-    /// Appends it as JSON.
+    /// Appends the argument as JSON.
     pub(crate) fn push_json(&self, out: &mut String) {
         match self {
             Argument::Null => out.push_str("null"),
@@ -119,7 +119,7 @@ impl Argument {
 
 const ONE: json::Limits = json::Limits { depth_max: 1, entries_max: 1 };
 
-/// A domain is read as the type below it.
+/// Returns the base type of a domain.
 fn base(kind: &Type) -> &Type {
     if let TypeKind::Domain(below) = kind.kind() {
         return base(below);
@@ -127,14 +127,14 @@ fn base(kind: &Type) -> &Type {
     kind
 }
 
-/// The text between the quotes of a string of JSON, with its escapes.
+/// Returns the text between the quotes of a JSON string, still escaped.
 fn string_of(raw: &str) -> Option<&str> {
     raw.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// A number without a loss, or else its text, which a column with a type for numbers makes one where it can.
+/// Converts a number without loss. Otherwise binds its text, which SQLite converts if the column has a numeric type.
 fn number(text: &str) -> SqliteValue {
-    // Harmless: other numbers are looked at below.
+    // Harmless: other numbers are handled below.
     if let Ok(whole) = text.parse() {
         return SqliteValue::Integer(whole);
     }
@@ -152,7 +152,7 @@ fn hex(bytes: &[u8]) -> String {
     "\\x".chars().chain(digits).collect()
 }
 
-/// An array of JSON in the notation of PostgreSQL.
+/// Converts a JSON array to PostgreSQL's notation.
 fn array(raw: &str) -> Result<String, String> {
     let limits = json::Limits { depth_max: 512, entries_max: ENTRIES_MAX };
     let tape = json::Tape::read(raw, &limits)

@@ -1,11 +1,11 @@
-//! Statements of flows in databases: PostgreSQL by a bounded pool of connections, SQLite beside the workers.
+//! SQL statements for flows: PostgreSQL through a bounded pool of connections, SQLite on separate threads.
 //!
-//! Owns the pools, the mapping of values both ways, and the bounds of a statement: its time, its rows, their bytes. Values are only
-//! ever arguments; no text is put together from them. It never decides what a failure means for a message. A statement enters by
-//! [`Database::run`] and leaves as an [`Answer`], JSON, or as a [`Failure`].
+//! Owns the pools, the conversion of values in both directions, and the limits on a statement: its time, its rows, their size. Values are
+//! only ever passed as arguments; statements are never assembled from them. It does not decide what a failure means for a message. A
+//! statement enters through [`Database::run`] and leaves as an [`Answer`] in JSON or as a [`Failure`].
 //!
-//! A connection lives on the worker that opened it, and all workers send it statements. Who waits may go: then the statement is
-//! cancelled at the server, and its place in the pool is free once that is done.
+//! A connection lives on the worker that opened it, and all workers send it statements. A caller may stop waiting: the statement is then
+//! cancelled at the server, and its slot in the pool is released once that is done.
 
 #![forbid(unsafe_code)]
 
@@ -36,37 +36,37 @@ pub use sqlite::syntax_of_sqlite;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Statement(pub Arc<str>);
 
-/// The bounds of one statement.
+/// The limits on one statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// It is cancelled then, and nobody waits longer. The wait for a connection counts.
+    /// When the statement is cancelled and the wait ends. Waiting for a connection counts.
     pub deadline: Instant,
     pub rows_max: usize,
-    /// Bytes of all rows as JSON.
+    /// Maximum size of all rows as JSON.
     pub bytes_max: usize,
 }
 
-/// The outcome of a statement.
+/// The result of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// An array of objects, as JSON.
+    /// The rows, as a JSON array of objects.
     Rows(String),
-    /// The statement has no rows; this many were changed.
+    /// The statement returns no rows; the number of rows changed.
     Affected(u64),
 }
 
-/// The reason why there is no answer. The texts are for operators.
+/// The reason why there is no result. The texts are for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The database cannot be reached, or the connection was lost.
     Away(String),
-    /// All connections are in use, and too many wait for one, or one waited too long.
+    /// All connections are in use, and the queue for them is full or the wait was too long.
     Busy(String),
-    /// It was cancelled, since its time was over.
+    /// The deadline passed, and the statement was cancelled.
     Late,
-    /// The database refuses the statement or its arguments, or the answer has a type without a form in JSON.
+    /// The database refused the statement or its arguments, or the result has a type that JSON cannot represent.
     Refused(String),
-    /// The answer is over a bound.
+    /// The result exceeds a limit.
     TooMuch(String),
 }
 

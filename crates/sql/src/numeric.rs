@@ -1,4 +1,4 @@
-//! `numeric` of PostgreSQL, digit by digit.
+//! PostgreSQL's type `numeric`, decoded digit by digit.
 
 use crate::values::Reader;
 
@@ -7,7 +7,7 @@ const NAN: u16 = 0xC000;
 const INFINITE: u16 = 0xD000;
 const MINUS_INFINITE: u16 = 0xF000;
 
-/// Appends a number as JSON: with all its digits, or as a text where JSON has no such number. None: it is malformed.
+/// Appends a number as JSON with all its digits, or as a string if JSON has no such number. Returns `None` if it is malformed.
 pub(crate) fn push(out: &mut String, raw: &[u8]) -> Option<()> {
     let mut reader = Reader(raw);
     let count = usize::from(reader.u16()?);
@@ -31,11 +31,11 @@ pub(crate) fn push(out: &mut String, raw: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The group of four digits that stands for this power of 10,000.
+/// Returns the group of four digits for this power of 10,000.
 fn group(digits: &[u16], weight: i64, power: i64) -> u16 {
     match usize::try_from(weight - power) {
         Ok(at) => digits.get(at).copied().unwrap_or(0),
-        // A power above the first digit.
+        // The power is above that of the first digit.
         Err(_) => 0,
     }
 }

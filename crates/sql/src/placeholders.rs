@@ -1,26 +1,26 @@
-//! The placeholders in a statement's text, as far as they can be found without a database.
+//! Finds the placeholders in the text of a statement, as far as possible without a database.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The reason why a flow may not use a statement.
+/// The reason why a statement cannot be used in a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     Empty,
-    /// It would leave its mark on the connection, which the next statement of somebody else gets.
+    /// It changes the state of the connection, which the next statement of another message would inherit.
     OfConnection(String),
-    /// A placeholder `$N` that others would come before.
+    /// The placeholder `$N` is missing although a higher one is used.
     Gap(usize),
-    /// A number over the bound.
+    /// The number of a placeholder is too large.
     TooMany,
-    /// A comment, text or name without its end.
+    /// A comment, string or name is not closed.
     Open(&'static str),
 }
 
-/// As many as PostgreSQL has.
+/// Maximum number of arguments, the same as in PostgreSQL.
 const ARGUMENTS_MAX: usize = 65_535;
 
-/// Statements about a connection or a transaction. Each statement is a transaction of its own.
+/// Keywords of statements that affect a connection or a transaction. Each statement is a transaction of its own.
 const OF_CONNECTION: &[&str] = &[
     "ABORT",
     "ATTACH",
@@ -49,7 +49,7 @@ const OF_CONNECTION: &[&str] = &[
     "UNLISTEN",
 ];
 
-/// The number of arguments that a statement takes: those of `$1`, `$2` and so on outside of texts, names and comments.
+/// Returns the number of arguments of a statement: the placeholders `$1`, `$2` and so on outside of strings, names and comments.
 pub fn placeholders(statement: &str) -> Result<usize, Fault> {
     let mut found = BTreeSet::new();
     let mut first = None;
@@ -91,12 +91,12 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// The length of a text. In those of PostgreSQL that begin with `E'`, a backslash escapes.
+/// Returns the length of a string. In PostgreSQL's strings that begin with `E'`, a backslash escapes.
 fn text(rest: &str, before: char) -> Result<usize, Fault> {
     quoted(rest, '\'', matches!(before, 'e' | 'E'), "a text in `'`")
 }
 
-/// The length of a text in quotes. A quote is doubled inside.
+/// Returns the length of a quoted string or name. A quote inside is doubled.
 fn quoted(rest: &str, quote: char, escapes: bool, what: &'static str) -> Result<usize, Fault> {
     let mut chars = rest.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -109,7 +109,7 @@ fn quoted(rest: &str, quote: char, escapes: bool, what: &'static str) -> Result<
     Err(Fault::Open(what))
 }
 
-/// The length of a comment. PostgreSQL has comments inside comments.
+/// Returns the length of a comment. In PostgreSQL, comments nest.
 fn comment(rest: &str) -> Result<usize, Fault> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(here) = rest.get(at..).filter(|here| !here.is_empty()) {
@@ -130,7 +130,7 @@ fn comment(rest: &str) -> Result<usize, Fault> {
     Err(Fault::Open("a comment"))
 }
 
-/// A placeholder with its number, or a text such as `$$a$$` or `$tag$a$tag$`.
+/// Reads a placeholder and returns its number, or skips a string such as `$$a$$` or `$tag$a$tag$`.
 fn dollar(rest: &str) -> Result<(usize, Option<usize>), Fault> {
     let after = rest.get(1..).unwrap_or_default();
     let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();

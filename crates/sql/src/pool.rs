@@ -1,4 +1,4 @@
-//! A database with its connections: so many at once, for all workers together.
+//! A database with its connections, whose number is bounded for all workers together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ use crate::{Address, Answer, Argument, Bounds, Failure, Statement, postgres, reh
 /// The settings of a database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatabaseSettings {
-    /// By which messages of the log and cases know it.
+    /// The name used in the log and in test cases.
     pub name: String,
     pub address: Address,
-    /// The client for TLS, unless none is spoken.
+    /// The TLS client, or `None` if TLS is not used.
     pub tls: Option<tls::Client>,
-    /// Connections at once.
+    /// Maximum number of connections.
     pub connections: usize,
 }
 
-/// A database that statements are run in.
+/// A database in which statements are run.
 pub struct Database {
     name: String,
     way: Driver,
@@ -33,14 +33,14 @@ enum Driver {
     Sqlite(sqlite::Pool),
 }
 
-/// The right to use one connection. It is given back when dropped.
+/// The right to use one connection, returned when dropped.
 pub(crate) type ConnectionPermit = OwnedSemaphorePermit;
 
-/// Statements that wait for a connection at once; more are refused. Each has its message in memory.
+/// Maximum number of statements that wait for a connection; more are refused. The message of each waiting statement is in memory.
 const WAITING_MAX: usize = 10_000;
 
 impl Database {
-    /// A database without a connection; statements open them.
+    /// Creates a database without connections. Statements open them.
     pub fn new(settings: DatabaseSettings) -> Database {
         let DatabaseSettings { name, address, tls, connections } = settings;
         Database {
@@ -74,10 +74,10 @@ impl Database {
         }
     }
 
-    /// Waits for a connection. Who came first gets one first.
+    /// Waits for a connection, first come first served.
     async fn place(&self, deadline: Instant) -> Result<ConnectionPermit, Failure> {
         let places = self.places.clone();
-        // Harmless: where none is free, it waits.
+        // Harmless: if no connection is free, the code below waits for one.
         if let Ok(place) = places.clone().try_acquire_owned() {
             return Ok(place);
         }
@@ -96,13 +96,13 @@ impl Database {
     }
 }
 
-/// One of those that wait.
+/// Counts a waiting statement until dropped.
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl Waiter<'_> {
     fn one_more(count: &AtomicUsize) -> Option<Waiter<'_>> {
         let before = count.fetch_add(1, Ordering::Relaxed);
-        // Dropped at once if it is one too many.
+        // If there are too many, the count is taken back by dropping the waiter.
         let waiting = Waiter(count);
         (before < WAITING_MAX).then_some(waiting)
     }

@@ -1,7 +1,7 @@
-//! Statements in PostgreSQL: connections, each a task that runs one statement after another.
+//! Statements in PostgreSQL. Each connection is a task that runs one statement after another.
 //!
-//! A connection takes jobs from workers. It belongs to the worker that opened it, and is lent to whoever has a place in the pool. So
-//! a caller that goes does not take a statement with it that still runs: the task cancels it at the server first.
+//! A connection receives jobs from workers. It belongs to the worker that opened it, and is lent to callers that hold a permit of the pool.
+//! If a caller stops waiting, its statement does not keep running unnoticed: the task first cancels it at the server.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -29,27 +29,27 @@ use crate::sqlite::{one_each, place, quoted};
 use crate::values::{Cell, Unfit};
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
-/// A server: how to connect to it.
+/// A server, with the settings for connecting to it.
 pub struct Server {
     config: Config,
     tls: Option<tls::Client>,
 }
 
-/// An open connection. Dropping it closes it.
+/// An open connection, closed when dropped.
 pub struct Session {
     pub client: Client,
     driver: JoinHandle<()>,
-    /// The bytes that may still come for the statement that runs.
+    /// How many bytes may still be received for the running statement.
     bytes_left: Arc<AtomicU64>,
     prepared: HashMap<Arc<str>, tokio_postgres::Statement>,
-    /// The same in the order in which they were prepared.
+    /// The keys of `prepared`, in the order in which they were prepared.
     order: VecDeque<Arc<str>>,
 }
 
-/// The receiver of notifications.
+/// Receives notifications: the process id of the sender on the server, and the payload.
 pub type OnNotification = Box<dyn FnMut(i32, &str)>;
 
-/// The connections that nobody uses.
+/// The idle connections.
 pub(crate) struct Pool(Arc<Inner>);
 
 struct Inner {
@@ -65,29 +65,29 @@ struct Job {
     arguments: Vec<Argument>,
     bounds: Bounds,
     answer: oneshot::Sender<Result<Answer, Failure>>,
-    /// The way of the next statement to the same connection, which becomes free with the place.
+    /// The channel to the same connection for the next statement. It returns to the pool together with the permit.
     back: Handle,
     pool: Arc<Inner>,
     place: ConnectionPermit,
 }
 
-/// Statements of one connection that are kept prepared.
+/// Maximum number of prepared statements per connection.
 const PREPARED_MAX: usize = 100;
 
-/// A connection that nobody uses is closed then, so that those of a busy hour do not stay for ever.
+/// An idle connection is closed after this time, so that those of a busy hour are not kept for ever.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
-/// The time to tell the server that a statement is to be cancelled.
+/// Timeout of a request to cancel a statement.
 const CANCEL_MAX: Duration = Duration::from_secs(5);
 
-/// Connecting takes no longer, so that an address where nobody answers is known as such.
+/// Timeout of connecting, so that an unresponsive address is detected.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// The bytes that an answer may have beside its rows.
+/// How many bytes an answer may have besides its rows.
 const BYTES_BESIDE: u64 = 1 << 20;
 
-/// A value is no longer in the server's format than so many times its length in JSON: a number of eight bytes with its length
-/// beside a digit with a name.
+/// Maximum ratio of a value's size in the server's format to its size in JSON: a number of eight bytes and its length, against a digit with
+/// a name.
 const BYTES_FACTOR: u64 = 4;
 
 impl Pool {
@@ -107,12 +107,12 @@ impl Pool {
         let back = self.0.idle();
         let handle = back.clone();
         let job = Job { statement, arguments, bounds, answer, back, pool, place };
-        // It is idle, so there is room; if it has just ended, its end says so.
+        // An idle connection has room for a job. If it has just ended, its error is reported.
         if let Err(refused) = handle.try_send(job) {
             let mut job = refused.into_inner();
             job.back = self.0.open();
             let handle = job.back.clone();
-            // Harmless: a connection that was opened a line above has room, and if it has ended, its end says so.
+            // Harmless: a new connection has room. If it has ended already, its error is reported.
             let _taken = handle.try_send(job);
         }
         drop(handle);
@@ -122,7 +122,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// A connection that nobody uses, or a new one.
+    /// Returns an idle connection, or a new one.
     fn idle(&self) -> Handle {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(handle) = idle.pop() {
@@ -136,13 +136,13 @@ impl Inner {
 
     fn open(&self) -> Handle {
         let (handle, jobs) = mpsc::channel(1);
-        // It ends with its last handle.
+        // The task ends when its last handle is dropped.
         kit::spawn(serve(self.server.clone(), jobs));
         handle
     }
 }
 
-/// The right of a job to its connection.
+/// A job's right to its connection.
 struct Lent {
     back: Handle,
     pool: Arc<Inner>,
@@ -150,18 +150,18 @@ struct Lent {
 }
 
 impl Job {
-    /// Makes the connection free for others, and tells the outcome.
+    /// Returns the connection to the pool and reports the result.
     fn done(self, outcome: Result<Answer, Failure>) {
         let (lent, answer) = self.split();
         lent.give_back();
-        // Harmless: nobody may be listening.
+        // Harmless: the caller may have stopped waiting.
         let _heard = answer.send(outcome);
     }
 
-    /// Tells the outcome. The connection is not free yet.
+    /// Reports the result. The connection is not returned yet.
     fn tell(self, outcome: Result<Answer, Failure>) -> Lent {
         let (lent, answer) = self.split();
-        // Harmless: nobody may be listening.
+        // Harmless: the caller may have stopped waiting.
         let _heard = answer.send(outcome);
         lent
     }
@@ -178,7 +178,7 @@ impl Lent {
     }
 }
 
-/// A connection's task.
+/// The task of a connection.
 async fn serve(server: Arc<Server>, mut jobs: mpsc::Receiver<Job>) {
     let mut session = None;
     while let Ok(Some(mut job)) = tokio::time::timeout(IDLE_MAX, jobs.recv()).await {
@@ -194,7 +194,7 @@ async fn serve(server: Arc<Server>, mut jobs: mpsc::Receiver<Job>) {
         match &outcome {
             Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => job.done(outcome),
             Err(Failure::Late | Failure::TooMuch(_)) => {
-                // Whoever waits has waited long enough, and the server may be slow to hear of it.
+                // The caller gets its answer first, because the server may be slow to cancel the statement.
                 let lent = job.tell(outcome);
                 if let Some(session) = session.take() {
                     session.cancel(&server).await;
@@ -209,7 +209,7 @@ async fn serve(server: Arc<Server>, mut jobs: mpsc::Receiver<Job>) {
     }
 }
 
-/// Runs a statement on the connection, or on a new one where there is none or where it was lost before it was asked anything.
+/// Runs a statement on the connection. Connects anew if there is none, or if it was lost before anything was sent.
 async fn run(
     server: &Server,
     kept: &mut Option<Session>,
@@ -229,7 +229,7 @@ async fn run(
         session.allow(bounds.bytes_max);
         let prepared = match session.prepare(&statement.0).await {
             Ok(prepared) => prepared,
-            // A statement that is only prepared has done nothing.
+            // A statement that has only been prepared has had no effect.
             Err(error) if is_lost(&error) && may_reconnect => {
                 *kept = None;
                 continue;
@@ -250,25 +250,25 @@ async fn run(
     }
 }
 
-/// The reason why a prepared statement gave nothing.
+/// The reason why a prepared statement failed.
 enum StatementError {
-    /// The server does not know it any more, or its columns have changed. Nothing was done.
+    /// The server has dropped the prepared statement, or its result columns have changed. It had no effect.
     Forgotten,
     Failed(Failure),
 }
 
 impl Server {
     pub fn new(config: Config, tls: Option<tls::Client>) -> Server {
-        // The protocol's own name; servers refuse that of another.
+        // The ALPN name of PostgreSQL's protocol; servers refuse any other.
         Server { config, tls: tls.map(|tls| tls.with_alpn("postgresql")) }
     }
 
-    /// Connects to the first host that answers, and whose transactions may write if the URL asks for that.
+    /// Connects to the first host that answers and, if the URL requires that, accepts writing transactions.
     pub async fn connect(&self) -> Result<Session, Failure> {
         self.connect_listening(Box::new(|_, _| {})).await
     }
 
-    /// The same, and tells of each notification: the server's process that sent it, and its text.
+    /// Like `connect`, and passes each notification to `told`: the process id of the sender on the server, and the payload.
     pub async fn connect_listening(&self, told: OnNotification) -> Result<Session, Failure> {
         let told = Rc::new(RefCell::new(told));
         let away = |why: String| Failure::Away(why);
@@ -303,7 +303,7 @@ impl Server {
         ports.get(number).or(ports.first()).copied().unwrap_or(5432)
     }
 
-    /// A stream to one of the hosts, with the settings that hold there.
+    /// Opens a stream to one of the hosts, and returns it with the settings for that host.
     async fn dial(&self, number: usize) -> io::Result<(Box<dyn Stream>, Config, String)> {
         let mut config = self.config.clone();
         let (stream, name): (Box<dyn Stream>, _) = match config.get_hosts().get(number) {
@@ -313,7 +313,7 @@ impl Server {
             Some(Host::Unix(folder)) => {
                 let path = folder.join(format!(".s.PGSQL.{}", self.port(number)));
                 let stream = dial::unix(&path).await?;
-                // There is nobody between.
+                // A Unix socket needs no TLS, because nothing can intercept it.
                 config.ssl_mode(SslMode::Disable);
                 (Box::new(stream), String::new())
             }
@@ -369,7 +369,7 @@ impl Server {
 }
 
 impl Session {
-    /// Lets an answer of so many bytes as JSON come.
+    /// Allows an answer of this many bytes as JSON.
     pub fn allow(&self, bytes_max: usize) {
         let bytes = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_mul(BYTES_FACTOR);
         self.bytes_left.store(bytes.saturating_add(BYTES_BESIDE), Ordering::Relaxed);
@@ -408,7 +408,7 @@ impl Session {
             let (wants, has) = (kinds.len(), arguments.len());
             return Err(refused(format!("the statement takes {wants} arguments and gets {has}")));
         }
-        // Harmless: there are as many, as was found above.
+        // Harmless: the check above ensures that the numbers are equal.
         let encoded = arguments.iter().zip(kinds).enumerate().map(|(number, (argument, kind))| {
             let why = |why| refused(format!("the argument ${}: {why}", number + 1));
             argument.encoded(kind).map_err(why)
@@ -454,7 +454,7 @@ impl Session {
         StatementError::Failed(failure(error, text))
     }
 
-    /// Cancels the statement that runs, and closes the connection: a request to cancel may come late, and would hit the next.
+    /// Cancels the running statement and closes the connection, because a late cancel request would hit the next statement.
     async fn cancel(self, server: &Server) {
         let token = self.client.cancel_token();
         let cancelled = async {
@@ -466,14 +466,14 @@ impl Session {
                 }
             }
         };
-        // Harmless: the statement that was cut off has failed already.
+        // Harmless: the statement that is cancelled has failed already.
         let _late = tokio::time::timeout(CANCEL_MAX, cancelled).await;
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A statement may still run, whose rows nobody wants.
+        // A statement may still be running, whose rows are no longer wanted.
         self.driver.abort();
     }
 }
@@ -490,13 +490,13 @@ fn said_unfit(unfit: &Unfit, name: &str, cell: &Cell<'_>) -> String {
     }
 }
 
-/// The statement is not there any more, or gives other columns than it did: after a change of tables, or behind a pooler.
+/// Returns true if the prepared statement no longer exists or its columns have changed: after a change of tables, or behind a pooler.
 fn is_forgotten(error: &DbError) -> bool {
     let changed = error.code().code() == "0A000" && error.message().contains("cached plan");
     changed || error.code().code() == "26000"
 }
 
-/// The connection is gone.
+/// Returns true if the connection is lost.
 fn is_lost(error: &Error) -> bool {
     match error.as_db_error() {
         Some(error) => error.code().code().starts_with("57P"),
@@ -508,7 +508,7 @@ fn has_io(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<io::Error>())
 }
 
-/// An error with its cause. Details and hints of the server stay out: they quote the rows.
+/// Returns an error with its cause. The server's details and hints are left out, because they quote rows.
 pub fn said(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return format!("{}: {} ({})", error.severity(), error.message(), error.code().code());
@@ -534,7 +534,7 @@ fn failure(error: &Error, statement: &str) -> Failure {
     let what = format!("{}{at}", said(error));
     match db.code().code() {
         "57014" => Failure::Late,
-        // Connection, authorisation, database, resources, and what an operator does.
+        // Error classes for connection, authorisation, database, resources, and operator intervention.
         code if ["08", "28", "3D", "53", "57"].iter().any(|class| code.starts_with(class)) => {
             Failure::Away(what)
         }
@@ -542,7 +542,7 @@ fn failure(error: &Error, statement: &str) -> Failure {
     }
 }
 
-/// A stream from which no more bytes come than are allowed: a row is gathered before anybody sees it.
+/// A stream that stops after the allowed number of bytes. Needed because the library buffers a whole row before returning it.
 struct BoundedStream {
     stream: Box<dyn Stream>,
     left: Arc<AtomicU64>,

@@ -1,14 +1,14 @@
-//! A statement where something stands in for the network: as a call whose body is the statement with its arguments, and whose
-//! answer's body is that of the database.
+//! Runs a statement when the network is simulated: as a call whose body is the statement with its arguments, and whose reply's body is the
+//! answer of the database.
 //!
-//! `tidegate test` and `tidegate explain --run` answer it by what a case lists. No database is asked, and no file is opened.
+//! In `tidegate test` and `tidegate explain --run`, the calls listed in a case answer it. No database is contacted and no file is opened.
 
 use kit::Wire;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
-/// Bytes of an answer's head.
+/// Maximum size of a reply's head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) async fn run(
@@ -60,7 +60,7 @@ async fn ask(
     }
 }
 
-/// The status and the body, once all has come.
+/// Parses the status and the body, once everything has been received.
 fn read(bytes: &[u8]) -> Option<(u16, String)> {
     let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     let head = std::str::from_utf8(bytes.get(..end)?).ok()?.to_ascii_lowercase();
@@ -71,7 +71,7 @@ fn read(bytes: &[u8]) -> Option<(u16, String)> {
     Some((status, std::str::from_utf8(body).ok()?.to_owned()))
 }
 
-/// An array is the rows, and a number says how many were changed.
+/// Converts a reply: an array is the rows, and a number is the count of changed rows.
 fn answer(status: u16, body: &str, bounds: Bounds) -> Result<Answer, Failure> {
     match status {
         200..=299 => {}
@@ -81,12 +81,12 @@ fn answer(status: u16, body: &str, bounds: Bounds) -> Result<Answer, Failure> {
         _ => return Err(Failure::Refused(body.to_owned())),
     }
     let body = body.trim();
-    // Harmless: anything but a number is rows.
+    // Harmless: anything but a number is parsed as rows.
     if let Ok(count) = body.parse() {
         return Ok(Answer::Affected(count));
     }
     let limits = json::Limits { depth_max: 512, entries_max: 2_000_000 };
-    // Harmless: what cannot be read is refused below.
+    // Harmless: anything that cannot be parsed is refused below.
     let rows = json::Tape::read(body, &limits).ok();
     let rows = rows.as_ref().and_then(|tape| tape.entries().first());
     match rows.filter(|rows| rows.kind == json::Kind::Array) {

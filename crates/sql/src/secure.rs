@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL, by our settings.
+//! TLS for connections to PostgreSQL, with the gateway's own TLS client.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use kit::dial::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// Our TLS, as the client library asks for it.
+/// The gateway's TLS client, behind the interface of the PostgreSQL library.
 pub(crate) struct Secure {
     pub(crate) tls: Option<tls::Client>,
     pub(crate) host: String,

@@ -1,4 +1,4 @@
-//! Statements in a file of SQLite, on threads beside the workers.
+//! Statements in SQLite files, on threads other than the workers.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::address::SqliteMode;
 use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
-/// The file, and the connections that nobody uses.
+/// The file, and the idle connections.
 pub(crate) struct Pool(Arc<Inner>);
 
 struct Inner {
@@ -24,17 +24,17 @@ struct Inner {
     idle: Mutex<Vec<Connection>>,
 }
 
-/// Set when nobody waits any more.
+/// A flag that is set when the caller has stopped waiting.
 #[derive(Clone, Default)]
 struct Stop(Arc<AtomicBool>);
 
-/// Instructions of SQLite between two looks at the clock: some ten microseconds.
+/// Number of SQLite instructions between two checks of the clock; takes some ten microseconds.
 const INSTRUCTIONS: i32 = 1000;
 
-/// Statements of one connection that are kept prepared.
+/// Maximum number of prepared statements per connection.
 const PREPARED_MAX: usize = 100;
 
-/// A wait for somebody else's lock is not interrupted, so it is cut into pieces.
+/// Maximum duration of one wait for a lock of another connection. Such a wait cannot be interrupted, so longer waits are split.
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 
 impl Pool {
@@ -57,7 +57,7 @@ impl Pool {
             drop(place);
             answer
         };
-        // Whoever does not wait longer has it stopped.
+        // If the caller stops waiting, the statement is stopped.
         let _stop = StopOnDrop(stop);
         let ran = kit::task::beside(work).await;
         ran.unwrap_or_else(|| Err(Failure::Away("its thread has failed".to_owned())))
@@ -116,7 +116,7 @@ impl Inner {
     }
 }
 
-/// Runs a statement until it is through, again as long as somebody else has the lock.
+/// Runs a statement to its end. Repeats it while another connection holds the lock.
 fn answer(
     connection: &Connection,
     statement: &Statement,
@@ -137,7 +137,7 @@ fn answer(
 }
 
 enum Attempt {
-    /// Somebody else writes. Nothing was done.
+    /// Another connection is writing. The statement had no effect.
     Locked,
     Failed(Failure),
 }
@@ -154,7 +154,7 @@ fn attempt(
     };
     let mut prepared = connection.prepare_cached(&statement.0).map_err(tried)?;
     for place in 1..=prepared.parameter_count() {
-        // `$2` is a name here, and not the second.
+        // To SQLite, `$2` is a name and not the second parameter.
         let name = prepared.parameter_name(place).and_then(|name| name.strip_prefix('$'));
         // Harmless: a placeholder without a number is refused.
         let number = name.and_then(|name| name.parse::<usize>().ok());
@@ -179,13 +179,13 @@ fn attempt(
     while let Some(row) = rows.next().map_err(tried)? {
         count += 1;
         out.push_str(if count == 1 { "{" } else { ",{" });
-        // Harmless: both are of the statement's columns.
+        // Harmless: both lists have one item per column.
         for (column, (name, kind)) in names.iter().zip(&kinds).enumerate() {
             out.push_str(if column == 0 { "" } else { "," });
             out.push_str(name);
             out.push(':');
             let value = row.get_ref(column).map_err(tried)?;
-            // Before it is written: one value may be much larger than all rows may be.
+            // Checked before the value is written, because a single value may exceed the limit by far.
             bounds.check(count, out.len() + length(&value)).map_err(Attempt::Failed)?;
             push(value, *kind, &mut out).map_err(Attempt::Failed)?;
         }
@@ -197,7 +197,7 @@ fn attempt(
 }
 
 impl Bounds {
-    /// Refuses what is over a bound.
+    /// Refuses a result that exceeds a limit.
     pub(crate) fn check(&self, rows: usize, bytes: usize) -> Result<(), Failure> {
         if rows > self.rows_max {
             return Err(Failure::TooMuch(format!("the answer has over {} rows", self.rows_max)));
@@ -210,7 +210,7 @@ impl Bounds {
     }
 }
 
-/// Refuses columns of which one would hide another in an object, where each name stands once.
+/// Refuses duplicate column names, because one would hide the other in a JSON object.
 pub(crate) fn one_each(names: &[String]) -> Result<(), String> {
     let before = |at: usize| names.get(..at).unwrap_or_default();
     let is_again = |(at, name): &(usize, &String)| before(*at).contains(name);
@@ -228,7 +228,7 @@ pub(crate) fn quoted(name: &str) -> String {
     text
 }
 
-/// The types that SQLite knows only from how a column was declared.
+/// Types that SQLite knows only from the declaration of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DeclaredTypes {
     Boolean,
@@ -246,7 +246,7 @@ impl DeclaredTypes {
     }
 }
 
-/// The bytes of a value, if they may be many.
+/// Returns the size of a value, if it can be large.
 fn length(value: &ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
@@ -276,7 +276,7 @@ fn push(value: ValueRef<'_>, kind: DeclaredTypes, out: &mut String) -> Result<()
     Ok(())
 }
 
-/// JSON in a column: as deep as that of a message may be.
+/// Limits on JSON in a column, the same as for messages.
 const JSON: json::Limits = json::Limits { depth_max: 500, entries_max: 1_000_000 };
 
 fn failure(error: &rusqlite::Error, statement: &str) -> Failure {
@@ -297,7 +297,7 @@ fn failure(error: &rusqlite::Error, statement: &str) -> Failure {
     }
 }
 
-/// Line and column of an offset in bytes, from 1.
+/// Returns line and column, counted from 1, of an offset in bytes.
 pub(crate) fn place(statement: &str, offset: usize) -> String {
     let before = statement.get(..offset).unwrap_or(statement);
     let line = before.matches('\n').count() + 1;
@@ -305,7 +305,7 @@ pub(crate) fn place(statement: &str, offset: usize) -> String {
     format!("{line}:{column}")
 }
 
-/// The mistake of a statement whatever the tables are, in the words of SQLite.
+/// Returns SQLite's message for a syntax error, which does not depend on the tables.
 pub fn syntax_of_sqlite(statement: &str) -> Option<String> {
     let connection = Connection::open_in_memory().ok()?;
     let Err(error) = connection.prepare(statement) else { return None };

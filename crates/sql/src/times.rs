@@ -1,8 +1,8 @@
-//! Dates and times of PostgreSQL as texts, in the forms of ISO 8601.
+//! Formats PostgreSQL's dates and times as in ISO 8601.
 
 use kit::calendar;
 
-/// 2000-01-01, from which PostgreSQL counts, in days since 1970.
+/// 2000-01-01, PostgreSQL's epoch, in days since 1970.
 const EPOCH_DAYS: i64 = 10_957;
 const DAY_US: i64 = 86_400_000_000;
 
@@ -14,7 +14,7 @@ pub(crate) fn date(days: i32) -> String {
     }
 }
 
-/// A time stamp; `zone` stands behind it.
+/// Formats a time stamp, followed by `zone`.
 pub(crate) fn stamp(us: i64, zone: &str) -> String {
     match us {
         i64::MAX => "infinity".to_owned(),
@@ -23,7 +23,7 @@ pub(crate) fn stamp(us: i64, zone: &str) -> String {
     }
 }
 
-/// A time of the day.
+/// Formats a time of day.
 pub(crate) fn time(us: i64) -> String {
     let (seconds, fraction) = (us.div_euclid(1_000_000), us.rem_euclid(1_000_000));
     let (minutes, hours) = (seconds / 60 % 60, seconds / 3600);
@@ -37,14 +37,14 @@ pub(crate) fn time(us: i64) -> String {
     }
 }
 
-/// The distance of a zone, in seconds to the west, as it is written behind a time.
+/// Formats the offset of a time zone, given in seconds west of UTC.
 pub(crate) fn zone(west: i32) -> String {
     let sign = if west > 0 { '-' } else { '+' };
     let minutes = west.unsigned_abs() / 60;
     format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// An interval as a duration, each part with a sign of its own.
+/// Formats an interval as a duration. Each part has its own sign.
 pub(crate) fn interval(us: i64, days: i32, months: i32) -> String {
     let mut text = "P".to_owned();
     let mut push = |number: i64, unit: char| {
@@ -79,7 +79,7 @@ pub(crate) fn interval(us: i64, days: i32, months: i32) -> String {
     text
 }
 
-/// A day after 2000-01-01. Years before the first are counted as astronomers do.
+/// Formats a date, given in days since 2000-01-01. Years before year 1 use astronomical numbering.
 fn day(days: i64) -> String {
     let (year, month, day) = calendar::date_of(days + EPOCH_DAYS);
     match year {

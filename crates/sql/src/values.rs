@@ -1,4 +1,4 @@
-//! Values of PostgreSQL's rows, in its binary format, as JSON.
+//! Converts values in PostgreSQL's binary format to JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,25 +6,25 @@ use tokio_postgres::types::{FromSql, Kind, Type};
 
 use crate::{numeric, times};
 
-/// The bytes of one value with its type.
+/// The bytes of one value, with its type.
 pub(crate) struct Cell<'a> {
     pub(crate) kind: Type,
     raw: Option<&'a [u8]>,
 }
 
-/// The reason why a value has no form in JSON.
+/// The reason why a value cannot be converted to JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// Its type has none.
+    /// Its type has no representation in JSON.
     Type,
-    /// The bytes are not of their type.
+    /// The bytes are not valid for their type.
     Malformed,
 }
 
-/// Reads numbers in the order of the network.
+/// Reads numbers in network byte order.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
-/// Arrays inside arrays, as PostgreSQL has them.
+/// Maximum nesting of arrays, the same as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
 impl<'a> FromSql<'a> for Cell<'a> {
@@ -45,7 +45,7 @@ impl<'a> FromSql<'a> for Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Appends it as JSON.
+    /// Appends the value as JSON.
     pub(crate) fn push(&self, out: &mut String) -> Result<(), Unfit> {
         match self.raw {
             Some(raw) => push(out, &self.kind, raw),
@@ -125,13 +125,13 @@ fn push_text(out: &mut String, raw: &[u8]) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// JSON as it is.
+/// Appends JSON unchanged.
 fn push_raw(out: &mut String, raw: &[u8]) -> Result<(), Unfit> {
     out.push_str(std::str::from_utf8(raw).map_err(|_| Unfit::Malformed)?);
     Ok(())
 }
 
-/// The shortest digits that mean this number. What is none in JSON is a text.
+/// Appends the shortest digits that identify the number. A number that JSON cannot represent becomes a string.
 fn push_float<F: Copy + Into<f64> + std::fmt::Display>(out: &mut String, number: F) {
     let wide: f64 = number.into();
     match wide {
@@ -154,7 +154,7 @@ fn uuid(raw: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The outer option is none if the bytes are malformed.
+/// Appends an array. The outer `None` means that the bytes are malformed.
 fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), Unfit>> {
     let mut reader = Reader(raw);
     let dimensions = usize::try_from(reader.i32()?).ok()?;
@@ -164,7 +164,7 @@ fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), Un
     let (_has_null, _item) = (reader.i32()?, reader.u32()?);
     let mut lengths = Vec::new();
     for _ in 0..dimensions {
-        // An empty array has no dimensions. So each value takes bytes, and a few bytes never make many values.
+        // An empty array has no dimensions. Each value therefore takes bytes, so that a few bytes cannot produce many values.
         match usize::try_from(reader.i32()?).ok()? {
             0 => return None,
             length => lengths.push(length),
