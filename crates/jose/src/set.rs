@@ -72,7 +72,7 @@ impl KeySet {
         self.keys.extend(other.keys);
     }
 
-    /// Drops shared secrets, which are no secrets in a public key set.
+    /// Drops shared secrets, because a public key set exposes them.
     pub fn without_secrets(mut self) -> KeySet {
         self.keys.retain(|key| !key.is_secret());
         self
