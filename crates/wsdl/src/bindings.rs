@@ -33,7 +33,7 @@ pub(crate) fn binding(
     report: &mut Report,
 ) -> Binding {
     let interface = interface(at, interfaces, report);
-    // Some tools write additional extensions beside the one that counts.
+    // Some tools write further extensions beside the one that is needed.
     let extensions = || at.children().filter(|e| e.local() == "binding" && e.namespace() != WSDL11);
     let known = |e: &Element<'_>| matches!(e.namespace(), BINDING_11 | BINDING_12 | HTTP);
     let extension = extensions().find(known).or_else(|| extensions().next());
@@ -44,7 +44,7 @@ pub(crate) fn binding(
         HTTP => Protocol::Http(extension.and_then(|e| e.attribute("verb")).map(Box::from)),
         other => Protocol::Other(other.into()),
     };
-    // Harmless: a style that is not there is that of documents.
+    // Harmless: without a `style` attribute the style is `document`.
     let style = extension.and_then(|e| style(e, report)).unwrap_or_default();
     let known = interface.and_then(|at| interfaces.get(at));
     let operations = known.map_or(&[][..], |known| &known.operations);
@@ -121,13 +121,13 @@ impl Common<'_> {
         })
     }
 
-    /// Returns the index of the operation of that name. If the name is overloaded, the names of input and output decide.
+    /// Returns the index of the operation with this name. If the name is overloaded, the presence of input and output decides.
     fn meant(&self, at: Element<'_>, name: &str) -> Option<usize> {
         let of_name = || self.operations.iter().enumerate().filter(|(_, o)| &*o.name == name);
         let bound = [at.first(WSDL11, "input"), at.first(WSDL11, "output")];
         let exact = of_name().find(|(_, operation)| {
             let messages = [&operation.input, &operation.output];
-            // Harmless: both have an input and an output.
+            // Harmless: both arrays hold an input and an output.
             bound.iter().zip(messages).all(|(at, message)| at.is_some() == message.is_some())
         });
         exact.or_else(|| of_name().next()).map(|(index, _)| index)
@@ -149,14 +149,14 @@ impl Common<'_> {
         };
         let body = Body {
             parts,
-            // Harmless: a use that is not there is literal.
+            // Harmless: without a `use` attribute the use is literal.
             usage: body.map(|body| usage(body, report)).unwrap_or_default(),
             namespace: body.and_then(|body| body.attribute("namespace")).map(Box::from),
             encoding: body.and_then(|body| body.attribute("encodingStyle")).map(Box::from),
         };
         let mut named: Vec<Header> = Vec::new();
         for (header, _) in headers {
-            // Some tools name the same header once for each version of SOAP.
+            // Some tools name the same header once for each SOAP version.
             if !named.contains(&header) {
                 named.push(header);
             }
@@ -218,12 +218,12 @@ impl Common<'_> {
             report.at(at, "wsdl-attribute", "<fault> needs the attribute `name`".to_owned());
             return None;
         };
-        // Harmless: a use that is not there is literal.
+        // Harmless: without a `use` attribute the use is literal.
         let usage = said.map(|said| usage(said, report)).unwrap_or_default();
         Some(Fault { name: name.into(), usage })
     }
 
-    /// Elements of the binding's extension, including those within the root part of a multipart message.
+    /// Returns the elements of the binding's extension, including those in the root part of a multipart message.
     fn extensions<'d>(
         &self,
         at: Element<'d>,

@@ -1,6 +1,6 @@
-//! Loads the documents of a description: the first one with all its imports and includes, each once.
+//! Loads the documents of a description: the first one, and each document that it imports or includes, once.
 //!
-//! Follows locations, within bounds, and collects the schemas it meets. It never looks into a definition.
+//! Follows locations, within limits, and collects the schemas that it encounters. It does not read definitions.
 
 use std::collections::HashSet;
 
@@ -15,11 +15,11 @@ use crate::{Version, WSDL11, WSDL20};
 pub(crate) struct Documents {
     pub(crate) version: Version,
     pub(crate) files: Vec<File>,
-    /// Locations of schema documents that `wsdl:import` names as if they were descriptions, as many tools write it.
+    /// Locations of schema documents that a `wsdl:import` names as if they were WSDL, which many tools write.
     pub(crate) schemas: Vec<String>,
 }
 
-/// Loads the document at a location and all that it refers to. None if the first document is not a description.
+/// Loads the document at a location and everything that it refers to. Returns `None` if the first document is not a description.
 pub(crate) fn load(
     location: &str,
     resolver: &dyn Resolver,
@@ -96,7 +96,7 @@ struct Link {
     namespace: Option<Box<str>>,
 }
 
-/// Returns the imports and includes of a description. One without a location only declares that names are used.
+/// Returns the imports and includes of a description. One without a location only declares that a namespace is used, and is skipped.
 fn links(root: Element<'_>, report: &mut Report) -> Vec<Link> {
     let mut links = Vec::new();
     let wanted = |child: &Element<'_>| {
@@ -122,7 +122,7 @@ pub(crate) fn parse(
     limits: &Limits,
     report: &mut Report,
 ) -> Option<File> {
-    // Schemas have document types for editors, and so may descriptions with inline schemas.
+    // Schemas have document types for editors, so descriptions with inline schemas may have them too.
     let options =
         Options { limits: limits.xml.clone(), doctype: Doctype::Internal, ..Options::default() };
     let document = Document::parse(bytes, &options)
@@ -140,7 +140,7 @@ pub(crate) fn parse(
     Some(File { location: location.into(), document, target })
 }
 
-/// Returns the version of WSDL by the root element; None if it is not WSDL.
+/// Returns the WSDL version by the root element, or `None` if the document is not WSDL.
 fn version(root: Element<'_>, report: &mut Report) -> Option<Version> {
     if root.is(WSDL11, "definitions") {
         return Some(Version::V11);

@@ -1,6 +1,6 @@
-//! View of the elements of WSDL documents for the readers.
+//! A view of the elements of WSDL documents, used by the readers.
 //!
-//! Gives access to attributes and children, and places complaints. It never decides what is wrong.
+//! Gives access to attributes and children, and records complaints with their position. It does not decide what is wrong.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl<'d> Element<'d> {
         self.local() == local && self.namespace() == namespace
     }
 
-    /// Child elements.
+    /// Returns the child elements.
     pub(crate) fn children(self) -> impl Iterator<Item = Element<'d>> {
         let nodes = self.tree().children(self.node);
         nodes
@@ -93,7 +93,7 @@ impl<'d> Element<'d> {
             .map(move |node| Element { file: self.file, node })
     }
 
-    /// Child elements with a name.
+    /// Returns the child elements with this name.
     pub(crate) fn all(self, namespace: &str, local: &str) -> impl Iterator<Item = Element<'d>> {
         self.children().filter(move |child| child.is(namespace, local))
     }
@@ -128,8 +128,8 @@ impl<'d> Element<'d> {
         self.definition(value, report)
     }
 
-    /// Resolves the name of a definition. A name without prefix whose default namespace is WSDL's own counts as a name of the
-    /// target namespace: nobody defines names in WSDL's.
+    /// Resolves the name of a definition. An unprefixed name whose default namespace is WSDL's own is taken as a name in the target
+    /// namespace, because no definition is in WSDL's own namespace.
     pub(crate) fn definition(self, value: &str, report: &mut Report) -> Option<Name> {
         let name = self.resolve(value, report)?;
         match &*name.namespace {

@@ -1,7 +1,7 @@
 //! Built-in schemas of the SOAP encodings, which rpc/encoded descriptions extend but do not include.
 //!
-//! Owns the text of those schemas (SOAP 1.1, section 5; SOAP 1.2 part 2, section 3), generated from the list of built-in types
-//! they mirror. One text serves both: definitions that only one of them has do not harm users of the other.
+//! Owns the text of those schemas (SOAP 1.1, section 5; SOAP 1.2 part 2, section 3), generated from the list of built-in types that they
+//! mirror. One text serves both encodings: definitions that only one of them has do no harm in the other.
 
 use std::fmt::Write as _;
 
@@ -96,7 +96,6 @@ pub(crate) fn schema(namespace: &str) -> String {
     for name in MIRRORED {
         // XSD allows NOTATION only with an enumeration, so its mirror is based on QName.
         let base = if name == "NOTATION" { "QName" } else { name };
-        // Writing to a string cannot fail.
         // Harmless: writing to a string cannot fail.
         let _written = write!(
             text,
@@ -108,7 +107,7 @@ pub(crate) fn schema(namespace: &str) -> String {
     text
 }
 
-/// Returns the encoding whose schema is published at a location, with or without a slash at its end.
+/// Returns the encoding whose schema is published at a location, with or without a trailing slash.
 pub(crate) fn at(location: &str) -> Option<&'static str> {
     let bare = |text: &'static str| text.trim_end_matches('/') == location.trim_end_matches('/');
     NAMESPACES.into_iter().find(|namespace| bare(namespace))

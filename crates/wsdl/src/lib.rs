@@ -1,9 +1,8 @@
 //! WSDL 1.1 and 2.0: services with the schemas of their messages as one set.
 //!
-//! Owns the reading of descriptions with all their imports and includes, and the references between services, ports, bindings,
-//! operations and messages. It never reads a file or the network by itself: the caller gives an [`xsd::Resolver`]. [`read()`]
-//! returns a [`Description`], in which every reference is a valid index, or all complaints about it. [`outline()`] returns as much
-//! of the schemas and actions as it finds.
+//! Owns the reading of descriptions with all their imports and includes, and the references between services, ports, bindings, operations
+//! and messages. It never reads a file or uses the network: the caller passes an [`xsd::Resolver`]. [`read()`] returns a [`Description`],
+//! in which every reference is a valid index, or all complaints about it. [`outline()`] returns as many schemas and actions as it can find.
 #![forbid(unsafe_code)]
 
 mod bindings;

@@ -1,6 +1,6 @@
-//! Model of a description, read and resolved.
+//! The model of a description, with all references resolved.
 //!
-//! Owns the types and the queries that need no other input. Indexes refer to the lists of one [`Description`].
+//! Owns the types, and queries that need no other input. Indexes refer to the lists of one [`Description`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub struct Description {
     pub bindings: Vec<Binding>,
     /// Interfaces, which WSDL 1.1 calls port types.
     pub interfaces: Vec<Interface>,
-    /// Messages of WSDL 1.1; in 2.0 the schema's elements take their place.
+    /// Messages of WSDL 1.1. In WSDL 2.0, elements of the schema take their place.
     pub messages: Vec<Message>,
-    /// Some document has a `types` element, which may declare nothing.
+    /// Whether some document has a `types` element, which may be empty.
     pub has_types: bool,
     /// All schemas, inline and imported, as one.
     pub schema: Arc<xsd::Schema>,
@@ -159,7 +159,7 @@ pub struct Operation {
     pub output: Option<Message>,
     /// Faults by name.
     pub faults: Vec<(Box<str>, Message)>,
-    /// The output is written first: the service calls the client (solicit-response).
+    /// Whether the output comes first, so that the service calls the client (solicit-response).
     pub solicits: bool,
     /// `parameterOrder`, or empty.
     pub parameter_order: Vec<Box<str>>,
@@ -183,7 +183,7 @@ pub struct Part {
 pub enum Payload {
     /// A global element.
     Element(Name),
-    /// Content of a type, in an element named by the style.
+    /// The content of a type, in an element whose name depends on the style.
     Type(Name),
     /// Any one element (`#any`).
     Any,
@@ -198,13 +198,13 @@ pub enum Payload {
 pub enum Shape {
     /// Any number of elements of the schema, usually one.
     DocumentLiteral,
-    /// One element, named as the operation, whose children are the parameters.
+    /// One element with the name of the operation, whose children are the parameters.
     Wrapped,
-    /// An element named as the operation, in the body's namespace, with a child for each part.
+    /// An element with the name of the operation, in the body's namespace, with a child for each part.
     RpcLiteral,
-    /// Like `RpcLiteral`, by the SOAP encoding rules.
+    /// Like `RpcLiteral`, with the SOAP encoding rules.
     RpcEncoded,
-    /// Elements by the SOAP encoding rules; discouraged.
+    /// Elements with the SOAP encoding rules; discouraged.
     DocumentEncoded,
 }
 
@@ -243,7 +243,7 @@ impl Description {
     pub fn shape(&self, bound: &BindingOperation) -> Shape {
         let usage =
             bound.input.as_ref().or(bound.output.as_ref()).map(|content| content.body.usage);
-        // Harmless: without messages the use makes no difference.
+        // Harmless: without messages the use does not matter.
         match (bound.style, usage.unwrap_or_default()) {
             (Style::Rpc, Use::Literal) => Shape::RpcLiteral,
             (Style::Rpc, Use::Encoded) => Shape::RpcEncoded,
@@ -253,7 +253,8 @@ impl Description {
         }
     }
 
-    /// Returns whether the convention of `document/literal wrapped` holds: one part, an element named as the operation.
+    /// Returns whether the operation follows the convention `document/literal wrapped`: one part, an element with the name of the
+    /// operation.
     fn is_wrapped(&self, bound: &BindingOperation) -> bool {
         let Some(input) = self.operation(bound).and_then(|operation| operation.input.as_ref())
         else {

@@ -1,7 +1,7 @@
-//! A lenient reading of descriptions, for users that need only the schemas and the actions of operations.
+//! A lenient reading of descriptions, for callers that need only the schemas and the actions of operations.
 //!
-//! Tolerates many faults of a description, and compiles each schema of its types separately. References between messages, port
-//! types, bindings and services are followed as far as they resolve.
+//! Tolerates many errors in a description, and compiles each schema of its types separately. References between messages, port types,
+//! bindings and services are followed as far as they can be resolved.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::model::{Binding, BindingOperation, Interface, Operation, meant};
 use crate::read::{self, BuiltIn, Limits, ReadDefinitions};
 use crate::{Version, encoding, rpc};
 
-/// The schemas of a description and the actions of its operations. Unresolved references are left out.
+/// The schemas of a description and the actions of its operations. Unresolved references are omitted.
 #[derive(Debug)]
 pub struct Outline {
     pub version: Version,
@@ -24,26 +24,26 @@ pub struct Outline {
     pub bindings: Vec<Binding>,
     /// Interfaces, which WSDL 1.1 calls port types.
     pub interfaces: Vec<Interface>,
-    /// Some document has a `types` element, which may have no schema.
+    /// Whether some document has a `types` element, which may contain no schema.
     pub has_types: bool,
-    /// The schemas in the order of the documents, each with its imports; or the complaints about it.
+    /// The schemas in document order, each compiled with its imports, or the complaints about it.
     pub schemas: Vec<SchemaResult>,
-    /// Messages in the style rpc/literal are refused: no schema declares the elements around them.
+    /// Whether rpc/literal messages are refused because no schema declares their outermost elements.
     pub refuses_rpc: bool,
     /// Complaints about everything else.
     pub unresolved: Vec<Complaint>,
 }
 
-/// What an outline makes of messages in the style rpc/literal, whose outermost element no schema declares.
+/// How an outline treats rpc/literal messages, whose outermost element no schema declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RpcMessages {
-    /// A schema for each, by the operation and its parts.
+    /// A schema is generated for each of them from the operation and its parts.
     Declared,
-    /// Nothing, so that they are refused.
+    /// They are refused.
     Undeclared,
 }
 
-/// A schema, or the complaints because of which there is none.
+/// A schema, or the complaints that prevent it.
 pub type SchemaResult = Result<Arc<Schema>, Vec<Complaint>>;
 
 impl Outline {
@@ -53,8 +53,8 @@ impl Outline {
     }
 }
 
-/// Reads the description at a location, as far as its schemas and the actions of its operations are concerned. Returns
-/// complaints only about documents that are missing or not descriptions, and about limits.
+/// Reads the schemas and actions of the description at a location. Reports only documents that are missing or not WSDL, and exceeded
+/// limits.
 pub fn outline(
     location: &str,
     resolver: &dyn Resolver,
@@ -69,7 +69,7 @@ pub fn outline(
     let SchemaSources { mut schemas, wrappers } =
         schemas(&documents, &read, resolver, limits, &mut report);
     if schemas.iter().all(Result::is_ok) {
-        // Harmless: no error is among them, as was checked above.
+        // Harmless: the code above has checked that no error is among them.
         let all: Vec<&Schema> = schemas.iter().flatten().map(|schema| &**schema).collect();
         read::check_payloads(&documents, &read, &all, &mut report);
     }
@@ -96,7 +96,7 @@ pub fn outline(
     }
 }
 
-/// True if a complaint is about a missing or useless document, whose content is therefore unknown. Other complaints about WSDL
+/// Returns true if a complaint is about a missing or unusable document, whose content is therefore unknown. Other complaints about WSDL
 /// matter only for translating messages.
 pub fn is_needed(complaint: &Complaint) -> bool {
     matches!(complaint.code, "limit" | "wsdl-import" | "wsdl-not-xml" | "wsdl-root")
@@ -109,11 +109,11 @@ struct Source<'d> {
     node: NodeId,
 }
 
-/// Location of a schema of the types.
+/// Where a schema of the types is located.
 enum SchemaLocation<'d> {
     /// In the description.
     Here(Element<'d>),
-    /// In a document of its own, at this location.
+    /// In a separate document at this location.
     There(Element<'d>, String),
 }
 
@@ -121,7 +121,7 @@ enum SchemaLocation<'d> {
 #[derive(Default)]
 struct SchemaSources {
     schemas: Vec<SchemaResult>,
-    /// The schemas of the elements around messages in the style rpc/literal, as far as they compile.
+    /// The generated schemas of the outermost elements of rpc/literal messages, as far as they compile.
     wrappers: Vec<Arc<Schema>>,
 }
 
@@ -145,12 +145,12 @@ fn schemas(
         SchemaLocation::There(at, location) => load(*at, location, &resolver, limits, report),
     };
     let loaded: Vec<Option<File>> = places.iter().map(&mut there).collect();
-    // Harmless: there is a result for each place, and what could not be loaded is reported.
+    // Harmless: there is one result for each place, and documents that could not be loaded are reported.
     let sources = places.iter().zip(&loaded).filter_map(|(place, loaded)| match place {
         SchemaLocation::Here(at) => Some(Source { file: at.file, node: at.node }),
         SchemaLocation::There(..) => loaded.as_ref().map(whole),
     });
-    // Harmless: what cannot be read is reported.
+    // Harmless: an encoding that cannot be parsed is reported.
     let encodings = encoding::imported(documents).into_iter().filter_map(|namespace| {
         documents::parse(encoding::schema(namespace).as_bytes(), namespace, limits, report)
     });
@@ -188,7 +188,7 @@ fn places<'d>(documents: &'d Documents, first: &'d File) -> Vec<SchemaLocation<'
                 ("import", Some(location)) => {
                     places.push(SchemaLocation::There(child, xsd::join(&file.location, location)));
                 }
-                // Harmless: the other children hold no schema.
+                // Harmless: other children contain no schema.
                 _ => {}
             }
         }
@@ -240,7 +240,7 @@ impl SchemaInput<'_> {
         let sources = self.sources.iter();
         let made = sources.map(|source| {
             let mut set = self.set(source, Siblings::All);
-            // Schemas that import each other are one schema.
+            // Schemas that import each other are compiled as one.
             let members = set.members();
             let made = known.entry(members).or_insert_with(|| set.compile().map(Arc::new));
             match made {
@@ -253,19 +253,19 @@ impl SchemaInput<'_> {
         made.collect()
     }
 
-    /// Tries again to compile a schema that failed: with fewer of its siblings, or as part of all schemas together. Some
-    /// descriptions spread one namespace over several schemas without saying so.
+    /// Retries a schema that failed to compile: with fewer sibling schemas, or together with all schemas. Some descriptions spread one
+    /// namespace over several schemas without declaring it.
     fn otherwise(
         &self,
         source: &Source<'_>,
         together: &mut Option<Option<Arc<Schema>>>,
     ) -> Option<Arc<Schema>> {
-        // Harmless: it is compiled with the others where it is not complete by itself.
+        // Harmless: a schema that is incomplete on its own is compiled together with the others.
         let first = self.set(source, Siblings::First).compile().ok().map(Arc::new);
         first.or_else(|| together.get_or_insert_with(|| self.together()).clone())
     }
 
-    /// Compiles the schema of elements around messages, with all that it may refer to. What does not compile is reported.
+    /// Compiles a generated schema of outermost elements, with everything that it may refer to. Reports errors.
     fn wrapper(&self, text: &str, first: &File, report: &mut Report) -> Option<Arc<Schema>> {
         let file = documents::parse(text.as_bytes(), &first.location, self.limits, report)?;
         let target = file.target.clone();
@@ -280,7 +280,7 @@ impl SchemaInput<'_> {
             }
         }
         let compiled = set.compile();
-        // Harmless: without an error there are no complaints.
+        // Harmless: on success there are no complaints.
         for complaint in compiled.as_ref().err().into_iter().flatten() {
             let message = format!("messages in the style rpc are refused: {}", complaint.message);
             report.at(first.root(), "wsdl-rpc", message);
@@ -315,7 +315,7 @@ impl SchemaInput<'_> {
         for source in self.sources.iter().chain(self.encodings) {
             set.add(&source.file.document, source.node, &source.file.location);
         }
-        // Harmless: the schemas were compiled one by one, and their faults are reported.
+        // Harmless: the schemas were also compiled one by one, and their errors are reported.
         set.compile().ok().map(Arc::new)
     }
 }

@@ -11,17 +11,17 @@ use crate::element::{Element, File, Report};
 use crate::model::{Description, Interface, Message, Name, Payload};
 use crate::{Version, WSDL11, WSDL20, encoding, v11, v20};
 
-/// Budgets of one description.
+/// Limits on one description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// WSDL documents; schema documents have a limit of their own.
+    /// Number of WSDL documents. Schema documents have a limit of their own.
     pub documents_max: usize,
-    /// Services, ports, bindings, operations, messages and parts together.
+    /// Number of services, ports, bindings, operations, messages and parts together.
     pub definitions_max: usize,
-    /// Schemas of an [`crate::Outline`].
+    /// Number of schemas in an [`crate::Outline`].
     pub schemas_max: usize,
     pub complaints_max: usize,
-    /// Limits of each document.
+    /// Limits on each document.
     pub xml: xml::Limits,
     pub xsd: xsd::Limits,
 }
@@ -29,11 +29,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // Descriptions that people write import a handful.
+            // Hand-written descriptions import only a few.
             documents_max: 200,
             // The largest public ones (NetSuite, eBay) have some thousands.
             definitions_max: 100_000,
-            // Each is compiled with its imports; descriptions that tools write have one schema for each namespace, some dozens.
+            // Each schema is compiled with its imports. Generated descriptions have one schema for each namespace, some dozens.
             schemas_max: 500,
             complaints_max: 100,
             xml: xml::Limits::default(),
@@ -61,7 +61,7 @@ pub fn read(
     }
 }
 
-/// Loads all documents; None if they hold too many definitions.
+/// Loads all documents. Returns `None` if they contain too many definitions.
 pub(crate) fn documents(
     location: &str,
     resolver: &dyn Resolver,
@@ -129,14 +129,14 @@ fn assemble(
     })
 }
 
-/// Counts the WSDL elements of all documents: an upper bound of the definitions that will be kept.
+/// Counts the WSDL elements of all documents, which is an upper bound on the number of definitions.
 fn definitions(documents: &Documents) -> usize {
     fn below(element: Element<'_>, depth: usize) -> usize {
         let wsdl = |child: &Element<'_>| matches!(child.namespace(), WSDL11 | WSDL20);
         let deeper = |child: Element<'_>| if depth == 0 { 0 } else { below(child, depth - 1) };
         element.children().filter(wsdl).map(|child| 1 + deeper(child)).sum()
     }
-    // A definition, its operations, their messages, their parts.
+    // Counts the levels of definitions, operations, messages and parts.
     documents.files.iter().map(|file| below(file.root(), 3)).sum()
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn check_payloads(
 ) {
     let has_element =
         |name: &Name| schemas.iter().any(|s| s.has_element(&name.namespace, &name.local));
-    // The types of XML Schema itself need no schema.
+    // The built-in types need no schema.
     let has_type = |name: &Name| {
         let is_own = schemas.is_empty() && *name.namespace == *SCHEMA;
         is_own || schemas.iter().any(|s| s.has_type(&name.namespace, &name.local))
@@ -223,7 +223,7 @@ pub(crate) fn check_payloads(
     }
 }
 
-/// The first element that names the content of a message, or the root of the description.
+/// Returns the first element that names the content of a message, or the root of the description.
 fn naming<'d>(documents: &'d Documents, name: &Name, key: &str) -> Option<Element<'d>> {
     // Wrong references were reported when they were read.
     let mut scratch = Report::new(1);
@@ -243,7 +243,7 @@ fn naming<'d>(documents: &'d Documents, name: &Name, key: &str) -> Option<Elemen
     found.or_else(|| Some(documents.files.first()?.root()))
 }
 
-/// The caller's resolver, with the built-in schemas of the SOAP encodings behind it.
+/// The caller's resolver, with the built-in schemas of the SOAP encodings as a fallback.
 pub(crate) struct BuiltIn<'r> {
     pub(crate) resolver: &'r dyn Resolver,
 }

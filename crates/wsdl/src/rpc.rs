@@ -1,5 +1,5 @@
-//! Schemas of the elements around rpc/literal messages. A description names such an element only by an operation and its parts, and no schema
-//! declares it (WSDL 1.1, 3.5; WS-I Basic Profile 1.1, R2729 and R2735).
+//! Generated schemas of the outermost elements of rpc/literal messages. A description identifies such an element only by an operation and
+//! its parts, and no schema declares it (WSDL 1.1, 3.5; WS-I Basic Profile 1.1, R2729 and R2735).
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::documents::SCHEMA;
 use crate::model::{Binding, Content, Message, Part, Payload, Protocol, Style, Use, meant};
 use crate::read::ReadDefinitions;
 
-/// The parts that an element may hold; several where operations of one name differ.
+/// The parts that an element may contain. There are several variants if operations of the same name differ.
 type Variants<'d> = Vec<Vec<&'d Part>>;
 
 /// Elements by their namespace and name.
 type Wrappers<'d> = BTreeMap<&'d str, BTreeMap<String, Variants<'d>>>;
 
-/// A schema document for each namespace of such elements. `is_declared` says which elements the description's schemas have already.
+/// Returns a schema document for each namespace of such elements. `is_declared` tells which elements the description's schemas declare.
 pub(crate) fn schemas(
     read: &ReadDefinitions,
     is_declared: impl Fn(&str, &str) -> bool,
@@ -60,7 +60,7 @@ fn add<'d>(
         return;
     }
     let parts: Vec<&Part> = match body {
-        // Harmless: the parts of a body are those of its message.
+        // Harmless: the parts of a body are among those of its message.
         Some(body) => body.parts.iter().filter_map(|at| message.parts.get(*at)).collect(),
         None => message.parts.iter().collect(),
     };
@@ -72,7 +72,7 @@ fn add<'d>(
 }
 
 fn document(target: &str, elements: &BTreeMap<String, Variants<'_>>) -> String {
-    // Harmless: these are lists of lists.
+    // Harmless: this flattens nested lists and drops nothing.
     let payloads = elements.values().flatten().flatten().map(|part| &part.payload);
     let mut prefixes: BTreeMap<&str, String> = BTreeMap::new();
     for payload in payloads {
@@ -102,7 +102,7 @@ fn document(target: &str, elements: &BTreeMap<String, Variants<'_>>) -> String {
         out.push_str("><xs:complexType><xs:sequence>");
         match variants.as_slice() {
             [parts] => parts.iter().for_each(|part| push_part(part, &prefixes, &mut out)),
-            // Operations with one name differ in their parts: the service knows which one a message means.
+            // Operations with the same name differ in their parts, and only the service knows which one a message is for.
             _ => out.push_str(
                 "<xs:any processContents=\"lax\" minOccurs=\"0\" maxOccurs=\"unbounded\"/>",
             ),

@@ -28,7 +28,7 @@ impl SoapVersion {
         }
     }
 
-    /// Returns the version number as people write it.
+    /// Returns the version number as commonly written.
     pub fn text(self) -> &'static str {
         match self {
             SoapVersion::V11 => "1.1",

@@ -1,8 +1,8 @@
-//! JSON APIs for SOAP services: messages are translated both ways by the types of their schemas.
+//! JSON APIs for SOAP services: translates messages in both directions by the types of their schemas.
 //!
-//! Owns the mapping between XML and JSON, the tables compiled from a description once ([`api`]), the translation of messages by
-//! these tables, the OpenAPI document of the result, and the round-trip proof of an operation. It knows nothing of HTTP. Messages
-//! are validated during translation: a message that breaks its type is refused, never repaired.
+//! Owns the mapping between XML and JSON, the tables compiled from a description once ([`api`]), the translation of messages with these
+//! tables, the OpenAPI document of the result, and the round-trip proof of an operation. It knows nothing of HTTP. Messages are validated
+//! during the translation: a message that violates its type is refused, never repaired.
 
 mod bind;
 mod build;
@@ -41,33 +41,33 @@ use read::Reader;
 use write::Writer;
 use xsd::datatype::Steps;
 
-/// Initial capacity of an envelope; small messages need no more.
+/// Initial capacity of an envelope, enough for small messages.
 const ENVELOPE_BYTES: usize = 1024;
 
-/// Options for parsing the XML of messages: a reply is no deeper than a request may be.
+/// Options for parsing XML messages. The limit on nesting is the same for replies and requests.
 fn options() -> &'static xml::Options {
     static OPTIONS: LazyLock<xml::Options> = LazyLock::new(xml::Options::default);
     &OPTIONS
 }
 
-/// Reason why a request is not translated.
+/// The reason why a request is not translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestRefusal {
     /// Not JSON: the byte offset, and what was expected there.
     Malformed { at: usize, expected: &'static str },
-    /// The value does not fit the operation.
+    /// The value does not match the operation.
     Mismatch(Box<Mismatch>),
 }
 
-/// Limits of a JSON message. Messages that people write are less than 20 deep; a text of nothing but brackets takes 20 MiB at
-/// most.
+/// Limits on a JSON message. Realistic messages are less than 20 levels deep. The tape of a text that consists only of brackets takes at
+/// most 20 MiB.
 pub const LIMITS: ::json::Limits = ::json::Limits { depth_max: 100, entries_max: 1 << 20 };
 
-/// The memory of more slots is freed.
+/// If there are more slots than this, their memory is freed.
 const KEPT_SLOTS_MAX: usize = 16 << 10;
 
 thread_local! {
-    /// For the translations of a thread; see [`Writer::slots`].
+    /// Slots reused by the translations of a thread; see [`Writer::slots`].
     static SLOTS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -82,7 +82,7 @@ impl Api {
         self.envelope(&operation.input, json, bytes_max)
     }
 
-    /// Translates a request that was read before, within [`LIMITS`].
+    /// Translates a request that has been parsed already, within [`LIMITS`].
     pub fn request_on(
         &self,
         operation: &Operation,
@@ -102,7 +102,7 @@ impl Api {
     ) -> Result<ReadMessage, ReadError> {
         let reader = |faults| Reader::new(self, faults, operation.output.as_ref(), bytes_max);
         match reader(&operation.faults).read_again(xml) {
-            // A fault is returned whatever its detail: a detail that breaks its type is given as XML.
+            // A fault is returned in any case: a detail that violates its type is returned as XML.
             Err(why @ ReadError::Mismatch(_)) => match reader(&[]).read(xml) {
                 Ok(said @ ReadMessage::Fault(_)) => Ok(said),
                 Ok(_) | Err(_) => Err(why),
@@ -132,7 +132,7 @@ impl Api {
         tape: &[TapeEntry],
         bytes_max: usize,
     ) -> Result<String, RequestRefusal> {
-        // Taken, since the translation may pause, and another one begins.
+        // Taken out of the thread-local, because the translation may pause and another one begin.
         let mut slots = SLOTS.take();
         slots.clear();
         let mut writer = Writer {
@@ -165,7 +165,7 @@ impl Api {
 }
 
 impl Api {
-    /// Writes one element alone, for samples.
+    /// Writes a single element, for samples.
     fn written(
         &self,
         element: &model::Element,
@@ -214,7 +214,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Checks the value for an empty body: it has no members.
+    /// Checks the value for an empty body, which must have no members.
     fn nothing(&self, headers: bool) -> Done {
         let mut keys = self.keys(0);
         match self.tape.first().map(|entry| entry.kind) {
@@ -253,17 +253,17 @@ impl<'a> Writer<'a> {
             [..] => return Err(Mismatch::new("expected one member of this name")),
         };
         let is_twice = |(at, (key, _)): (usize, &(Cow<'_, str>, usize))| {
-            // Harmless: only the members before it are looked at.
+            // Harmless: each member is compared with the members before it.
             given.iter().take(at).any(|(before, _)| before == key)
         };
         let local = |root: &model::Root| Some(&*self.api.elements.get(root.element)?.local);
-        // Harmless: each header has its element.
+        // Harmless: each header has an element.
         let known: Vec<&str> = message.headers.iter().filter_map(local).collect();
         if let Some((other, _)) = given.iter().find(|(key, _)| !known.contains(&&**key)) {
             let what = format!("expected one of {}", known.join(", "));
             return Err(Mismatch::new(what).within(other));
         }
-        // All names are known, so there are few.
+        // All names are known by now, so there are only a few.
         if let Some((at, _)) = given.iter().enumerate().find(|one| is_twice(*one)) {
             let name = given.get(at).map_or("", |(key, _)| &**key);
             return Err(Mismatch::new("expected one member of this name").within(name));

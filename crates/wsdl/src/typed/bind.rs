@@ -1,6 +1,6 @@
-//! Converts operations of a description to operations with JSON.
+//! Converts the operations of a description to operations with JSON.
 //!
-//! Chooses the port, finds each message's body, and decides which operations cannot be offered.
+//! Chooses the port, finds the body of each message, and decides which operations cannot be offered.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::model::{
     Port, Protocol, Service, Shape, Use,
 };
 
-/// Choice of a port. By default the first that speaks SOAP over HTTP, SOAP 1.1 before 1.2.
+/// Selects a port. By default, this is the first port with SOAP over HTTP; SOAP 1.1 is preferred over 1.2.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PortChoice<'a> {
     pub service: Option<&'a str>,
@@ -68,7 +68,7 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
     let ports = services.flat_map(|service| service.ports.iter().map(move |port| (service, port)));
     let ports = ports.filter(|(_, port)| named(&port.name, wanted.port));
     let mut found: Vec<PortMatch<'d>> = ports
-        // Harmless: only ports of SOAP can be bound, and none at all is an error.
+        // Harmless: only SOAP ports can be bound, and it is an error if there are none.
         .filter_map(|(service, port)| {
             let binding = description.bindings.get(port.binding)?;
             Some((binding, soap(binding)?, Some(service), Some(port)))
@@ -76,7 +76,7 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
         .collect();
     if description.services.is_empty() && wanted.service.is_none() && wanted.port.is_none() {
         let bindings = description.bindings.iter();
-        // Harmless: only bindings of SOAP can be bound, and none at all is an error.
+        // Harmless: only SOAP bindings can be used, and it is an error if there are none.
         found.extend(bindings.filter_map(|one| Some((one, soap(one)?, None, None))));
     }
     let first = |version| found.iter().find(|(_, found, _, _)| *found == version).copied();
@@ -93,7 +93,7 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
     })
 }
 
-/// Names of the services that have a port which speaks SOAP over HTTP.
+/// Returns the names of the services that have a port with SOAP over HTTP.
 pub fn services(description: &Description) -> impl Iterator<Item = &str> {
     let speaks = |port: &Port| description.bindings.get(port.binding).and_then(soap).is_some();
     let services = description.services.iter();
@@ -185,7 +185,7 @@ fn message(
             headers.push(header);
         }
     }
-    // Harmless: the parts of a body are those of its message.
+    // Harmless: the parts of a body are among those of its message.
     let parts: Vec<_> = content.body.parts.iter().filter_map(|at| carried.parts.get(*at)).collect();
     let is_rpc = wrapper.is_some();
     if let Some(local) = wrapper {
@@ -226,7 +226,7 @@ fn root(name: &crate::Name, building: &mut TablesBuilder<'_>) -> Result<Root, St
     Ok(Root { element: building.element(view), declarations: Box::default() })
 }
 
-/// Builds the element of an rpc message: a child for each part, none in a namespace.
+/// Builds the element of an rpc message, with a child in no namespace for each part.
 fn wrapped(
     namespace: &str,
     local: &str,

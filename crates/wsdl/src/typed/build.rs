@@ -1,6 +1,6 @@
 //! Builds the tables from types and elements of a schema.
 //!
-//! A type gets its index before its content is read, so that types may contain themselves. Nothing recurses across types.
+//! A type gets its index before its content is read, so that types may contain themselves. There is no recursion across types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl<'s> TablesBuilder<'s> {
         at
     }
 
-    /// Adds an element that no schema declares: a part, or the wrapper of parts.
+    /// Adds an element that no schema declares: a part, or the wrapper around parts.
     pub(super) fn plain(
         &mut self,
         uri: &str,
@@ -71,7 +71,7 @@ impl<'s> TablesBuilder<'s> {
         self.elements.len() - 1
     }
 
-    /// Returns an example for a wildcard: of one that accepts declared elements only, the first by name.
+    /// Returns an example for a wildcard. If only declared elements are accepted, it is the first one by name.
     pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> WildExample {
         let free = || WildExample::In(particle.listed_namespace().unwrap_or("urn:sample").into());
         if strict && particle.min() > 0 {
@@ -162,7 +162,7 @@ impl<'s> TablesBuilder<'s> {
         }
     }
 
-    /// Returns the types that a message may use in place of another. For simple types this makes no difference to JSON.
+    /// Returns the types that a message may use in place of another. For simple types they make no difference in JSON.
     fn replacements(&mut self, view: TypeView<'s>) -> Vec<Replacement> {
         let any_simple = matches!(view.content(), ContentView::Simple(simple) if matches!(simple.variety(), Variety::Ur));
         let simple = matches!(view.content(), ContentView::Simple(_));
@@ -172,7 +172,7 @@ impl<'s> TablesBuilder<'s> {
         let mut all = view.replacements();
         all.retain(|one| !one.is_any());
         let mut times: HashMap<&str, usize> = HashMap::new();
-        // Harmless: a type without a name replaces none.
+        // Harmless: a type without a name cannot replace another.
         for (_, local) in all.iter().filter_map(|one| one.name()) {
             *times.entry(local).or_default() += 1;
         }
@@ -184,7 +184,7 @@ impl<'s> TablesBuilder<'s> {
             })
         };
         let labelled: Vec<(String, TypeView<'s>)> =
-            // Harmless: a type without a name replaces none.
+            // Harmless: a type without a name cannot replace another.
             all.iter().filter_map(|one| Some((label(one)?, *one))).collect();
         let place = |(label, one): (String, TypeView<'s>)| {
             let type_at = self.type_at(one, &label);
@@ -218,7 +218,7 @@ fn attribute(view: AttributeView<'_>) -> Attribute {
     }
 }
 
-/// Gives attributes of the same local name in two namespaces keys with their namespaces.
+/// If attributes in two namespaces have the same local name, adds the namespace to their keys.
 fn distinct(mut attributes: Vec<Attribute>) -> Vec<Attribute> {
     let mut seen: Vec<Box<str>> = Vec::new();
     for attribute in &mut attributes {
@@ -243,7 +243,7 @@ pub(super) fn scalar(simple: &Arc<SimpleType>) -> Scalar {
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others are texts")]
 fn atomic(primitive: Builtin, simple: &SimpleType) -> ScalarKind {
     match primitive {
-        // JSON writes a number or a boolean in one form, and a pattern may ask for another.
+        // In JSON a number or boolean has only one form, but a pattern may require another.
         Builtin::Boolean | Builtin::Decimal | Builtin::Float | Builtin::Double
             if !facets(simple).patterns.is_empty() =>
         {

@@ -1,7 +1,7 @@
 //! Maps content models to the members of an object.
 //!
-//! Decides which elements become members of their own and which become items of an array because their order matters, and groups
-//! members by the content model.
+//! Decides which elements become members of their own and which become items of an array, because their order matters. Groups members as
+//! the content model does.
 
 use xsd::walk::{ElementView, ParticleView, TermView};
 
@@ -27,7 +27,7 @@ pub(super) fn children<'s>(
     children
 }
 
-/// Converts all content to items of one array.
+/// Converts all content to items of a single array.
 fn in_order<'s>(
     building: &mut TablesBuilder<'s>,
     particle: ParticleView<'s>,
@@ -44,7 +44,7 @@ struct Flat {
 }
 
 impl Flat {
-    /// Converts a content model to members. None if an element could belong to two members.
+    /// Converts a content model to members. Returns `None` if an element could belong to two members.
     fn read<'s>(building: &mut TablesBuilder<'s>, particle: ParticleView<'s>) -> Option<Children> {
         let mut flat = Flat { children: Children::default() };
         let model = flat.slot(building, particle)?;
@@ -105,7 +105,7 @@ impl Flat {
         }
     }
 
-    /// Adds a member for an element. None if the element is in another member already.
+    /// Adds a member for an element. Returns `None` if the element belongs to another member already.
     fn leaf<'s>(
         &mut self,
         building: &mut TablesBuilder<'s>,
@@ -145,7 +145,7 @@ impl Flat {
         Slot::Member(index)
     }
 
-    /// Converts a repeated group to an array of items. None if one of its elements is in another member already.
+    /// Converts a repeated group to an array of items. Returns `None` if one of its elements belongs to another member already.
     fn repeated<'s>(
         &mut self,
         building: &mut TablesBuilder<'s>,
@@ -245,15 +245,15 @@ fn has_wildcard(order: &Order) -> bool {
     }
 }
 
-/// Returns the element and its substitutes, without abstract ones.
+/// Returns the element and its substitutes, except abstract ones.
 fn alternatives(element: ElementView<'_>) -> Vec<ElementView<'_>> {
     let all = std::iter::once(element).chain(element.substitutes());
     let concrete: Vec<ElementView<'_>> = all.filter(|one| !one.is_abstract()).collect();
-    // An abstract element without substitutes cannot be written; it is kept, so that a message says so.
+    // An abstract element without substitutes cannot be written. It is kept so that an error can name it.
     if concrete.is_empty() { vec![element] } else { concrete }
 }
 
-/// Returns the element of a group that holds nothing else, and how often it may occur.
+/// Returns the only element of a group, with its minimum and maximum number of occurrences.
 fn single<'s>(particle: ParticleView<'s>) -> Option<(ElementView<'s>, u64, Option<u64>)> {
     let (min, max) = (particle.min(), particle.max());
     let times = |inner: Option<u64>| Some(max?.saturating_mul(inner?));

@@ -1,4 +1,4 @@
-//! Reading of SOAP faults.
+//! Parses SOAP faults.
 //!
 //! Tracks the position within a fault: SOAP 1.1, section 4.4; SOAP 1.2 part 1, section 5.4.
 
@@ -10,18 +10,18 @@ use super::read::Fault;
 use crate::SoapVersion;
 use json::push_string;
 
-/// A fault that is being read.
+/// The state of parsing a fault.
 pub(super) struct FaultReader {
     pub(super) fault: Fault,
-    /// The detail's elements in JSON, one after another.
+    /// The elements of the detail as JSON, concatenated.
     pub(super) values: String,
-    /// Offset of each of them.
+    /// The offset of each of them.
     pub(super) begins: Vec<usize>,
     version: SoapVersion,
     /// Names of the open elements below `Fault`.
     open: Vec<Box<str>>,
     text: String,
-    /// Codes that contain the current one.
+    /// The enclosing codes, outermost first.
     codes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl FaultReader {
         }
     }
 
-    /// Handles the start of an element. True if it belongs to the detail and is to be read by the caller.
+    /// Handles the start of an element. Returns true if it belongs to the detail, so that the caller has to read it.
     pub(super) fn start(&mut self, name: QName<'_>) -> bool {
         let is_detail = matches!(self.open.as_slice(), [only] if is_detail(only));
         self.text.clear();
@@ -53,19 +53,19 @@ impl FaultReader {
         self.text.push_str(text);
     }
 
-    /// Returns the fault, once all of it was read.
+    /// Returns the fault, after all of it has been read.
     pub(super) fn done(mut self) -> Fault {
         self.fault.details = self.details();
         self.fault.detail_text = self.fault.detail_text.trim().to_owned();
         self.fault
     }
 
-    /// Returns the detail's elements as members of an object: elements with the same name become a list.
+    /// Returns the elements of the detail as members of an object. Elements with the same name become an array.
     fn details(&self) -> String {
         let mut members: Vec<(&str, Vec<&str>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();
         let ends = self.begins.iter().skip(1).copied().chain([self.values.len()]);
-        // Harmless: each detail has its begin and its end.
+        // Harmless: there is one start and one end for each element.
         for ((name, begin), end) in self.fault.names.iter().zip(&self.begins).zip(ends) {
             let value = self.values.get(*begin..end).unwrap_or("null");
             let place = *places.entry(name).or_insert(members.len());
@@ -93,7 +93,7 @@ impl FaultReader {
         self.open.pop();
     }
 
-    /// Handles the end of an element. True if it was the fault itself.
+    /// Handles the end of an element. Returns true if it was the fault itself.
     pub(super) fn end(&mut self) -> bool {
         let Some(name) = self.open.pop() else {
             self.settle();
@@ -114,7 +114,7 @@ impl FaultReader {
             (SoapVersion::V11, "faultactor", "") | (SoapVersion::V12, "Node", "") => {
                 text.trim().clone_into(&mut self.fault.actor);
             }
-            // Harmless: the other elements say nothing of the fault.
+            // Harmless: other elements do not matter.
             _ => {}
         }
         false

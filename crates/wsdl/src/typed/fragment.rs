@@ -1,13 +1,13 @@
-//! Undeclared elements, as XML in a string.
+//! Undeclared elements, represented as XML in a string.
 //!
-//! Checks such a string in requests and writes one in replies. A written fragment is complete: every prefix is declared where it
-//! is used.
+//! Checks such a string in requests, and writes one in replies. A written fragment is self-contained: every prefix is declared where it is
+//! used.
 
 use xml::{Here, Options, QName, Sink, Start};
 
 use super::scalar::push_text;
 
-/// Checks that a text is one complete element.
+/// Checks that a text is a single complete element.
 pub(super) fn check(text: &str) -> Result<(), String> {
     let text = text.trim();
     if text.starts_with("<?") || text.starts_with("<!") {
@@ -17,7 +17,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     parsed.map_err(|error| format!("expected an element of XML: {error}"))
 }
 
-/// Parses an element and writes it in the form in which elements of replies are written.
+/// Parses an element and writes it as in replies.
 pub(super) fn again(text: &str) -> Result<String, String> {
     let mut fragment = Fragment::default();
     xml::parse(text.as_bytes(), &Options::default(), &mut fragment)
@@ -62,11 +62,11 @@ impl Sink for Nothing {
     }
 }
 
-/// An element being written to a string.
+/// An element that is being written to a string.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
     pub(super) text: String,
-    /// Declared prefixes and namespaces, each with its depth.
+    /// Declared prefixes with their namespaces and depths.
     declared: Vec<(String, String, usize)>,
     pub(super) depth: usize,
 }
@@ -81,7 +81,7 @@ impl Fragment {
             if !attribute.name.prefix.is_empty() {
                 self.declare(attribute.name.prefix, attribute.name.namespace.uri);
             }
-            // Attribute values may be names of types with a prefix.
+            // An attribute value may be a type name with a prefix.
             if let Some((prefix, _)) = attribute.value.split_once(':')
                 && let Some(namespace) = start.scope.lookup(prefix)
             {
@@ -102,12 +102,12 @@ impl Fragment {
         push_text(&mut self.text, text, false);
     }
 
-    /// Ends an element. True if the fragment is complete.
+    /// Handles the end of an element. Returns true if the fragment is complete.
     pub(super) fn end(&mut self, name: QName<'_>) -> bool {
         match self.text.strip_suffix('>').filter(|_| self.just_opened()) {
             Some(open) => {
                 let len = open.len();
-                // Harmless: the end of the tag is written anew.
+                // Harmless: the end of the tag is written again.
                 self.text.truncate(len);
                 self.text.push_str("/>");
             }
@@ -123,7 +123,7 @@ impl Fragment {
         self.depth == 0
     }
 
-    /// Returns whether the last thing written is a start tag.
+    /// Returns whether the last thing written was a start tag.
     fn just_opened(&self) -> bool {
         let tag = self.text.rfind('<').and_then(|at| self.text.get(at..)).unwrap_or("");
         !tag.starts_with("</") && !tag.ends_with("/>") && tag.ends_with('>')

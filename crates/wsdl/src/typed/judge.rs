@@ -1,4 +1,4 @@
-//! Validates a message by the schema itself, where the tables alone cannot decide, and in proofs.
+//! Validates a message with the schema itself, in proofs and wherever the tables alone cannot decide.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns the requirement for an element at this depth; None for undeclared ones.
+    /// Returns the requirement for an element at this depth, or `None` for an undeclared one.
     fn wanted(&self, name: QName<'_>) -> Option<Wanted> {
         match (self.depth, self.message.is_rpc) {
             (2, false) => Some(Wanted::Declared),

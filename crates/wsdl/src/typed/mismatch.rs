@@ -1,22 +1,22 @@
-//! Errors of values that do not fit a type, with their place.
+//! Errors of values that do not match a type, with their position.
 
 use std::fmt;
 
-/// Error of a JSON value that does not fit, or of a message that cannot be built.
+/// The error of a JSON value that does not match its type, or of a message that cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Segments of the JSON pointer, the innermost first.
+    /// Segments of the JSON pointer, innermost first.
     path: Vec<String>,
     what: String,
     too_large: bool,
-    /// Further errors of the same message, in other values.
+    /// Errors of other values in the same message.
     more: Vec<Mismatch>,
 }
 
-/// The maximum number of errors that are reported for one message.
+/// Maximum number of errors reported for one message.
 const TOLD_MAX: usize = 20;
 
-/// The error is boxed: errors are rare, and the path of values that fit stays small.
+/// The error is boxed, because errors are rare and the result of a valid value should be small.
 pub(super) type Done<T = ()> = Result<T, Box<Mismatch>>;
 
 impl Mismatch {
@@ -37,7 +37,7 @@ impl Mismatch {
         large
     }
 
-    /// Moves the error one level outwards.
+    /// Moves the error one level outwards, by adding a segment to its pointer.
     #[cold]
     pub(super) fn within(mut self: Box<Mismatch>, segment: &str) -> Box<Mismatch> {
         let segment = segment.replace('~', "~0").replace('/', "~1");
@@ -48,7 +48,7 @@ impl Mismatch {
         self
     }
 
-    /// Adds an error of another value. False once there are enough errors: the rest of the message is then not read.
+    /// Adds the error of another value. Returns false once there are enough errors, so that the rest of the message is not read.
     #[cold]
     fn add(&mut self, other: Mismatch) -> bool {
         let Mismatch { path, what, too_large, more } = other;
@@ -58,9 +58,9 @@ impl Mismatch {
         self.more.len() < TOLD_MAX && !self.too_large
     }
 
-    /// Returns this error and those beside it.
+    /// Returns this error and the others of the message.
     pub fn all(&self) -> impl Iterator<Item = &Mismatch> {
-        // Harmless: the client gets further errors once it has corrected these.
+        // Harmless: the client sees further errors after correcting these.
         std::iter::once(self).chain(&self.more).take(TOLD_MAX)
     }
 
@@ -74,18 +74,18 @@ impl Mismatch {
         &self.what
     }
 
-    /// True if the message exceeds its size limit.
+    /// Returns true if the message exceeds its size limit.
     pub fn is_too_large(&self) -> bool {
         self.too_large
     }
 }
 
-/// The errors in the values of one object or array, which are reported together.
+/// Collects the errors in the values of one object or array, so that they are reported together.
 #[derive(Default)]
 pub(super) struct Mistakes(Option<Box<Mismatch>>);
 
 impl Mistakes {
-    /// Notes the outcome of one value. False once there are enough errors.
+    /// Records the result of one value. Returns false once there are enough errors.
     pub(super) fn note(&mut self, done: Done) -> bool {
         let Err(wrong) = done else { return true };
         match &mut self.0 {

@@ -1,6 +1,6 @@
 //! Tables of a typed API: operations, elements and types, for both directions.
 //!
-//! Immutable, apart from what is known of earlier replies, and shareable between threads. Indexes refer to the lists of one [`Api`].
+//! The tables are immutable, apart from the cache of replies, and can be shared between threads. Indexes refer to the lists of one [`Api`].
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use xsd::datatype::SimpleType;
 use super::read::ReplyCache;
 use crate::SoapVersion;
 
-/// Operations of a description with everything needed to translate their messages.
+/// The operations of a description, with everything needed to translate their messages.
 #[derive(Debug)]
 pub struct Api {
     pub(crate) schema: Arc<Schema>,
@@ -22,11 +22,11 @@ pub struct Api {
     pub(crate) examples: Vec<Root>,
     /// Operations that cannot be offered, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
-    /// Address of the service by the description.
+    /// The address of the service in the description.
     pub(crate) address: Option<Box<str>>,
     pub(crate) version: SoapVersion,
     pub(crate) title: Box<str>,
-    /// Replies that were read before.
+    /// Templates of earlier replies.
     pub(super) replies: Pool<ReplyCache>,
 }
 
@@ -36,9 +36,9 @@ pub struct Operation {
     pub(crate) name: Box<str>,
     pub(crate) action: Option<Box<str>>,
     pub(crate) input: Message,
-    /// None for a one-way operation.
+    /// `None` for a one-way operation.
     pub(crate) output: Option<Message>,
-    /// Elements that a fault's detail may hold.
+    /// The elements that the detail of a fault may contain.
     pub(crate) faults: Vec<usize>,
 }
 
@@ -46,9 +46,9 @@ pub struct Operation {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) headers: Vec<Root>,
-    /// None for an empty body.
+    /// `None` for an empty body.
     pub(crate) body: Option<Root>,
-    /// Parts of an rpc message, whose wrapper no schema declares.
+    /// The parts of an rpc message, whose wrapper no schema declares.
     pub(crate) rpc: Vec<RpcPart>,
     pub(crate) is_rpc: bool,
 }
@@ -100,9 +100,9 @@ pub(crate) struct Type {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) any_attribute: bool,
     pub(crate) content: Content,
-    /// Types that may be used in place of this one.
+    /// The types that may be used in place of this one.
     pub(crate) replacements: Vec<Replacement>,
-    /// The type may be used in place of another, so that `$type` is allowed.
+    /// Whether the type may be used in place of another, so that `$type` is allowed.
     pub(crate) replaces: bool,
 }
 
@@ -165,9 +165,9 @@ pub(crate) enum ScalarKind {
 /// Content of an element with child elements.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
-    /// Text is allowed between the elements.
+    /// Whether text is allowed between the elements.
     pub(crate) mixed: bool,
-    /// Content of text only is written as a string.
+    /// Whether content that is only text is written as a string.
     pub(crate) shorthand: bool,
     /// Members in the order of the schema.
     pub(crate) members: Vec<Member>,
@@ -189,10 +189,10 @@ pub(crate) struct Member {
     /// `"key":`
     pub(crate) quoted: Box<str>,
     pub(crate) of: MemberOf,
-    /// The member is an array.
+    /// Whether the member is an array.
     pub(crate) many: bool,
     pub(crate) min: u64,
-    /// None if unbounded.
+    /// `None` if unbounded.
     pub(crate) max: Option<u64>,
 }
 
@@ -202,16 +202,16 @@ pub(crate) enum MemberOf {
     Element(usize),
     /// Elements of a wildcard, as XML.
     Any { example: WildExample },
-    /// Elements whose order matters: objects of one member each.
+    /// Elements whose order matters, as objects with one member each.
     Items { order: Order },
 }
 
-/// What a wildcard takes, for samples.
+/// What a wildcard accepts, for samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WildExample {
     /// A declared element, by its index among the examples.
     Declared(usize),
-    /// An element that is not declared, of this namespace.
+    /// An undeclared element in this namespace.
     In(Box<str>),
 }
 
@@ -220,7 +220,7 @@ pub(crate) enum WildExample {
 pub(crate) struct Leaf {
     pub(crate) element: usize,
     pub(crate) member: usize,
-    /// Its key if it is one of several elements in an array.
+    /// The element's key, if it is one of several elements in an array.
     pub(crate) key: Box<str>,
 }
 
@@ -281,7 +281,7 @@ impl Api {
         self.left_out.iter().map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
-    /// Returns the address of the service by the description.
+    /// Returns the address of the service in the description.
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
@@ -349,7 +349,7 @@ impl Slot {
 }
 
 impl Children {
-    /// Returns the member of a key; the search starts at `near`.
+    /// Returns the member with a key. The search starts at `near`.
     #[inline]
     pub(crate) fn member(&self, key: &str, near: usize) -> Option<usize> {
         if self.members.get(near).is_some_and(|member| *member.key == *key) {

@@ -10,21 +10,21 @@ use super::model::{Api, Message, Operation};
 use super::parameter::Parameter;
 use schemas::Schemas;
 
-/// Paths at which the operations of an API are served.
+/// The paths at which the operations of an API are served.
 #[derive(Debug, Clone)]
 pub struct Document<'a> {
-    /// URL in front of every path.
+    /// The URL that precedes every path.
     pub server: &'a str,
-    /// Where each operation is, by its index.
+    /// The place of each operation, by its index.
     pub places: Vec<OperationPlace>,
 }
 
-/// The place of an operation.
+/// Method and path of an operation.
 #[derive(Debug, Clone, Default)]
 pub struct OperationPlace {
     pub method: String,
     pub path: String,
-    /// The parameters of an operation that is called without a body.
+    /// The parameters, if the operation is called without a body.
     pub parameters: Option<Vec<OfferedParameter>>,
 }
 
@@ -41,7 +41,7 @@ impl Api {
     pub fn openapi(&self, document: &Document<'_>) -> String {
         let mut schemas = Schemas::new(self);
         let mut paths: Map<String, Json> = Map::new();
-        // Harmless: there is a place for each operation.
+        // Harmless: there is one place for each operation.
         for (operation, place) in self.operations.iter().zip(&document.places) {
             let item = paths.entry(place.path.clone()).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
@@ -97,7 +97,7 @@ fn described(
         });
     }
     let schema = body(&operation.input, schemas);
-    // A missing body counts as an object without members.
+    // A missing body is treated as an object without members.
     let needs_body = api.request(operation, b"", usize::MAX).is_err();
     json!({
         "operationId": &*operation.name,

@@ -1,18 +1,18 @@
-//! Parameters of paths and queries instead of a JSON body: the members of the request that they give, and the JSON made of them.
+//! Path and query parameters in place of a JSON body: the members of the request that they supply, and the JSON built from them.
 
 use json::push_string;
 
 use super::LIMITS;
 use super::model::{Api, Content, MemberOf, Operation, Scalar, ScalarKind, Type};
 
-/// A value of a request that a parameter gives.
+/// A value of a request that a parameter supplies.
 #[derive(Debug, Clone)]
 pub struct Parameter {
-    /// The members that lead to the value; none if it is the whole request.
+    /// The path of members to the value; empty if it is the whole request.
     keys: Vec<Box<str>>,
-    /// The value is an array, so the parameter may be repeated.
+    /// Whether the value is an array, so that the parameter may be repeated.
     many: bool,
-    /// The request needs the value.
+    /// Whether the request requires the value.
     required: bool,
     pub(crate) scalar: Scalar,
 }
@@ -26,7 +26,7 @@ impl Parameter {
         self.required
     }
 
-    /// Returns whether both parameters give the same value.
+    /// Returns whether both parameters supply the same value.
     pub fn is_same(&self, other: &Parameter) -> bool {
         self.keys == other.keys
     }
@@ -41,7 +41,7 @@ struct MemberStep<'a> {
 }
 
 impl Api {
-    /// Returns the values that stand directly in the request of an operation, by their names.
+    /// Returns the values directly within the request of an operation, by name.
     pub fn parameters(&self, operation: &Operation) -> Vec<(String, Parameter)> {
         let Some((name, of)) = self.requested(operation) else { return Vec::new() };
         if let Some(scalar) = scalar_of(of) {
@@ -50,7 +50,7 @@ impl Api {
             return vec![(name.to_owned(), whole)];
         }
         let steps = self.steps(of).into_iter();
-        // Harmless: only a plain value is a parameter; `lacking` reports the other values that the request needs.
+        // Harmless: only a plain value can be a parameter. `lacking` reports other values that the request requires.
         let plain = steps.filter_map(|step| {
             let (keys, scalar) = (vec![step.key.into()], scalar_of(step.of)?.clone());
             let (many, required) = (step.many, step.required);
@@ -59,7 +59,8 @@ impl Api {
         plain.collect()
     }
 
-    /// Returns the value at a path of elements such as `/GetOrder/range/from`; an attribute is `@name`. The error says what is wrong.
+    /// Returns the value at a path of elements such as `/GetOrder/range/from`. An attribute is written `@name`. The error says what is
+    /// wrong.
     pub fn parameter(&self, operation: &Operation, path: &str) -> Result<Parameter, String> {
         let (name, mut of) =
             self.requested(operation).ok_or_else(|| "the request has no content".to_owned())?;
@@ -84,7 +85,7 @@ impl Api {
         Ok(Parameter { keys, many, required, scalar })
     }
 
-    /// Returns the members that the request of an operation needs and that none of these parameters gives.
+    /// Returns the members that the request of an operation requires but none of these parameters supplies.
     pub fn lacking<'p>(
         &self,
         operation: &Operation,
@@ -110,14 +111,14 @@ impl Api {
         lacking
     }
 
-    /// The element of a request, with its type.
+    /// Returns the element of a request, with its type.
     fn requested(&self, operation: &Operation) -> Option<(&str, &Type)> {
         let root = operation.input.body.as_ref()?;
         let element = self.elements.get(root.element)?;
         Some((&element.local, self.types.get(element.type_at)?))
     }
 
-    /// The attributes and the members of a type that are elements by themselves.
+    /// Returns the attributes of a type, and those members that are a single element.
     fn steps<'a>(&'a self, of: &'a Type) -> Vec<MemberStep<'a>> {
         let Content::Children(children) = &of.content else { return Vec::new() };
         // Harmless: only members with a name of their own lead to a value.
@@ -130,7 +131,7 @@ impl Api {
     }
 }
 
-/// The value of a type that is one, if it needs no attributes.
+/// Returns the type of a plain value, if it requires no attributes.
 fn scalar_of(of: &Type) -> Option<&Scalar> {
     let is_bare = !of.is_abstract && !of.attributes.iter().any(|one| one.required);
     match &of.content {
@@ -145,7 +146,7 @@ enum Node {
     Value(String),
 }
 
-/// Makes the JSON of a request of parameters with their texts.
+/// Builds the JSON of a request from parameters with their texts.
 pub fn request_of<'p>(given: impl Iterator<Item = (&'p Parameter, Vec<String>)>) -> String {
     let mut root = Node::Object(Vec::new());
     for (parameter, texts) in given {
@@ -197,7 +198,7 @@ fn write(node: &Node, out: &mut String) {
     }
 }
 
-/// A text as the value that its type has in JSON. One that does not fit stays a string, which is then refused by its place.
+/// Returns a text as the JSON value that its type has. A text that does not fit stays a string, which is then refused with its position.
 fn value_of(parameter: &Parameter, text: &str) -> String {
     let number = || {
         let mut tape = Vec::new();

@@ -1,18 +1,18 @@
-//! Round-trip proof of operations: a sample is translated to SOAP, validated by the schema, and translated back; the result has
-//! to equal the sample.
+//! Round-trip proof of operations: a sample is translated to SOAP, validated against the schema, and translated back. The result must equal
+//! the sample.
 
 use super::model::{Api, Message, Operation};
 use super::read::{ReadMessage, Reader};
 use super::sample::{Variety, sample};
 use super::{RequestRefusal, judge};
 
-/// Far above any sample.
+/// Size limit, far larger than any sample.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Marks complaints about identity constraints, which relate values and which samples cannot satisfy.
+/// Identifies complaints about identity constraints. These relate several values, which samples cannot take into account.
 const IDENTITY: &str = ": cvc-identity-constraint";
 
-/// Result for one operation.
+/// The result for one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     pub operation: String,
@@ -41,7 +41,7 @@ fn one(api: &Api, operation: &Operation) -> Proof {
         let mut unmade: Option<String> = None;
         let before = proof.messages;
         for variety in Variety::ALL {
-            // Two items may break an identity constraint, which no translation can know; one item cannot.
+            // Two items may violate an identity constraint, which the translation cannot know about. One item cannot.
             let tried = [2, 1].map(|items| {
                 let json = sample(api, message, variety, items)?;
                 Ok(there_and_back(api, operation, message, &json).map_err(|why| (why, json)))

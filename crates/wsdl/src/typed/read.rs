@@ -1,7 +1,7 @@
 //! XML to JSON: writes the events of a message directly as values of their types.
 //!
-//! Owns the envelope, the walk through the types, and the check of required elements at the end of each element. It builds no
-//! tree: it keeps only a frame for each open element.
+//! Owns the envelope, the walk through the types, and the check of required elements at the end of each element. It builds no tree and
+//! keeps only a frame for each open element.
 
 use xml::{Here, QName, Sink, Start};
 use xsd::datatype::Steps;
@@ -23,7 +23,7 @@ pub(super) use texts::{Prefixes, push_value};
 /// Result of reading a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadMessage {
-    /// The value of the body, headers among its members.
+    /// The value of the body. Headers are among its members.
     Value(String),
     Fault(Fault),
     /// The body is empty.
@@ -35,20 +35,20 @@ pub enum ReadMessage {
 pub struct Fault {
     /// The local name of the code: `Client`, `Server`, `Sender`, `Receiver`...
     pub code: String,
-    /// Local names of the subcodes of SOAP 1.2; for SOAP 1.1, the parts behind a dot.
+    /// Local names of the subcodes of SOAP 1.2. For SOAP 1.1, the parts after a dot.
     pub subcodes: Vec<String>,
     pub reason: String,
     /// The node that reported the fault.
     pub actor: String,
     /// Local names of the detail's elements.
     pub names: Vec<String>,
-    /// The detail's elements as members of a JSON object; elements with the same name are a list.
+    /// The elements of the detail as members of a JSON object. Elements with the same name form an array.
     pub details: String,
-    /// The detail's own text, beside its elements or instead of them.
+    /// The text of the detail itself, beside or instead of its elements.
     pub detail_text: String,
 }
 
-/// Reason why a message cannot be translated to JSON.
+/// The reason why a message cannot be translated to JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
     Xml(xml::Error),
@@ -84,30 +84,30 @@ enum Part {
     Outside,
     Envelope,
     Header,
-    /// Within a header element that nobody needs, at this depth.
+    /// In a header element that is ignored, at this depth.
     SkippedHeader(usize),
-    /// The same for the body.
+    /// In a body element that is ignored, at this depth.
     SkippedBody(usize),
     Body,
-    /// Within a header's or the body's element.
+    /// In the element of a header or of the body.
     Value,
     Fault,
 }
 
-/// Reads one message.
+/// Parses one message.
 pub(super) struct Reader<'a> {
     api: &'a Api,
-    /// Elements that may occur in the detail of a fault.
+    /// The elements that may occur in the detail of a fault.
     faults: &'a [usize],
     message: Option<&'a Message>,
     part: Part,
-    /// The reader is in a header, not in the body.
+    /// Whether the reader is in a header, not in the body.
     in_header: bool,
     version: SoapVersion,
     frames: Vec<Frame<'a>>,
-    /// For each open object, the count of each member.
+    /// For each open object, the number of occurrences of each member.
     counts: Vec<u64>,
-    /// Text that is not written yet.
+    /// Text that has not been written.
     text: String,
     out: String,
     /// Members of `$headers`.
@@ -116,7 +116,7 @@ pub(super) struct Reader<'a> {
     fault: Option<FaultReader>,
     said: bool,
     bytes_max: usize,
-    /// The message has content that only the schema itself can validate.
+    /// Whether the message has content that only the schema itself can validate.
     unsure: bool,
     /// Remaining budget for matching patterns.
     steps: Steps,
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
         self.finish(bytes)
     }
 
-    /// Returns what was read of these bytes.
+    /// Returns what was read from these bytes.
     fn finish(self, bytes: &[u8]) -> Done<ReadMessage> {
         if let (true, Some(message)) = (self.unsure, self.message) {
             super::judge::judge(self.api, message, bytes).map_err(ReadError::Mismatch)?;
@@ -209,10 +209,10 @@ impl<'a> Reader<'a> {
         let api = self.api;
         let headers = self.message.map_or(&[][..], |message| &message.headers);
         let element = |root: &Root| api.elements.get(root.element);
-        // Harmless: each header has its element.
+        // Harmless: each header has an element.
         let found = headers.iter().filter_map(element).find(|one| is_named(one, start.name));
         let Some(found) = found else {
-            // Header blocks that the description does not name concern only the service and the gateway.
+            // Header blocks that the description does not name are left to the service and the gateway.
             self.part = Part::SkippedHeader(1);
             return Ok(());
         };
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let api = self.api;
-        // Harmless: each fault has its element.
+        // Harmless: each fault has an element.
         let known = self.faults.iter().filter_map(|element| api.elements.get(*element));
         let found = known.into_iter().find(|element| is_named(element, start.name));
         std::mem::swap(&mut self.out, &mut fault.values);
@@ -357,7 +357,7 @@ impl Sink for Reader<'_> {
     fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), ReadError> {
         if let Some(fragment) = &mut self.fragment {
             if fragment.end(name) {
-                // Harmless: it was there a line above.
+                // Harmless: the line above has checked that there is one.
                 let fragment = self.fragment.take().unwrap_or_default();
                 push_string(&mut self.out, &fragment.text);
                 if self.frames.is_empty() { self.complete() } else { self.after_fragment() }

@@ -1,6 +1,6 @@
 //! Generates sample values of types, for proofs and for readers of the OpenAPI document.
 //!
-//! A sample has exactly the form that the reader writes, so that a proof can compare texts.
+//! A sample has exactly the form that the reader produces, so that a proof can compare texts.
 
 mod texts;
 
@@ -14,24 +14,24 @@ use json::push_string;
 
 use super::scalar::quoted_key;
 
-/// Nesting depth of elements; a type that needs more has no sample.
+/// Maximum nesting of elements. A type that requires more has no sample.
 const DEPTH_MAX: usize = 24;
 
-/// Optional content is left out below this depth, and once a sample is this long.
+/// Optional content is omitted below this depth, and after the sample has reached this length.
 const FULL_DEPTH: usize = 4;
 const FULL_BYTES: usize = 20_000;
 
-/// A longer sample is given up.
+/// Maximum length of a sample.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
 
-/// Selection of the content of a sample.
+/// Which content a sample has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variety {
-    /// All optional content, the first of each choice.
+    /// All optional content, and the first alternative of each choice.
     Full,
-    /// Required content only.
+    /// Only required content.
     Least,
-    /// All optional content, the last of each choice, and derived types and nils where allowed.
+    /// All optional content, the last alternative of each choice, and derived types and nils where allowed.
     Other,
 }
 
@@ -41,7 +41,7 @@ impl Variety {
 
 /// Generates a sample of a message's JSON.
 ///
-/// `items` is the length of repeatable arrays: two items may break a constraint that only the schema knows.
+/// `items` is the length of repeatable arrays, because two items may violate a constraint that only the schema knows.
 pub(super) fn sample(
     api: &Api,
     message: &Message,
@@ -58,7 +58,7 @@ pub(super) fn sample(
         return Ok(sampler.out);
     }
     let body = std::mem::take(&mut sampler.out);
-    // A body that is not an object is a member beside the headers.
+    // If the body is not an object, it becomes a member beside the headers.
     let rest = match body.strip_prefix('{') {
         Some(rest) => rest.to_owned(),
         None if body == "null" => "\"$nil\":true}".to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn sample(
     Ok(sampler.out)
 }
 
-/// Reason why there is no sample.
+/// The reason why there is no sample.
 type Why = String;
 
 struct Sampler<'a> {
@@ -89,7 +89,7 @@ struct Sampler<'a> {
     active: Vec<usize>,
     /// Length of arrays.
     items: u64,
-    /// Number of IDs written; each is unique.
+    /// Number of IDs written, which makes each of them unique.
     ids: Cell<u32>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Sampler<'a> {
         let written = self.value(element, of, label);
         self.active.pop();
         if written.is_err() {
-            // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+            // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
             self.out.truncate(before);
         }
         written
@@ -202,7 +202,7 @@ impl<'a> Sampler<'a> {
                 Some(items) => {
                     if let Some(text) = alone(children, &items).filter(|_| self.out.ends_with('{'))
                     {
-                        // Content of text only is a string.
+                        // Content that is only text is written as a string.
                         self.out.pop();
                         self.out.push_str(text);
                         return Ok(());
@@ -244,7 +244,7 @@ impl<'a> Sampler<'a> {
                 let inner = slots.iter().try_for_each(|slot| self.slot(children, slot));
                 match inner {
                     Err(_) if *optional => {
-                        // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+                        // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
                         self.out.truncate(before);
                         Ok(())
                     }
@@ -260,7 +260,7 @@ impl<'a> Sampler<'a> {
                     if last { slots.iter().rev().collect() } else { slots.iter().collect() };
                 let mut why = Ok(());
                 for one in order {
-                    // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+                    // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
                     self.out.truncate(before);
                     why = self.slot(children, one);
                     if why.is_ok() {
@@ -269,7 +269,7 @@ impl<'a> Sampler<'a> {
                 }
                 match why {
                     Err(_) if slot.is_emptiable(&children.members) => {
-                        // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+                        // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
                         self.out.truncate(before);
                         Ok(())
                     }
@@ -306,7 +306,7 @@ impl<'a> Sampler<'a> {
                 let written = self.order(children, index, order);
                 self.out.push(']');
                 if written.is_ok() && self.out.ends_with("[]") {
-                    // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+                    // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
                     self.out.truncate(before);
                 }
                 written
@@ -314,7 +314,7 @@ impl<'a> Sampler<'a> {
         };
         match written {
             Err(_) if member.min == 0 => {
-                // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+                // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
                 self.out.truncate(before);
                 Ok(())
             }
@@ -355,7 +355,7 @@ impl<'a> Sampler<'a> {
         };
         sampler.element(root.element)?;
         let mut xml = api.written(element, &root.declarations, &sampler.out)?;
-        // Normalised to the form that the reader writes.
+        // Normalised to the form that the reader produces.
         xml = fragment::again(&xml)?;
         self.ids.set(sampler.ids.get());
         push_string(&mut self.out, &xml);
@@ -389,7 +389,7 @@ impl<'a> Sampler<'a> {
             let before = self.out.len();
             let written = self.ordered(children, member, order);
             match written {
-                // Harmless: what has no sample is left out where it may be.
+                // Harmless: content without a sample is omitted if it is optional.
                 Err(_) if emptiable => self.out.truncate(before),
                 written => written?,
             }
@@ -433,7 +433,7 @@ impl<'a> Sampler<'a> {
                 let before = self.out.len();
                 let mut why = Ok(());
                 for one in inner {
-                    // Harmless: what has no sample is left out where it may be, and otherwise is an error.
+                    // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
                     self.out.truncate(before);
                     why = self.ordered(children, member, one);
                     if why.is_ok() {
@@ -446,7 +446,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Returns the items of mixed content as a string, if they are text only.
+/// Returns the items of mixed content as a string, if all of them are text.
 fn alone<'i>(children: &Children, items: &'i str) -> Option<&'i str> {
     let inner = items.strip_prefix('[')?.strip_suffix(']')?;
     match inner {

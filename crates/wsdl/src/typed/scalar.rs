@@ -1,4 +1,4 @@
-//! Conversion between texts of XML and values of JSON.
+//! Conversion between XML texts and JSON values.
 //!
 //! Defines the form of numbers, names and lists on both sides. No digit is lost: numbers are handled as digits only.
 
@@ -8,7 +8,7 @@ use json::push_string;
 
 use super::model::{Scalar, ScalarKind};
 
-/// A number with an exponent is expanded to at most this many digits; longer ones are not realistic values.
+/// Maximum number of digits to which a number with an exponent is expanded. More are not realistic.
 const EXPONENT_DIGITS_MAX: usize = 400;
 
 /// `"key":`
@@ -19,7 +19,7 @@ pub(super) fn quoted_key(key: &str) -> String {
     text
 }
 
-/// Appends a text as character data or as an attribute in double quotes. False if a character is not allowed in XML.
+/// Appends a text as character data or as a double-quoted attribute value. Returns false if XML does not allow one of its characters.
 pub(super) fn push_text(out: &mut String, text: &str, attribute: bool) -> bool {
     let mut from = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -47,7 +47,8 @@ pub(super) fn push_text(out: &mut String, text: &str, attribute: bool) -> bool {
     true
 }
 
-/// Converts a JSON number to a decimal: no exponent, and no zero fraction if `whole`. None if it has too many digits.
+/// Converts a JSON number to a decimal, without an exponent and, if `whole`, without a zero fraction. Returns `None` if it has too many
+/// digits.
 pub(super) fn decimal(number: &str, whole: bool) -> Option<Cow<'_, str>> {
     let has_exponent = number.contains(['e', 'E']);
     if !(has_exponent || whole && number.contains('.')) {
@@ -61,13 +62,13 @@ pub(super) fn decimal(number: &str, whole: bool) -> Option<Cow<'_, str>> {
     };
     let (front, back) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let mut digits: String = [front, back].concat();
-    // Position of the point among the digits.
+    // The position of the point among the digits.
     let mut point = i64::try_from(front.len()).ok()?.checked_add(exponent)?;
     let zeros = digits.len() - digits.trim_start_matches('0').len();
     digits.drain(..zeros);
     point -= i64::try_from(zeros).ok()?;
     let end = digits.trim_end_matches('0').len();
-    // Harmless: zeros at the end of a fraction do not change the value.
+    // Harmless: trailing zeros of a fraction do not change the value.
     digits.truncate(end);
     if digits.is_empty() {
         return Some(Cow::Borrowed("0"));

@@ -1,6 +1,6 @@
 //! Assigns namespace prefixes, places their declarations, and writes all tags in advance.
 //!
-//! An API of one namespace whose elements are all in it gets no prefix at all, as people write it.
+//! If all elements of an API are in a single namespace, no prefix is used, as in hand-written XML.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ pub(super) fn write(
 /// The namespaces of an API.
 struct Spaces {
     all: Vec<Box<str>>,
-    /// There is only one, and it needs no prefix.
+    /// Whether there is only one namespace, which needs no prefix.
     plain: bool,
 }
 
@@ -94,7 +94,6 @@ impl Spaces {
             if reach.spaces.contains(&**uri) {
                 let mut escaped = String::new();
                 xml::escape_attribute(uri, &mut escaped);
-                // Writing to a string cannot fail.
                 // Harmless: writing to a string cannot fail.
                 let _written = if self.plain {
                     write!(text, " xmlns=\"{escaped}\"")
@@ -115,7 +114,7 @@ impl Spaces {
 #[derive(Default)]
 struct Reach<'a> {
     spaces: BTreeSet<&'a str>,
-    /// `xsi:nil` or `xsi:type` may be written.
+    /// Whether `xsi:nil` or `xsi:type` may be written.
     instance: bool,
     seen: BTreeSet<usize>,
     open: Vec<usize>,

@@ -1,4 +1,4 @@
-//! JSON to XML: values are taken from the tape in the order of the schema and written directly.
+//! JSON to XML: takes values from the tape in the order of the schema, and writes them directly.
 //!
 //! Recursion is bounded by [`super::LIMITS`], which every message satisfies.
 
@@ -21,13 +21,13 @@ pub(super) struct Writer<'a> {
     pub(super) api: &'a Api,
     pub(super) text: &'a str,
     pub(super) tape: &'a [TapeEntry],
-    /// For each open object, the tape indexes of its attributes' and members' values; 0 for none.
+    /// For each open object, the tape indexes of the values of its attributes and members; 0 if absent.
     pub(super) slots: &'a mut Vec<u32>,
     pub(super) out: String,
     pub(super) bytes_max: usize,
-    /// The message has content that only the schema itself can validate.
+    /// Whether the message has content that only the schema itself can validate.
     pub(super) unsure: bool,
-    /// The root declares a default namespace, so names without a prefix are in it.
+    /// Whether the root declares a default namespace, so that unprefixed names are in it.
     pub(super) has_default: bool,
     /// Remaining budget for matching patterns.
     pub(super) steps: Steps,
@@ -40,9 +40,9 @@ struct Open<'a> {
     at: usize,
     /// Index of its first slot: attributes, `value`, members.
     base: usize,
-    /// `$headers` is allowed: the object is the body of a message with headers.
+    /// Whether `$headers` is allowed, because the object is the body of a message with headers.
     top: bool,
-    /// The `$type` that was applied.
+    /// The type that `$type` selected, or `None`.
     named: Option<usize>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
             let names = labels(of);
             return Err(Mismatch::new(format!("expected `$type` to be one of {names}")));
         }
-        // With `$headers` beside it, a text is the member `value`.
+        // Beside `$headers`, a text is written as the member `value`.
         if !top && std::ptr::eq(actual, of) && matches!(of.content, Content::Text(_)) {
             let Content::Text(scalar) = &of.content else { return Ok(()) };
             return self.wrong(expected(scalar), at);
@@ -188,7 +188,7 @@ impl<'a> Writer<'a> {
         written
     }
 
-    /// Returns the value of a member by its name.
+    /// Returns the value of the member with this name.
     fn find(&self, at: usize, name: &str) -> Option<usize> {
         let end = self.entry(at).next as usize;
         let mut key = at + 1;
@@ -287,7 +287,7 @@ impl<'a> Writer<'a> {
         mistakes.done()
     }
 
-    /// Returns the slot of a member's name.
+    /// Returns the slot for the name of a member.
     fn place(&self, open: &Open<'_>, name: &str, near: usize) -> Option<usize> {
         if name.starts_with('@') {
             let at = open.of.attributes.iter().position(|attribute| *attribute.key == *name)?;
@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Stores the tape index of a slot's value. Null counts as absent, unless it means nil.
+    /// Stores the tape index of a value in its slot. Null counts as absent, unless it means nil.
     fn take(&mut self, open: &Open<'_>, slot: usize, value: usize) -> Done {
         if self.slot(slot) != 0 {
             return Err(Mismatch::new("expected one member of this name"));
@@ -439,7 +439,7 @@ impl<'a> Writer<'a> {
         mistakes.done()
     }
 
-    /// Writes an element whose order among its siblings the schema itself will validate.
+    /// Writes an element whose order among its siblings is left to the schema's validation.
     fn item(&mut self, children: &'a Children, index: usize, member: &Member, at: usize) -> Done {
         self.unsure = true;
         let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);

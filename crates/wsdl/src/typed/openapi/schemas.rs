@@ -17,7 +17,7 @@ use crate::typed::model::{
 pub(super) struct Schemas<'a> {
     api: &'a Api,
     titles: Titles,
-    /// Types of elements that may be nil, and types of bodies with headers; both with the types that may replace them.
+    /// Types of elements that may be nil, and types of bodies with headers. Both include the types that may replace them.
     nillable: HashSet<usize>,
     with_headers: HashSet<usize>,
     /// Types that have a name but no schema yet.
@@ -36,7 +36,7 @@ impl<'a> Schemas<'a> {
         let bodies = messages.filter(|message| !message.headers.is_empty());
         // Harmless: a message without a body has no type.
         let bodies = bodies.filter_map(|message| message.body.as_ref());
-        // Harmless: each body has its element.
+        // Harmless: each body has an element.
         let bodies = bodies.filter_map(|root| Some(api.elements.get(root.element)?.type_at));
         let with_headers = replacing(api, bodies);
         let (open, made) = (Vec::new(), Map::new());
@@ -45,7 +45,7 @@ impl<'a> Schemas<'a> {
         schemas
     }
 
-    /// Returns all requested schemas with those they refer to.
+    /// Returns all requested schemas and those that they refer to.
     pub(super) fn finish(mut self) -> Map<String, Json> {
         while let Some(at) = self.open.pop() {
             let (Some(of), Some(title)) =
@@ -91,7 +91,7 @@ impl<'a> Schemas<'a> {
 
     fn type_of(&mut self, at: usize) -> Json {
         let Some(of) = self.api.types.get(at) else { return json!({}) };
-        // `anyType`: any content, and all types are derived from it.
+        // `anyType` allows any content, and all types derive from it.
         let anything = matches!(&of.content, Content::Children(children) if children.shorthand && children.wild.is_some());
         if anything {
             return json!({
@@ -203,7 +203,7 @@ impl<'a> Schemas<'a> {
             schema.insert("allOf".to_owned(), rules.into());
         }
         let object = Json::Object(schema);
-        // Content of text only is a string, and so is a value without attributes.
+        // Content that is only text is a string, and so is a value without attributes.
         match &of.content {
             Content::Children(children) if children.shorthand => {
                 json!({ "anyOf": [{ "type": "string" }, object] })
@@ -264,7 +264,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Types, with the types that may replace them.
+/// Returns the types together with the types that may replace them.
 fn replacing(api: &Api, types: impl Iterator<Item = usize>) -> HashSet<usize> {
     let mut all: HashSet<usize> = HashSet::new();
     for at in types {
@@ -349,7 +349,7 @@ fn fixed(scalar: &Scalar, given: &ValueConstraint, keys: &mut Map<String, Json>)
         }
         ScalarKind::Boolean => Some(matches!(text, "true" | "1").into()),
         ScalarKind::Number { .. } => {
-            // Harmless: a value that JSON cannot write is not in the document; messages are judged by the schema.
+            // Harmless: the document omits a value that JSON cannot represent; the schema still validates messages.
             serde_json::from_str::<serde_json::Number>(text).ok().map(Json::Number)
         }
         ScalarKind::Text
@@ -383,11 +383,11 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     }
     if let ScalarKind::Number { .. } = scalar.kind {
         let names = [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")];
-        // Harmless: there are two of both.
+        // Harmless: both arrays have two items.
         for ((inclusive, exclusive), bound) in names.into_iter().zip([&facets.min, &facets.max]) {
             let Some((literal, is_in)) = bound else { continue };
             let key = if *is_in { inclusive } else { exclusive };
-            // Harmless: a bound that JSON cannot write is not in the document; messages are judged by the schema.
+            // Harmless: the document omits a bound that JSON cannot represent; the schema still validates messages.
             if let Ok(number) = serde_json::from_str::<serde_json::Number>(literal) {
                 keys.insert(key.to_owned(), number.into());
             }
@@ -404,7 +404,7 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     if let ScalarKind::Text = scalar.kind {
         let patterns: Option<Vec<String>> =
             facets.patterns.iter().map(|one| pattern(one)).collect();
-        // Harmless: a pattern that JSON Schema cannot say is left to the validation.
+        // Harmless: the document omits a pattern that JSON Schema cannot express; the schema still validates messages.
         match patterns.unwrap_or_default().as_slice() {
             [] => {}
             [one] => drop(keys.insert("pattern".to_owned(), one.as_str().into())),
@@ -419,9 +419,9 @@ fn limits(scalar: &Scalar, keys: &mut Map<String, Json>) {
     }
 }
 
-/// A regular expression of XML Schema as one of JSON Schema, if it means the same in both.
+/// Converts a regular expression of XML Schema to one of JSON Schema, if both mean the same.
 fn pattern(written: &str) -> Option<String> {
-    // ` | ` joins several patterns of one restriction. The others have another meaning in JSON Schema, or none.
+    // ` | ` joins several patterns of one restriction. The others have a different meaning in JSON Schema, or none.
     const OTHERS: [&str; 9] = [" | ", "\\i", "\\c", "\\I", "\\C", "-[", "\\p{Is", "\\P{Is", "$"];
     let is_anchor =
         |at: usize| at == 0 || !written.get(..at).is_some_and(|before| before.ends_with('['));
@@ -435,7 +435,7 @@ fn is_counted(simple: &SimpleType) -> bool {
     !matches!(simple.builtin(), Builtin::HexBinary | Builtin::Base64Binary)
 }
 
-/// Describes the texts of a built-in type, if its format is well known.
+/// Describes the texts of a built-in type, if it has a well-known format.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others are texts like any")]
 fn words(builtin: Builtin) -> Option<&'static str> {
     Some(match builtin {

@@ -18,7 +18,7 @@ type Prefixes = Box<[(Box<str>, Box<str>)]>;
 pub(super) struct Frame<'a> {
     element: &'a Element,
     pub(super) kind: FrameKind<'a>,
-    /// JSON that closes the objects around the value.
+    /// The JSON that closes the objects around the value.
     wrap: &'static str,
     /// Prefixes in scope, kept for qualified names.
     prefixes: Option<Prefixes>,
@@ -27,26 +27,26 @@ pub(super) struct Frame<'a> {
 #[derive(Debug)]
 pub(super) enum FrameKind<'a> {
     Text(&'a Scalar),
-    /// No content is allowed: the type is empty or the element is nil.
+    /// No content is allowed, because the type is empty or the element is nil.
     Empty,
     Children {
         of: &'a Children,
-        /// Index of its first count.
+        /// Index of the first count.
         base: usize,
         /// The member whose array is open.
         open: Option<usize>,
-        /// The leaf matched last.
+        /// The last leaf that matched.
         near: usize,
         first: bool,
-        /// Nothing is written yet: content of text only is a string.
+        /// Whether nothing has been written yet. Content that is only text will be a string.
         pending: bool,
     },
 }
 
-/// Instructions for reading an element.
+/// How to read an element.
 struct ReadInstructions<'a> {
     of: &'a Type,
-    /// Label of the type that replaces the declared one.
+    /// Label of the type that replaces the declared one, or `None`.
     label: Option<&'a str>,
     nil: bool,
     /// Number of attributes other than `xsi:` ones.
@@ -54,7 +54,7 @@ struct ReadInstructions<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Handles the start of an element; `wrap` closes what was opened around it.
+    /// Handles the start of an element. `wrap` closes what was opened around it.
     pub(super) fn begin(
         &mut self,
         element: &'a Element,
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         let ReadInstructions { of, label, nil, plain } =
             self.instructed(element, declared, start)?;
         let top = self.is_top();
-        // Beside headers there is always an object, so that replies of an operation have one form.
+        // If there may be headers, the value is always an object, so that all replies of an operation have the same form.
         let beside = top && self.has_headers();
         let bare = plain == 0 && label.is_none() && !beside;
         match &of.content {
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         self.frames.is_empty() && !self.in_header && self.fault.is_none()
     }
 
-    /// The description has headers for the message.
+    /// Returns whether the description has headers for the message.
     fn has_headers(&self) -> bool {
         self.message.is_some_and(|message| !message.headers.is_empty())
     }
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         });
         match found {
             Some(found) => Ok(Some(found)),
-            // For simple types, the declared one determines the form in JSON.
+            // For simple types, the declared type determines the form in JSON.
             None if is(declared) || matches!(declared.content, Content::Text(_)) => Ok(None),
             None => mismatch(format!("the type {value} cannot stand here")),
         }
@@ -353,7 +353,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Writes text between elements, and begins a value that is not text only.
+    /// Writes pending text between elements, and begins a value that is not only text.
     fn flush_text(&mut self) -> Done {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let FrameKind::Children { of, open, first, pending, base, .. } = &mut frame.kind else {
@@ -441,7 +441,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the leaf of a name; the search starts behind the last one.
+/// Returns the leaf with a name. The search starts after the last leaf that matched.
 fn find<'a>(
     api: &'a crate::typed::Api,
     of: &'a Children,

@@ -1,7 +1,7 @@
-//! Replies known from earlier ones: a service sends the same markup again and again, with other values in it.
+//! Reuse of earlier replies: a service sends the same markup again and again, with different values.
 //!
-//! The JSON of a message whose markup is known is the earlier JSON with the values exchanged. Only values that depend on nothing
-//! but their own text are exchanged; any other text counts as markup.
+//! If the markup of a message is known, its JSON is the earlier JSON with different values. Only values that depend on nothing but their
+//! own text can differ; all other text counts as markup.
 
 use xml::{Recall, TemplateCache};
 use xsd::datatype::Steps;
@@ -13,20 +13,20 @@ use crate::SoapVersion;
 use crate::typed::model::{Message, Scalar, ScalarKind};
 use crate::typed::options;
 
-/// The replies that one thread knows.
+/// The replies that one thread has cached.
 pub(in crate::typed) type ReplyCache = TemplateCache<Prefix, KnownReply, Value>;
 
-/// The reader's state in front of the first header or of the body's element.
+/// The state of the reader before the first header or before the element of the body.
 #[derive(Debug)]
 pub(in crate::typed) struct Prefix {
     part: Part,
     version: SoapVersion,
 }
 
-/// A reply that was read.
+/// A reply that was read earlier.
 #[derive(Debug)]
 pub(in crate::typed) struct KnownReply {
-    /// The address of the message's tables, which never move.
+    /// The address of the tables for the message, which never move.
     tables: usize,
     json: Box<str>,
 }
@@ -40,7 +40,7 @@ pub(in crate::typed) struct Value {
 }
 
 impl Value {
-    /// Appends the value of another text. Returns false and appends nothing if its type does not allow that.
+    /// Appends the value of another text. Returns false and appends nothing if the text is invalid for the type.
     fn push(&self, out: &mut String, text: &str, steps: &Steps) -> bool {
         let names = Prefixes { resolve: &|_| None, steps };
         let is_valid = self.scalar.simple.check(text, &names).is_ok();
@@ -52,10 +52,10 @@ impl Value {
 }
 
 impl Reader<'_> {
-    /// Reads a message as [`Reader::read`] does; what the API's other replies left behind may shorten it.
+    /// Reads a message as [`Reader::read`] does, using the cache of the API's earlier replies.
     pub(in crate::typed) fn read_again(mut self, bytes: &[u8]) -> Done<ReadMessage> {
         let replies = &self.api.replies;
-        // Harmless: without a spare one it begins with an empty one.
+        // Harmless: without a cached template, an empty one is used.
         let mut known = replies.take().unwrap_or_default();
         let parsed = known.parse(bytes, options(), &mut self);
         replies.give(known);
@@ -68,7 +68,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns whether a value depends on its own text only.
+/// Returns whether a value depends only on its own text.
 fn stands_alone(scalar: &Scalar) -> bool {
     match scalar.kind {
         ScalarKind::Boolean
@@ -86,7 +86,7 @@ impl Recall for Reader<'_> {
     type Gap = Value;
 
     fn remember(&self) -> Option<Prefix> {
-        // A prefix ends in front of the first element within the root's first child, so nothing is written yet.
+        // A prefix ends before the first element within the root's first child, so nothing has been written yet.
         let part = match self.part {
             part @ (Part::Envelope | Part::Header | Part::Body) => part,
             Part::Outside
@@ -105,7 +105,7 @@ impl Recall for Reader<'_> {
 
     fn gap(&self, text: &str) -> Option<Value> {
         let FrameKind::Text(scalar) = &self.frames.last()?.kind else { return None };
-        // Headers and details are written elsewhere first.
+        // Headers and details are first written to another buffer.
         if self.part != Part::Value || self.in_header || !stands_alone(scalar) {
             return None;
         }
@@ -141,7 +141,7 @@ impl Recall for Reader<'_> {
             from = value.to;
         }
         out.push_str(known.json.get(from..).unwrap_or_default());
-        // One that is too long is read to where it gets so.
+        // A reply that is too long is parsed, so that the error has its position.
         fit &= out.len() <= self.bytes_max;
         if !fit {
             out.clear();
@@ -187,7 +187,7 @@ mod tests {
         Reader::new(api, &operation.faults, operation.output.as_ref(), bytes_max)
     }
 
-    /// Returns whether the reply is known, and so is not parsed.
+    /// Returns whether the reply is found in the cache, so that it is not parsed.
     fn is_known(api: &Api, operation: &Operation, message: &str) -> bool {
         let mut reader = reader(api, operation, 1 << 20);
         let mut known = api.replies.take().unwrap_or_default();
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Messages of all kinds with this text somewhere.
+    /// Returns messages of all kinds that contain this text.
     fn messages(text: &str) -> Vec<String> {
         let member = |name: &str, before: &str| {
             order(&format!("<t:number>8</t:number>{before}<t:{name}>{text}</t:{name}>"))
@@ -277,7 +277,7 @@ mod tests {
         ]
     }
 
-    /// What is read of a message by a reader that knows no other.
+    /// Reads a message without a cache.
     fn read_first(api: &Api, of: &Operation, message: &str) -> Done<ReadMessage> {
         let read = reader(api, of, 1 << 20).read(message.as_bytes());
         let Err(why @ ReadError::Mismatch(_)) = read else { return read };

@@ -64,7 +64,7 @@ pub(in crate::typed) fn push_value(
             match (names.resolve)(prefix) {
                 Some("") => push_string(out, local),
                 Some(uri) => push_string(out, &format!("{{{uri}}}{local}")),
-                // Without a meaning the name stays as it is written.
+                // A name whose prefix is not declared stays as written.
                 None => push_string(out, text.trim()),
             }
         }

@@ -7,7 +7,7 @@ use super::Sampler;
 use crate::typed::model::{Scalar, ScalarKind};
 use crate::typed::read::{Prefixes, push_value};
 
-/// Candidate texts of common types. The first one that a type accepts is its sample.
+/// Candidate texts for common types. The first one that a type accepts becomes its sample.
 const TEXTS: &[&str] = &[
     "a < b & \"c\"",
     "text",
@@ -32,14 +32,14 @@ const TEXTS: &[&str] = &[
     "",
 ];
 
-/// Candidate numbers; the first have more digits than a double holds.
+/// Candidate numbers. The first ones have more digits than a double holds.
 const NUMBERS: &[&str] =
     &["12345678901234567890.125", "12345678901234567890", "70", "7", "0.5", "1", "0", "-1", "100"];
 
 /// Repetition counts tried for repeatable parts of a regular expression.
 const TIMES: &[u32] = &[0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64];
 
-/// Longer texts are not tried.
+/// Maximum length of texts that are tried.
 const LENGTH_MAX: u64 = 4096;
 
 struct Prefix;
@@ -99,7 +99,7 @@ fn candidate(scalar: &Scalar) -> Option<String> {
         },
         Variety::Union(_) => match &scalar.kind {
             ScalarKind::Union(members) => {
-                // Harmless: a member without a sample is passed over.
+                // Harmless: a member type without a sample is skipped.
                 members.iter().filter_map(candidate).find(|text| takes(scalar, text))
             }
             ScalarKind::Boolean
@@ -120,13 +120,13 @@ fn candidate(scalar: &Scalar) -> Option<String> {
     })
 }
 
-/// Returns a list of two items, or of as many as required.
+/// Returns a list with two items, or with as many as required.
 fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
     let one = candidate(item).filter(|one| !one.contains(char::is_whitespace));
     let one = one.or_else(|| takes(item, "a").then(|| "a".to_owned()))?;
     let facets = facets(&scalar.simple);
     let lengths = [Some(2), facets.length, facets.min_length, Some(1), Some(0)];
-    // Harmless: a length that is not said is not tried.
+    // Harmless: only lengths that are specified are tried.
     let lengths = lengths.into_iter().flatten().filter(|length| *length <= LENGTH_MAX);
     let repeated = |length| (0..length).map(|_| one.as_str()).collect::<Vec<_>>().join(" ");
     lengths.map(repeated).find(|text| takes(scalar, text))
@@ -134,7 +134,7 @@ fn listed(scalar: &Scalar, item: &Scalar) -> Option<String> {
 
 /// Returns candidate texts derived from the facets.
 fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
-    // Harmless: without an enumeration no texts are listed.
+    // Harmless: without an enumeration there are no listed texts.
     let mut all: Vec<String> = facets.enumeration.iter().flatten().cloned().collect();
     match scalar.kind {
         ScalarKind::Name => all.push("q:name".to_owned()),
@@ -143,7 +143,7 @@ fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
             all.extend(NUMBERS.iter().map(|number| (*number).to_owned()));
             for (bound, _) in facets.min.iter().chain(&facets.max) {
                 all.push(bound.clone());
-                // Harmless: another bound is tried as it is.
+                // Harmless: other bounds are tried unchanged.
                 if let Ok(number) = bound.parse::<i64>() {
                     all.push(number.saturating_add(1).to_string());
                     all.push(number.saturating_sub(1).to_string());
@@ -156,17 +156,17 @@ fn made(scalar: &Scalar, facets: &Facets) -> Vec<String> {
     }
     for pattern in &facets.patterns {
         let parts = std::iter::once(pattern.as_str()).chain(pattern.split(" | "));
-        // Harmless: what has no sample is passed over.
+        // Harmless: patterns without a sample are skipped.
         all.extend(parts.flat_map(|part| TIMES.iter().filter_map(|times| sample(part, *times))));
     }
-    // Harmless: a length that is not said is not tried.
+    // Harmless: only lengths that are specified are tried.
     let lengths = [facets.length, facets.min_length, facets.max_length].into_iter().flatten();
     for length in lengths.filter(|length| (1..=LENGTH_MAX).contains(length)) {
         let length = usize::try_from(length).unwrap_or(1);
         let is_hex = scalar.simple.builtin() == Builtin::HexBinary;
         let units: &[&str] = if is_hex { &["00"] } else { &["a", "A", "1"] };
         all.extend(units.iter().map(|unit| unit.repeat(length)));
-        // Three bytes are four characters of base64.
+        // Three bytes take four characters of base64.
         let tail = ["", "AA==", "AAA="].get(length % 3).copied().unwrap_or("");
         all.push("AAAA".repeat(length / 3) + tail);
     }

@@ -1,4 +1,4 @@
-//! Messages about values that do not fit.
+//! Error messages about values that do not match.
 
 use crate::typed::mismatch::Mismatch;
 use crate::typed::model::{Children, Content, Slot, Type};
@@ -43,10 +43,10 @@ pub(super) fn labels(of: &Type) -> String {
     listed(&labels)
 }
 
-/// Lists names for a message; only the first few.
+/// Lists names for a message, but only the first few.
 pub(super) fn listed(names: &[&str]) -> String {
     const SHOWN_MAX: usize = 12;
-    // Harmless: the message says how many there are.
+    // Harmless: the message says how many names are left out.
     let shown: Vec<String> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();
     if names.len() > SHOWN_MAX {
         format!("{} and {} more", shown.join(", "), names.len() - SHOWN_MAX)

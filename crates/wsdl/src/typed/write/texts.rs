@@ -28,15 +28,15 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Returns a qualified name's declaration and text.
+    /// Returns the declaration and the text of a qualified name.
     fn name(&self, text: &str, prefix: &str) -> Done<(String, String)> {
         let (uri, local) = match split_name(text) {
-            // Without a prefix, the name would be in the default namespace that the root declares.
+            // Without a prefix, the name would be in the default namespace, which the root declares.
             None if self.has_default && !text.contains(':') => {
                 return Err(Mismatch::new("expected a name as `{namespace}local`"));
             }
             None => return Ok((String::new(), text.into())),
-            // The reserved namespace of XML has its fixed prefix.
+            // The namespace of `xml` always has that prefix.
             Some((xml::XML_NAMESPACE, local)) => {
                 return Ok((String::new(), format!("xml:{local}")));
             }
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
     }
 
     fn is_same(&self, scalar: &Scalar, text: &str, fixed: &str) -> bool {
-        // Harmless: an invalid value differs from the fixed one.
+        // Harmless: an invalid value is not equal to the fixed one.
         let value = |text| scalar.simple.validate(text, &self.sharing(&NoNames)).ok();
         text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
     }
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
         SharedBudget { names, steps: &self.steps }
     }
 
-    /// Returns the text of a value of the right kind.
+    /// Returns the text of a value, which must be of the right kind.
     fn text_for(&self, scalar: &Scalar, at: usize) -> Done<Cow<'a, str>> {
         let is_string = matches!(self.entry(at).kind, Kind::Plain | Kind::Escaped);
         match (&scalar.kind, self.entry(at).kind) {
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
         self.unsure = true;
         let name = key.strip_prefix('@').unwrap_or(key);
         let (uri, local) = split_name(name).unwrap_or(("", name));
-        // Validation would trim blanks, but the name is written with them.
+        // Validation would ignore the blanks, but they would be written as part of the name.
         let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
         if is_blank || Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns"
         {
