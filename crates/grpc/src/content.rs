@@ -1,17 +1,17 @@
-//! Content types, by which calls are told from other requests.
+//! The content types that distinguish gRPC calls from other requests.
 
 /// The encoding of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// gRPC over HTTP/2.
     Grpc,
-    /// gRPC-Web: the trailers stand in the body, behind the messages.
+    /// gRPC-Web: the trailers are in the body, after the messages.
     Web,
     /// gRPC-Web in Base64.
     WebText,
 }
 
-/// The types, longest first.
+/// The content types, longest first.
 const TYPES: [(&str, Dialect); 3] = [
     ("application/grpc-web-text", Dialect::WebText),
     ("application/grpc-web", Dialect::Web),
@@ -19,9 +19,9 @@ const TYPES: [(&str, Dialect); 3] = [
 ];
 
 impl Dialect {
-    /// The dialect of a `Content-Type`, and what follows its name: the format of messages, such as `+proto`, and parameters.
+    /// Returns the dialect of a `Content-Type`, and the rest after its name: the format of messages, such as `+proto`, and parameters.
     pub fn of(content_type: &[u8]) -> Option<(Dialect, &[u8])> {
-        // Mostly it is another type of `application`, which its first letter tells.
+        // Most requests have another `application` type, which the first letter of its subtype shows.
         if !matches!(content_type.get("application/".len()), Some(b'g' | b'G')) {
             return None;
         }
@@ -32,7 +32,7 @@ impl Dialect {
         })
     }
 
-    /// The type without a format.
+    /// Returns the content type without a format.
     pub const fn name(self) -> &'static str {
         match self {
             Dialect::Grpc => "application/grpc",
@@ -41,7 +41,7 @@ impl Dialect {
         }
     }
 
-    /// The type of a reply without messages. Clients of gRPC-Web expect it with a format.
+    /// Returns the content type of a reply without messages. gRPC-Web clients expect it with a format.
     pub const fn of_empty_reply(self) -> &'static str {
         match self {
             Dialect::Grpc => "application/grpc",

@@ -1,15 +1,15 @@
-//! The health protocol, `grpc.health.v1.Health/Check`: one message with a name, one with a number.
+//! The health checking protocol, `grpc.health.v1.Health/Check`: a request with a name, and a reply with a number.
 
 /// The path of the call.
 pub const PATH: &str = "/grpc.health.v1.Health/Check";
 
-/// A prefix of one message: a byte that says whether it is compressed, and its length.
+/// The length of a message's prefix: a byte for compression, and four for the message's length.
 const PREFIX_BYTES: usize = 5;
 
-/// The largest answer that is read. The message has one field of two bytes; unknown fields may follow.
+/// The maximum size of a reply. The message has one field of two bytes, which unknown fields may follow.
 pub const REPLY_BYTES_MAX: usize = 4096;
 
-/// The state that a service reports of itself.
+/// The state that a service reports about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServingStatus {
     Unknown,
@@ -18,11 +18,11 @@ pub enum ServingStatus {
     ServiceUnknown,
 }
 
-/// The body of a request about a service; an empty name asks about the whole server.
+/// Returns the body of a request about a service. An empty name means the whole server.
 pub fn request(service: &str) -> Vec<u8> {
     let mut message = Vec::new();
     if !service.is_empty() {
-        // Field 1, of a length.
+        // Field 1, length-delimited.
         message.push(0x0a);
         varint(service.len(), &mut message);
         message.extend_from_slice(service.as_bytes());
@@ -34,7 +34,7 @@ pub fn request(service: &str) -> Vec<u8> {
     body
 }
 
-/// Reads the body of a reply.
+/// Parses the body of a reply.
 pub fn reply(body: &[u8]) -> Result<ServingStatus, &'static str> {
     let (prefix, mut message) =
         body.split_at_checked(PREFIX_BYTES).ok_or("a reply without a message")?;
@@ -73,7 +73,7 @@ impl ServingStatus {
         }
     }
 
-    /// The name in the protocol.
+    /// Returns the name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             ServingStatus::Unknown => "UNKNOWN",
@@ -92,7 +92,7 @@ fn varint(mut number: usize, out: &mut Vec<u8>) {
     out.push(u8::try_from(number).unwrap_or(0));
 }
 
-/// Takes a number of at most ten bytes from the front.
+/// Reads a varint of at most ten bytes from the front.
 fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {

@@ -1,8 +1,8 @@
-//! The wire format of gRPC beside its messages: statuses, deadlines, content types, the framing of gRPC-Web, and the two messages
-//! of the health protocol.
+//! The wire format of gRPC around its messages: statuses, deadlines, content types, the framing of gRPC-Web, and the two messages of the
+//! health checking protocol.
 //!
-//! Owns what the specification writes into header lines and frame prefixes, as bytes. It never reads a message of a service, and
-//! knows nothing of connections: HTTP/2 carries what is written here.
+//! Owns the contents of header lines and frame prefixes that the specification defines. It never parses a message of a service, and knows
+//! nothing about connections; HTTP/2 is implemented elsewhere.
 #![forbid(unsafe_code)]
 
 mod content;

@@ -2,7 +2,7 @@
 
 macro_rules! statuses {
     ($($status:ident = $code:literal $name:literal;)*) => {
-        /// The result of a call, by the numbers of the specification.
+        /// The status of a call, with the numbers of the specification.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Status { $($status = $code),* }
 
@@ -10,10 +10,10 @@ macro_rules! statuses {
             /// All statuses, in the order of their numbers.
             pub const ALL: [Status; 17] = [$(Status::$status),*];
 
-            /// The name, as configurations write it.
+            /// Returns the name in the configuration.
             pub const fn name(self) -> &'static str { match self { $(Status::$status => $name),* } }
 
-            /// The number as text: the value of `grpc-status`.
+            /// Returns the number as text: the value of `grpc-status`.
             pub const fn code(self) -> &'static str { match self { $(Status::$status => stringify!($code)),* } }
         }
     };
@@ -39,17 +39,17 @@ statuses! {
     Unauthenticated = 16 "unauthenticated";
 }
 
-/// The end of a call as somebody told it. Services may use numbers of their own.
+/// The reported result of a call. Services may use numbers of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Status(Status),
-    /// A number that the specification does not have, or no number.
+    /// A number that is not in the specification, or not a number.
     Other,
 }
 
 impl Status {
-    /// The status that clients assume for a reply of another HTTP status than 200 that has none (gRPC, "HTTP to gRPC Status Code
-    /// Mapping").
+    /// Returns the status that clients assume for a reply without `grpc-status` whose HTTP status is not 200 (gRPC, "HTTP to gRPC Status
+    /// Code Mapping").
     pub const fn of_http(status: u16) -> Status {
         match status {
             400 => Status::Internal,
@@ -61,7 +61,7 @@ impl Status {
         }
     }
 
-    /// The HTTP status that stands for it, as `google.rpc.Code` has it: from 500 on, something is wrong with the service.
+    /// Returns the corresponding HTTP status (`google.rpc.Code`). Statuses from 500 on mean a failure of the service.
     pub const fn to_http(self) -> u16 {
         match self {
             Status::Ok => 200,
@@ -84,13 +84,13 @@ impl Outcome {
     /// The number of outcomes.
     pub const COUNT: usize = Status::ALL.len() + 1;
 
-    /// By a value of `grpc-status`.
+    /// Returns the outcome for a value of `grpc-status`.
     pub fn of(value: &[u8]) -> Outcome {
         let named = Status::ALL.into_iter().find(|status| status.code().as_bytes() == value);
         named.map_or(Outcome::Other, Outcome::Status)
     }
 
-    /// The first `grpc-status` among trailer lines (`Name: value\r\n...`).
+    /// Returns the first `grpc-status` among trailer lines (`Name: value\r\n...`).
     pub fn in_trailers(trailers: &[u8]) -> Option<Outcome> {
         const NAME: &[u8] = b"grpc-status";
         trailers.split(|byte| *byte == b'\n').find_map(|line| {
@@ -100,12 +100,12 @@ impl Outcome {
         })
     }
 
-    /// By its position, for loops over all of them.
+    /// Returns the outcome with this index, for loops over all of them.
     pub fn at(index: usize) -> Outcome {
         Status::ALL.get(index).copied().map_or(Outcome::Other, Outcome::Status)
     }
 
-    /// The position among all outcomes; the last is `Other`.
+    /// Returns the index among all outcomes. The last one is `Other`.
     pub const fn index(self) -> usize {
         match self {
             Outcome::Status(status) => status as usize,
@@ -113,7 +113,7 @@ impl Outcome {
         }
     }
 
-    /// The label in metrics and in the access log: the number, or `other`.
+    /// Returns the label in metrics and the access log: the number, or `other`.
     pub const fn label(self) -> &'static str {
         match self {
             Outcome::Status(status) => status.code(),
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// A text as the value of `grpc-message`: visible ASCII and blanks, all else as `%` and two hex digits.
+/// Encodes a text as the value of `grpc-message`: visible ASCII and spaces are kept, and everything else becomes `%` and two hex digits.
 pub fn encode_message(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,18 +1,18 @@
-//! `grpc-timeout`: the time that a client gives a call.
+//! `grpc-timeout`: the timeout that a client sets for a call.
 
 use std::time::Duration;
 
-/// The value is not a time.
+/// The value is not a valid timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidTimeout;
 
-/// The digits that a value may have at most.
+/// The maximum number of digits of a value.
 const DIGITS_MAX: usize = 8;
 
-/// The largest number of that many digits.
+/// The largest number with that many digits.
 const NUMBER_MAX: u128 = 99_999_999;
 
-/// Reads a value: one to eight digits and a unit.
+/// Parses a value: one to eight digits and a unit.
 pub fn read_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
     let (unit, digits) = value.split_last().ok_or(InvalidTimeout)?;
     let are_digits = (1..=DIGITS_MAX).contains(&digits.len());
@@ -31,8 +31,8 @@ pub fn read_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
     }
 }
 
-/// Writes a time as a value, in the finest unit that has room for it, from microseconds on. It is never longer than the time, apart
-/// from one microsecond that stands for less.
+/// Formats a time, in the finest unit from microseconds on in which it fits. The value is rounded down, except that a time below one
+/// microsecond becomes one microsecond.
 pub fn write_timeout(time: Duration) -> String {
     let units = [(time.as_micros(), 'u'), (time.as_millis(), 'm'), (time.as_secs().into(), 'S')];
     let minutes = (u128::from(time.as_secs() / 60), 'M');

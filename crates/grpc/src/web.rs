@@ -1,4 +1,4 @@
-//! gRPC-Web: trailers as the last frame of a body, and bodies in Base64 that may be padded anywhere.
+//! gRPC-Web: trailers as the last frame of a body, and bodies in Base64, which may have padding anywhere.
 
 /// The first byte of a frame that holds trailers.
 const TRAILERS: u8 = 0x80;
@@ -19,21 +19,21 @@ pub fn trailers_frame(lines: &[u8], out: &mut Vec<u8>) {
     out.append(&mut frame);
 }
 
-/// Writes messages in Base64 as they come in pieces. It pads at the end of each message: none of its bytes waits for what follows,
-/// and the text is the same whatever the pieces.
+/// Encodes messages in Base64 that arrive in pieces. It adds padding at the end of each message, so that no byte waits for the next
+/// message, and the text does not depend on how the pieces are cut.
 #[derive(Debug, Default)]
 pub struct TextEncoder {
-    /// Bytes that are not a whole group yet.
+    /// Bytes of an incomplete group.
     group: [u8; 3],
     held: usize,
-    /// The head of the message: flags and length.
+    /// The prefix of the message: flags and length.
     head: [u8; HEAD_BYTES],
     head_read: usize,
-    /// Bytes of the message that have not come yet.
+    /// The number of bytes of the message that have not arrived yet.
     left: usize,
 }
 
-/// A byte of flags and four of length.
+/// The length of the prefix: a byte of flags, and four for the message's length.
 const HEAD_BYTES: usize = 5;
 
 impl TextEncoder {
@@ -49,13 +49,13 @@ impl TextEncoder {
         }
     }
 
-    /// Appends what is left: a message ends here, if only because no more of it comes.
+    /// Appends the rest of an incomplete group at the end of a message or of the body.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         encode_text(self.group.get(..self.held).unwrap_or_default(), out);
         *self = TextEncoder::default();
     }
 
-    /// How many of these bytes belong to the head of the message, or behind that to its content. At least one.
+    /// Returns how many of these bytes belong to the prefix of the message, or else to its content. At least one.
     fn of_message(&mut self, bytes: &[u8]) -> usize {
         if self.head_read == HEAD_BYTES {
             let taken = self.left.min(bytes.len());
@@ -63,7 +63,7 @@ impl TextEncoder {
             return taken;
         }
         let missing = self.head.iter_mut().skip(self.head_read);
-        // Harmless: what is not taken is read next.
+        // Harmless: bytes not taken here are read next.
         let taken = missing.zip(bytes).map(|(to, from)| *to = *from).count();
         self.head_read += taken;
         if self.head_read == HEAD_BYTES {
@@ -76,7 +76,7 @@ impl TextEncoder {
     fn append(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         if self.held > 0 {
             let free = self.group.iter_mut().skip(self.held);
-            // Harmless: what is not taken is read next.
+            // Harmless: bytes not taken here are read next.
             let taken = free.zip(bytes).map(|(to, from)| *to = *from).count();
             self.held += taken;
             bytes = bytes.get(taken..).unwrap_or_default();
@@ -94,14 +94,14 @@ impl TextEncoder {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Appends bytes in Base64, padded at their end. Another such text may follow: readers of gRPC-Web take padding anywhere.
+/// Appends bytes in Base64 with padding at the end. More text may follow: gRPC-Web decoders accept padding anywhere.
 fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
     for group in bytes.chunks(3) {
         let (mut bits, mut digits) = (0u32, [b'='; 4]);
         for index in 0..3 {
             bits = (bits << 8) | u32::from(group.get(index).copied().unwrap_or(0));
         }
-        // Harmless: a group of fewer bytes has fewer digits, and is padded.
+        // Harmless: a shorter group has fewer digits, and is padded.
         for (shift, digit) in [18, 12, 6, 0].into_iter().zip(&mut digits).take(group.len() + 1) {
             let value = usize::try_from((bits >> shift) & 63).unwrap_or_default();
             *digit = ALPHABET.get(value).copied().unwrap_or(b'=');
@@ -110,21 +110,21 @@ fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes Base64 that comes in pieces and may be padded anywhere.
+/// Decodes Base64 that arrives in pieces and may have padding anywhere.
 #[derive(Debug, Default)]
 pub struct TextDecoder {
-    /// The digits of a group that has begun.
+    /// The digits of an incomplete group.
     bits: u32,
     digits: u8,
     padding: u8,
 }
 
-/// The text is not Base64.
+/// The text is not valid Base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidText;
 
 impl TextDecoder {
-    /// Appends what the next piece of the text says.
+    /// Decodes the next piece of the text.
     pub fn decode(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidText> {
         for byte in text {
             match value(*byte) {
@@ -142,7 +142,7 @@ impl TextDecoder {
         Ok(())
     }
 
-    /// The text ends here.
+    /// Ends the text. Fails if a group is incomplete.
     pub fn end(&self) -> Result<(), InvalidText> {
         match self.digits + self.padding {
             0 => Ok(()),
@@ -154,7 +154,7 @@ impl TextDecoder {
         let [_, bytes @ ..] = (self.bits << (6 * u32::from(self.padding))).to_be_bytes();
         let whole = usize::from(3 - self.padding);
         let (said, rest) = bytes.split_at_checked(whole).ok_or(InvalidText)?;
-        // Bits that belong to no byte have to be zero: otherwise two texts would say the same.
+        // Bits that belong to no byte must be zero. Otherwise, different texts could decode to the same bytes.
         if rest.iter().any(|byte| *byte != 0) {
             return Err(InvalidText);
         }
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn messages_are_padded_at_their_ends_in_any_pieces() {
-        // A message of two bytes, an empty one, one of 300, and one that is cut.
+        // A message of two bytes, an empty one, one of 300 bytes, and an incomplete one.
         let mut messages = b"\0\0\0\0\x02ok\0\0\0\0\0\0\0\0\x01\x2c".to_vec();
         messages.extend([7; 300]);
         messages.extend(b"\0\0\0\0\x09x");

@@ -6,7 +6,7 @@ fn main() {
     divan::main();
 }
 
-/// 350 bytes, as curl and most service clients send them.
+/// A head of 350 bytes, as curl and most service clients send it.
 const SERVICE: &[u8] = b"POST /orders/7421?expand=lines HTTP/1.1\r\n\
     Host: api.example.com:8080\r\n\
     User-Agent: curl/8.5.0\r\n\
@@ -16,7 +16,7 @@ const SERVICE: &[u8] = b"POST /orders/7421?expand=lines HTTP/1.1\r\n\
     X-Request-Id: 6b1f9b8e-0d5c-4c38-9f2b-0f5b9f6f7f11\r\n\
     Content-Length: 1024\r\n\r\n";
 
-/// 700 bytes, as a browser sends them.
+/// A head of 700 bytes, as a browser sends it.
 const BROWSER: &[u8] = b"GET /shop/catalogue/items?page=2&sort=price&order=asc HTTP/1.1\r\n\
     Host: www.example.com\r\n\
     Connection: keep-alive\r\n\
@@ -59,7 +59,7 @@ fn response(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(|| http1::parse_response(head, &limits, MethodKind::default(), &mut lines));
 }
 
-/// httparse alone, the floor of the above.
+/// httparse alone, the lower bound of the above.
 #[divan::bench(args = ["service", "browser"], sample_size = 1000)]
 fn httparse_alone(bencher: divan::Bencher<'_, '_>, client: &str) {
     let head = head_of(client);
@@ -69,7 +69,7 @@ fn httparse_alone(bencher: divan::Bencher<'_, '_>, client: &str) {
     });
 }
 
-/// 64 KiB in chunks of 4 KiB.
+/// A body of 64 KiB in chunks of 4 KiB.
 #[divan::bench(sample_size = 100)]
 fn chunked(bencher: divan::Bencher<'_, '_>) {
     let mut body = Vec::new();

@@ -3,14 +3,14 @@
 use crate::token::{is_text_byte, is_token_byte};
 use crate::{BODY_BYTES_MAX, Error};
 
-/// One chunk line with its extensions. The longest in common use signs each chunk: about 100.
+/// The maximum length of a chunk line with its extensions. The longest in common use, which sign each chunk, have about 100 bytes.
 pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 
-/// Extension bytes of a whole body beyond its payload. Without it a peer could make us read
-/// hundreds of bytes for each one that a body limit counts.
+/// The maximum number of extension bytes of a whole body, in addition to one per payload byte. Without this bound, a peer could make the
+/// gateway read hundreds of bytes for each byte that a body limit counts.
 pub const EXTENSION_BYTES_MAX: u64 = 16 << 10;
 
-/// The end of a chunked body that has no trailers.
+/// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Appends the line that precedes `len` bytes of payload. The payload has to be followed by `\r\n`. Appends nothing for an
@@ -40,13 +40,13 @@ pub(crate) struct ChunkLine {
     at: At,
     size: u64,
     digits: u8,
-    /// Bytes of the line so far.
+    /// The number of bytes of the line so far.
     bytes: u16,
-    /// True if the current name or token has begun.
+    /// Whether the current name or token has begun.
     begun: bool,
 }
 
-/// The next byte's place in the line.
+/// The position of the next byte in the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     #[default]
@@ -68,7 +68,7 @@ pub(crate) struct Chunk {
 }
 
 impl ChunkLine {
-    /// Takes the next byte. Some: the line is complete.
+    /// Takes the next byte. Returns the chunk line once it is complete.
     pub(crate) fn push(&mut self, byte: u8) -> Result<Option<Chunk>, Error> {
         self.bytes += 1;
         if usize::from(self.bytes) > CHUNK_LINE_BYTES_MAX {
@@ -108,8 +108,8 @@ impl ChunkLine {
         Ok(())
     }
 
-    /// The place after a byte of an extension. White space around the marks, which the grammar allows as bad white space, is
-    /// refused like everything else.
+    /// Returns the position after a byte of an extension. White space around `;` and `=`, which the grammar allows as bad white space, is
+    /// refused, like all other bytes.
     fn extension(&mut self, byte: u8) -> Option<At> {
         let begun = std::mem::replace(&mut self.begun, false);
         match (self.at, byte) {

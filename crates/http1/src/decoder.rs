@@ -6,12 +6,12 @@ use crate::lines::parse_lines;
 use crate::token::{is_alias, is_token_byte};
 use crate::{Error, Framing, Limits, Line};
 
-/// Reads one body, in pieces of any size.
+/// Decodes one body, in pieces of any size.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     stage: Stage,
     chunked: bool,
-    /// Extension bytes that the body may still use; each payload byte earns one.
+    /// The number of extension bytes that the body may still use. Each payload byte adds one.
     extension_bytes: u64,
     trailers: Vec<u8>,
 }
@@ -29,7 +29,7 @@ enum Stage {
     Line(ChunkLine),
     /// Payload of a chunk that has this many bytes left.
     Data(u64),
-    /// The CR behind a chunk's payload, and its LF.
+    /// The CR after a chunk's payload. Its LF is `DataFeed`.
     DataReturn,
     DataFeed,
     /// The first byte of a trailer line or of the last, empty line.
@@ -43,7 +43,7 @@ enum Stage {
 }
 
 impl Decoder {
-    /// For a body of this framing.
+    /// Creates a decoder for a body with this framing.
     pub fn new(framing: Framing) -> Self {
         let stage = match framing {
             Framing::None | Framing::Length(0) => Stage::Done,
@@ -75,7 +75,7 @@ impl Decoder {
         Ok(input.len() - rest.len())
     }
 
-    /// Counts `n` payload bytes that were read straight into place, of a body that is not chunked. `n` must not be more than
+    /// Counts `n` payload bytes of a body that is not chunked, which were read without the decoder. `n` must not exceed
     /// [`Self::remaining`].
     pub fn advance(&mut self, n: usize) {
         debug_assert!(!self.chunked, "a chunked body has to be decoded");
@@ -85,12 +85,12 @@ impl Decoder {
         }
     }
 
-    /// True if the body is complete.
+    /// Returns true if the body is complete.
     pub fn is_done(&self) -> bool {
         self.stage == Stage::Done
     }
 
-    /// Payload bytes still to come, if known: not for chunks, not until close.
+    /// Returns the number of payload bytes still to come, if known: not for chunks, and not for a body until close.
     pub fn remaining(&self) -> Option<u64> {
         match self.stage {
             Stage::Done => Some(0),
@@ -107,13 +107,12 @@ impl Decoder {
         }
     }
 
-    /// True if the body comes in chunks.
+    /// Returns true if the body is chunked.
     pub fn is_chunked(&self) -> bool {
         self.chunked
     }
 
-    /// Reports that the peer closed. This is the proper end of a body until close, and an error for any other that is not
-    /// complete.
+    /// Reports that the peer has closed the connection. This is the end of a body until close, and an error for any other incomplete body.
     pub fn end_of_input(&mut self) -> Result<(), Error> {
         let error = match self.stage {
             Stage::Done | Stage::UntilClose => {
@@ -134,8 +133,8 @@ impl Decoder {
         Err(error)
     }
 
-    /// The trailer lines of a complete body, checked like headers, without fields that may not be trailers. Empty before the
-    /// end, and if there are none.
+    /// Returns the trailer lines of a complete body, checked like headers, without fields that are not allowed as trailers. Empty before
+    /// the end, and if there are none.
     pub fn trailers(&self) -> &[u8] {
         if self.is_done() { &self.trailers } else { &[] }
     }
@@ -177,7 +176,7 @@ impl Decoder {
         }
     }
 
-    /// The stage after a byte of the framing.
+    /// Returns the stage after a byte of the framing.
     fn after(&mut self, byte: u8) -> Result<Stage, Error> {
         match (self.stage, byte) {
             (Stage::Line(mut line), _) => match line.push(byte)? {
@@ -239,8 +238,8 @@ impl Decoder {
     }
 }
 
-/// The trailer lines that are allowed as trailers, for both versions of HTTP. `lines` are spans of `bytes` whose names and
-/// values were checked. An error if there are more lines or bytes than these limits of a head allow.
+/// Returns the lines that are allowed as trailers, for both versions of HTTP. `lines` are spans of `bytes` whose names and values were
+/// checked. Fails if there are more lines or bytes than `limits` allow.
 pub fn check_trailers(bytes: &[u8], lines: &[Line], limits: &Limits) -> Result<Vec<u8>, Error> {
     let len: usize = lines.iter().map(|line| line.line.len()).sum();
     if len > limits.head_bytes_max || lines.len() > limits.headers_max {
@@ -250,8 +249,8 @@ pub fn check_trailers(bytes: &[u8], lines: &[Line], limits: &Limits) -> Result<V
     Ok(kept.flat_map(|line| line.line.of(bytes)).copied().collect())
 }
 
-/// True if a field may be a trailer. Not the fields for framing, routing, authentication, request modifiers, response control
-/// or content format: RFC 9110 section 6.5.1.
+/// Returns true if a field may be a trailer. Fields for framing, routing, authentication, request modifiers, response control or content
+/// format may not (RFC 9110, 6.5.1).
 fn may_trail(name: &[u8]) -> bool {
     const NEVER: &str = "age authentication-info authorization cache-control connection \
         content-disposition content-encoding content-language content-length content-location \
@@ -266,7 +265,7 @@ fn may_trail(name: &[u8]) -> bool {
         && !is_of_cors(name)
 }
 
-/// CORS headers may only be in the head (the Fetch standard, 3.3).
+/// Returns true for CORS headers, which may only be in the head (Fetch standard, 3.3).
 fn is_of_cors(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"access-control-";
     name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY))
@@ -276,7 +275,7 @@ fn length_left(left: u64) -> Stage {
     if left == 0 { Stage::Done } else { Stage::Length(left) }
 }
 
-/// The first `n` bytes, or all if there are fewer, and the rest.
+/// Returns the first `n` bytes, or all if there are fewer, and the rest.
 fn split(input: &[u8], n: u64) -> (&[u8], &[u8]) {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     input.split_at_checked(n).unwrap_or((input, &[]))

@@ -1,27 +1,27 @@
-//! The reasons why bytes are not a message. The texts are short and stable: they are logged and compared, never built.
+//! The reasons why bytes are not a valid message. The texts are short and constant, since they are logged and compared.
 
 use std::fmt;
 
-/// A mistake in a head or a body, with the section of its rule.
+/// An error in a head or a body, with the section of the violated rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// More than one empty line, or half of one, before the start line.
     EmptyLines,
-    /// The method is not a token, or longer than any method is.
+    /// The method is not a token, or is too long.
     Method,
-    /// The target is empty or has a byte, an escape or a form that may not be there.
+    /// The target is empty, or has an invalid byte, escape or form.
     Target,
     /// The target is longer than allowed.
     TargetTooLong,
-    /// The request line has no version where it should.
+    /// The request line has no version in the expected place.
     RequestLine,
     /// A version other than 1.0 and 1.1.
     Version,
     /// The start of a response is not a status line.
     StatusLine,
-    /// A line does not end in CR LF: a bare LF, a bare CR, or a line folded onto the next.
+    /// A line does not end in CR LF: it has a bare LF or a bare CR, or is folded.
     LineEnd,
-    /// A header name is empty or no token, white space stands before its colon, or it has no colon.
+    /// A header name is empty or not a token, has white space before its colon, or has no colon.
     HeaderName,
     /// A header value has a control character.
     HeaderValue,
@@ -76,8 +76,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The status for a server's answer. If a client side gets such a response, its upstream is at fault (502), whatever this
-    /// says.
+    /// Returns the status with which a server answers. For such an error in a response, the upstream is at fault, so the status is 502
+    /// instead.
     pub fn status(&self) -> u16 {
         match self {
             Self::TargetTooLong => 414,
@@ -116,7 +116,7 @@ impl Error {
         }
     }
 
-    /// The text of [`fmt::Display`].
+    /// Returns the text of [`fmt::Display`].
     pub fn reason(&self) -> &'static str {
         match self {
             Self::EmptyLines => "stray line ends before the start line (RFC 9112 2.2)",

@@ -1,4 +1,4 @@
-//! The few headers that frame a message or steer a connection, read in one pass over the lines.
+//! Reads the headers that frame a message or control the connection, in one pass over the lines.
 
 use crate::length::parse_content_length;
 use crate::target::is_host;
@@ -22,12 +22,12 @@ pub(crate) struct Fields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
     Chunked,
-    /// Well-formed, with chunked last, but not supported: `gzip, chunked`.
+    /// Well-formed, with `chunked` last, but not supported, such as `gzip, chunked`.
     Foreign,
 }
 
 impl Fields {
-    /// Notes a line of a request.
+    /// Reads a line of a request.
     #[inline]
     pub(crate) fn note_request(&mut self, bytes: &[u8], line: &Line) -> Result<(), Error> {
         let (name, value) = (line.name.of(bytes), line.value.of(bytes));
@@ -36,8 +36,8 @@ impl Fields {
             6 if is(name, b"expect") => self.note_expectation(value),
             12 if is(name, b"content-type") => self.note_content_type(),
             14 if is(name, b"content-length") => {
-                // Leading and trailing white space and leading zeros are legal or nearly so, and somebody reads each of them
-                // differently. No client of today sends them.
+                // Surrounding white space and leading zeros are allowed or widely tolerated, but implementations interpret them
+                // differently. Current clients do not send them.
                 let zeros = value.len() > 1 && value.first() == Some(&b'0');
                 if zeros || !is_plain(bytes, line) {
                     return Err(Error::ContentLength);
@@ -57,7 +57,7 @@ impl Fields {
         }
     }
 
-    /// Notes a line of a response.
+    /// Reads a line of a response.
     #[inline]
     pub(crate) fn note_response(&mut self, bytes: &[u8], line: &Line) -> Result<(), Error> {
         let (name, value) = (line.name.of(bytes), line.value.of(bytes));
@@ -68,7 +68,7 @@ impl Fields {
         }
     }
 
-    /// The length of the body by its own headers: RFC 9112 section 6.3, rules 3 to 6. None: the headers do not tell.
+    /// Returns the framing that the headers declare (RFC 9112, 6.3, rules 3 to 6), or `None` if they declare none.
     pub(crate) fn framing(&self, version: Version) -> Result<Option<Framing>, Error> {
         match (self.coding, self.length) {
             (Some(_), Some(_)) => Err(Error::LengthAndCoding),
@@ -81,7 +81,7 @@ impl Fields {
         }
     }
 
-    /// True if the connection may carry another message: RFC 9112 section 9.3.
+    /// Returns true if the connection may carry another message (RFC 9112, 9.3).
     pub(crate) fn keeps_alive(&self, version: Version) -> bool {
         match version {
             Version::Http11 => !self.close,
@@ -89,7 +89,7 @@ impl Fields {
         }
     }
 
-    /// True if an upgrade is requested. A 1.0 message cannot request one: RFC 9110 section 7.8.
+    /// Returns true if an upgrade is requested. A 1.0 message cannot request one (RFC 9110, 7.8).
     pub(crate) fn upgrades(&self, version: Version) -> bool {
         version == Version::Http11 && self.upgrade_option && self.upgrade_field
     }
@@ -102,7 +102,7 @@ impl Fields {
                 self.keep_alive |= list_has(value, "keep-alive");
                 self.upgrade_option |= list_has(value, "upgrade");
             }
-            // Harmless: the other lines say nothing of the framing.
+            // Harmless: other headers do not affect the framing.
             _ => {}
         }
         Ok(())
@@ -120,7 +120,7 @@ impl Fields {
         if is(value, b"100-continue") { Ok(()) } else { Err(Error::Expectation) }
     }
 
-    /// With two types a body could pass a check as one and be read as the other.
+    /// Refuses a second `Content-Type`: a body could be validated as one type and interpreted as the other.
     fn note_content_type(&mut self) -> Result<(), Error> {
         let seen = std::mem::replace(&mut self.content_type, true);
         if seen { Err(Error::ContentTypeRepeated) } else { Ok(()) }
@@ -143,7 +143,7 @@ impl Fields {
     }
 }
 
-/// `chunked` alone, or after registered codings. Any other value cannot be framed.
+/// Parses a value of Transfer-Encoding: `chunked` alone, or after registered codings. For any other value, the framing is unknown.
 fn coding(value: &[u8]) -> Option<Coding> {
     if is(value, b"chunked") {
         return Some(Coding::Chunked);
@@ -163,7 +163,7 @@ fn coding(value: &[u8]) -> Option<Coding> {
     (chunked && foreign > 0).then_some(Coding::Foreign)
 }
 
-/// True if the value follows its colon and at most one space, with nothing after it.
+/// Returns true if at most one space is between the colon and the value, and nothing after it.
 fn is_plain(bytes: &[u8], line: &Line) -> bool {
     let before = Span { start: line.name.end, end: line.value.start };
     let after = Span { start: line.value.end, end: line.line.end };

@@ -1,8 +1,8 @@
-//! Headers by which one proxy tells the next about the client and its request.
+//! The headers in which a proxy describes the client and its request to the next server.
 
 use crate::token::is_alias;
 
-/// Names of headers that tell servers and frameworks about the client and its request; sorted by length.
+/// Names of headers that describe the client and its request to servers and frameworks, sorted by length.
 const NAMES: [&[u8]; 29] = [
     b"client-ip",
     b"forwarded",
@@ -35,8 +35,8 @@ const NAMES: [&[u8]; 29] = [
     b"cloudfront-viewer-address",
 ];
 
-/// For each length, a bit for each letter that a name begins with, and one for each letter that a name ends with. The lines of
-/// an ordinary head need no comparison.
+/// For each length, one bit set for the first letters of names and one for the last letters. With these, most header lines are ruled out
+/// without a comparison.
 #[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
 const ENDS: [(u32, u32); LENGTH_MAX + 1] = {
     let (mut ends, mut rest) = ([(0, 0); LENGTH_MAX + 1], NAMES.as_slice());
@@ -49,13 +49,13 @@ const ENDS: [(u32, u32); LENGTH_MAX + 1] = {
 };
 const LENGTH_MAX: usize = 26;
 
-/// The bit of a letter, whatever its case.
+/// Returns the bit of a letter, ignoring case.
 const fn letter(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
-/// True if only a trusted proxy may send this header: it names the client, or the host, scheme or path of its request. All of
-/// `X-Forwarded-*` counts, and so do spellings with underscores.
+/// Returns true if only a trusted proxy may send this header: it states the client, or the host, scheme or path of the request. This
+/// includes all of `X-Forwarded-*`, and spellings with underscores.
 pub fn is_forwarding(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"x-forwarded-";
     let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };

@@ -1,21 +1,21 @@
-//! The places of the grammar where each byte is allowed. A table is faster than comparisons: every request has a path, a host and
-//! names of header lines.
+//! Classifies bytes by where the grammar allows them. Every request has a path, a host and header names to check, and a table is faster
+//! than comparisons.
 
-/// A path, where it needs no further check.
+/// Allowed in a path without further checks.
 pub(crate) const IN_PATHS: u8 = 1;
-/// A DNS-like name, its dots included.
+/// Allowed in a DNS-like name, including dots.
 pub(crate) const IN_HOSTS: u8 = 2;
-/// A token (RFC 9110, 5.6.2).
+/// Allowed in a token (RFC 9110, 5.6.2).
 pub(crate) const IN_TOKENS: u8 = 4;
-/// A token without capitals.
+/// Allowed in a token without upper-case letters.
 pub(crate) const IN_LOWER_CASE_TOKENS: u8 = 8;
 
-/// The kinds that this byte is of.
+/// Returns the kinds of this byte.
 pub(crate) fn of(byte: u8) -> u8 {
     KINDS.get(usize::from(byte)).copied().unwrap_or(0)
 }
 
-/// The kinds that all of these bytes are of. No early exit: names are short, and nearly all of them are good.
+/// Returns the kinds that all of these bytes have in common. There is no early exit: names are short, and nearly all of them are valid.
 pub(crate) fn of_all(bytes: &[u8]) -> u8 {
     bytes.iter().fold(u8::MAX, |all, byte| all & of(*byte))
 }

@@ -2,7 +2,7 @@
 
 use crate::BODY_BYTES_MAX;
 
-/// The number in a Content-Length: digits and nothing else, up to [`BODY_BYTES_MAX`].
+/// Parses a Content-Length: only digits, up to [`BODY_BYTES_MAX`].
 pub fn parse_content_length(value: &[u8]) -> Option<u64> {
     // 19 digits cannot overflow 64 bits.
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {

@@ -1,12 +1,12 @@
-//! HTTP/1.1 messages as bytes: a codec without input or output.
+//! A codec for HTTP/1.1 messages, without I/O.
 //!
-//! Owns the grammar and framing of RFC 9112: where a head ends, which bytes it may contain, how long its body is and how a
-//! chunked body is cut. It returns offsets into the caller's bytes and never a copy of them. It never reads a socket, keeps no
-//! connection, knows no route and decides no reply. The caller's duties are listed below.
+//! Owns the grammar and framing of RFC 9112: where a head ends, which bytes it may contain, how long its body is, and how a chunked body is
+//! encoded. It returns offsets into the caller's bytes instead of copies. It reads no sockets, keeps no connections, knows no routes and
+//! decides no replies. The duties of the caller are listed below.
 //!
-//! Requests are read strictly, because two readers that disagree about one byte make request smuggling possible. Responses come
-//! from servers that an operator chose: their framing is as strict, but harmless deviations (no reason phrase, padded lengths)
-//! pass.
+//! Requests are parsed strictly, because request smuggling is possible if two parsers disagree about one byte. Responses come from servers
+//! that an operator has chosen: their framing is checked as strictly, but harmless deviations (no reason phrase, padded lengths) are
+//! accepted.
 //!
 //! # What the connection loop must do
 //!
@@ -60,18 +60,18 @@ pub use rules::{HeadCheck, Parts, check_request};
 pub use target::{TargetForm, is_host, is_target};
 pub use token::{is_alias, is_header_value, is_lower_case_token, is_token, list_has};
 
-/// The largest body length accepted: the maximum of a signed 64-bit integer, so that no reader behind us can see a negative
+/// The largest accepted body length: the maximum of a signed 64-bit integer, so that no server behind the gateway can read it as a negative
 /// number.
 pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// The limits of one head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head, from the start line to its blank line.
+    /// The maximum size of a head, from the start line to its blank line.
     pub head_bytes_max: usize,
-    /// Bytes of the request target alone. The head's limit applies as well.
+    /// The maximum size of the request target alone. The limit of the head applies as well.
     pub target_bytes_max: usize,
-    /// Header lines.
+    /// The maximum number of header lines.
     pub headers_max: usize,
 }
 
@@ -87,20 +87,20 @@ pub struct Span {
 /// One header line, by offsets into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The whole line, its CRLF included: lines follow each other without a gap.
+    /// The whole line, including its CR LF. Lines follow each other without a gap.
     pub line: Span,
     /// The name, a token.
     pub name: Span,
-    /// The value without the white space around it.
+    /// The value, without surrounding white space.
     pub value: Span,
 }
 
 /// The two versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: closes by default, has no chunks and no 100.
+    /// HTTP/1.0: it closes by default, and has neither chunks nor 100 replies.
     Http10,
-    /// HTTP/1.1
+    /// HTTP/1.1.
     Http11,
 }
 
@@ -118,21 +118,21 @@ pub enum Framing {
 }
 
 impl Limits {
-    /// All trailer lines of a body. Checksums, signatures and status fields need a few hundred bytes.
+    /// The limits of trailers. Checksums, signatures and status fields need a few hundred bytes.
     pub const TRAILERS: Limits =
         Limits { head_bytes_max: 8 << 10, target_bytes_max: 0, headers_max: 32 };
 }
 
 impl Default for Limits {
-    /// Generous compared with real clients: browsers stay below 8 KiB of target and 16 KiB of head, and tokens and cookies of
-    /// large organisations reach 32 KiB.
+    /// These limits are generous: browsers stay below 8 KiB of target and 16 KiB of head, and tokens and cookies of large organisations
+    /// reach 32 KiB.
     fn default() -> Self {
         Self { head_bytes_max: 64 << 10, target_bytes_max: 16 << 10, headers_max: 128 }
     }
 }
 
 impl Span {
-    /// From offsets. Heads are far below 4 GiB; a larger offset gives an empty span.
+    /// Creates a span from offsets. Heads are far below 4 GiB; a larger offset results in an empty span.
     pub(crate) fn new(start: usize, end: usize) -> Self {
         match (u32::try_from(start), u32::try_from(end)) {
             (Ok(start), Ok(end)) => Self { start, end },
@@ -140,18 +140,18 @@ impl Span {
         }
     }
 
-    /// The bytes of this span; empty if it lies outside.
+    /// Returns the bytes of this span, or an empty slice if it is out of range.
     #[inline]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(self) -> usize {
         self.end.saturating_sub(self.start) as usize
     }
 
-    /// True if the span is empty.
+    /// Returns true if the span is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

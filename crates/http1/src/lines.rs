@@ -1,7 +1,7 @@
-//! Header lines: turns httparse's result into offsets, and checks the line ends.
+//! Header lines: converts httparse's result to offsets, and checks the line ends.
 //!
-//! httparse finds names and values fast and refuses invalid ones. But it accepts a bare LF as the end of a line; this module
-//! refuses that, by looking at the bytes after each value.
+//! httparse finds names and values fast and refuses invalid ones, but accepts a bare LF as the end of a line. This module refuses that by
+//! checking the bytes after each value.
 
 use std::mem::MaybeUninit;
 
@@ -12,7 +12,7 @@ use crate::{Error, Limits, Line, Span};
 /// Header slots kept on the stack: the default limit of requests.
 const SLOTS: usize = 128;
 
-/// The storage for one header, as httparse wants it.
+/// The storage for one header, in the form that httparse needs.
 pub(crate) type Slot<'b> = MaybeUninit<Header<'b>>;
 
 /// Parses a block of header lines that has no blank line at its end, such as trailers.
@@ -21,7 +21,7 @@ pub fn parse_lines(bytes: &[u8], limits: &Limits, lines: &mut Vec<Line>) -> Resu
     if bytes.len() > limits.head_bytes_max {
         return Err(Error::HeadTooLarge);
     }
-    // httparse wants a blank line. Blocks are rare, so one copy is cheaper than a second parser.
+    // httparse needs a blank line at the end. Such blocks are rare, so a copy is acceptable and avoids a second parser.
     let mut block = Vec::with_capacity(bytes.len() + 2);
     block.extend_from_slice(bytes);
     block.extend_from_slice(b"\r\n");
@@ -31,7 +31,7 @@ pub fn parse_lines(bytes: &[u8], limits: &Limits, lines: &mut Vec<Line>) -> Resu
             collect(&block, headers, 0, lines)?;
             Ok(())
         }
-        // A blank line inside, or a last line without its end.
+        // The block has a blank line inside, or its last line is incomplete.
         httparse::Status::Complete(_) | httparse::Status::Partial => Err(Error::LineEnd),
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn with_slots<'b, T>(
 ) -> Result<T, Error> {
     let mut near = [const { Slot::uninit() }; SLOTS];
     let few = limits.headers_max.min(SLOTS);
-    // Harmless: there are as many slots, or more.
+    // Harmless: `few` is at most the number of slots.
     let parsed = parse(near.get_mut(..few).unwrap_or_default());
     if matches!(parsed, Err(Error::TooManyHeaders)) && few < limits.headers_max {
         let mut far = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn with_slots<'b, T>(
     parsed
 }
 
-/// The end of the line whose content ends at `at`: past optional white space and exactly CR LF.
+/// Returns the end of the line whose content ends at `at`: after optional white space and exactly CR LF.
 #[inline]
 pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
@@ -91,7 +91,7 @@ pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     rest.get(blank..)?.starts_with(b"\r\n").then_some(at + blank + 2)
 }
 
-/// The offset of `part`, a slice of `bytes`.
+/// Returns the offset of `part`, which is a slice of `bytes`.
 #[inline]
 pub(crate) fn offset(bytes: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr())

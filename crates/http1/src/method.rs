@@ -1,14 +1,14 @@
 //! Registered methods, and methods that are refused.
 
-/// True if a gateway must not serve this method: CONNECT would make it a proxy for any target, and TRACE shows clients the
-/// headers that other machines added to their requests.
+/// Returns true if a gateway must not serve this method: CONNECT would make it a proxy for any target, and TRACE would show clients the
+/// headers that intermediaries add to their requests.
 pub fn is_refused_method(method: &[u8]) -> bool {
     matches!(method, b"CONNECT" | b"TRACE")
 }
 
-/// True if this is a method of the IANA registry. Methods are case-sensitive: `get` is not one.
+/// Returns true if this is a method of the IANA registry. Methods are case-sensitive: `get` is not one.
 pub fn is_registered_method(method: &[u8]) -> bool {
-    // The methods of nearly all requests, before the long list.
+    // Nearly all requests have one of these, so they are checked before the long list.
     if matches!(method, b"GET" | b"POST" | b"PUT" | b"HEAD" | b"DELETE" | b"OPTIONS" | b"PATCH") {
         return true;
     }

@@ -1,39 +1,38 @@
 //! A head that arrives in pieces.
 
-/// A beginning up to this many bytes is parsed whenever it grows. That costs next to nothing, and finds input that is not HTTP
-/// at once.
+/// A partial head of at most this many bytes is parsed whenever it grows. That is cheap, and detects input that is not HTTP at once.
 const SHORT: usize = 256;
 
-/// Decides when the beginning of a head is worth parsing again. Parsing a head with every byte costs the square of its length.
-/// Parsing it when it has doubled, and when it may have ended, costs no more than twice its length.
+/// Decides when a partial head is worth parsing again. Parsing it after every byte would take time quadratic in its length. Parsing it when
+/// it has doubled, and when it may have ended, parses at most about twice its length in total.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Partial {
-    /// Its length at the last parse.
+    /// The length at the last parse.
     parsed: usize,
     /// The end of the part that was searched for the end of the head.
     searched: usize,
 }
 
 impl Partial {
-    /// Notes that these bytes were parsed and are not a whole head yet.
+    /// Records that `len` bytes were parsed and are not a complete head yet.
     pub fn parsed(&mut self, len: usize) {
         *self = Partial { parsed: len, searched: len };
     }
 
-    /// Notes that no partial head is left.
+    /// Records that no partial head is left.
     pub fn clear(&mut self) {
         *self = Partial::default();
     }
 
-    /// True if a partial head waits for more bytes.
+    /// Returns true if a partial head waits for more bytes.
     pub fn is_begun(&self) -> bool {
         self.parsed > 0
     }
 
-    /// True if another parse may have a new result: an empty line has come, as at the end of a head, or the length has doubled
-    /// or reached the maximum. While the head is short, every byte counts.
+    /// Returns true if another parse may have a new result: an empty line has arrived, as at the end of a head, or the length has doubled
+    /// or reached the maximum. While the head is short, every new byte counts.
     pub fn is_worth_parsing(&mut self, bytes: &[u8], head_bytes_max: usize) -> bool {
-        // The end may have begun in the part that was searched before: a line end, and the CR after it.
+        // The end may have begun in the part searched before: with a line end and the CR after it.
         let from = self.searched.saturating_sub(2);
         let new = bytes.get(from..).unwrap_or_default();
         let ended = memchr::memchr_iter(b'\n', new)
@@ -50,7 +49,7 @@ impl Partial {
 mod tests {
     use super::*;
 
-    /// The number of parses, and of parsed bytes in all, until the end of a text that comes byte by byte.
+    /// Returns the number of parses, and the total of parsed bytes, for a text that arrives byte by byte.
     fn parsed(text: &[u8]) -> (usize, usize) {
         let (mut partial, mut times, mut bytes) = (Partial::default(), 0, 0);
         for len in 1..=text.len() {

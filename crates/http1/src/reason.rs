@@ -1,6 +1,6 @@
 //! Reason phrases of the registered statuses.
 
-/// The registered phrase; empty for a status that has none, which is legal on the wire.
+/// Returns the registered phrase, or an empty text, which the grammar allows, for other statuses.
 pub fn standard_reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

@@ -8,13 +8,13 @@ use crate::target::TargetForm;
 use crate::token::is_token;
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// The longest registered method has 17 bytes. A longer word than this is not a method.
+/// The maximum length of a method. The longest registered one has 17 bytes.
 pub const METHOD_BYTES_MAX: usize = 32;
 
 /// A request head. Its spans point into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// Offset of the body: the length of the head, with its blank line and an empty line before it.
+    /// The offset of the body: the length of the head, including its blank line and an empty line before it.
     pub head_len: usize,
     /// The method, as sent: methods are case-sensitive.
     pub method: Span,
@@ -22,26 +22,26 @@ pub struct RequestHead {
     pub target: Span,
     /// The form of the target.
     pub form: TargetForm,
-    /// Path and query of the target: all of the origin form. Empty in `*`, of CONNECT, and if an absolute target ends with its
+    /// Path and query of the target, which is all of the origin form. Empty for `*`, for CONNECT, and if an absolute target ends with its
     /// authority (which means `/`).
     pub path: Span,
     /// The version.
     pub version: Version,
     /// The length of the body. Never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// True if the client will accept another exchange on this connection.
+    /// Whether the client accepts another exchange on this connection.
     pub keep_alive: bool,
-    /// True if it requests an upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
+    /// Whether an upgrade is requested: by `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
     pub upgrade: bool,
-    /// True if the client waits for a 100 before it sends its body.
+    /// Whether the client waits for a 100 before it sends its body.
     pub expect_continue: bool,
-    /// `host[:port]`: the Host header, or in HTTP/1.0 without one the authority of the target.
+    /// `host[:port]`: the Host header, or for HTTP/1.0 without one the authority of the target.
     pub host: Option<Span>,
 }
 
-/// Parses a request head. None: more bytes are needed. `lines` is cleared and filled.
+/// Parses a request head. Returns `None` if more bytes are needed. `lines` is cleared and filled.
 ///
-/// The answer to a prefix is None or the answer to the whole, so it does not matter how the bytes arrive.
+/// The result for a prefix is either `None` or the result for the whole, so it does not matter how the bytes arrive.
 pub fn parse_request(
     bytes: &[u8],
     limits: &Limits,
@@ -73,7 +73,7 @@ fn parse_into<'b>(
     within_limits(method.len(), target.len(), limits)?;
     // Method, space, target, space, version.
     let line = skipped + method.len() + 1 + target.len() + 1 + "HTTP/1.1".len();
-    // White space after the version never gets here: httparse expects a line end there.
+    // White space after the version is refused by httparse, which expects a line end there.
     let start = line_end(bytes, line).ok_or(Error::LineEnd)?;
     let end = collect(bytes, found.headers, start, lines)?;
     debug_assert_eq!(end, skipped + len);
@@ -103,8 +103,8 @@ fn parse_into<'b>(
     }))
 }
 
-/// The number of bytes before the request line. RFC 9112 section 2.2 has servers ignore one empty line, which old clients send
-/// after a body; no client sends more of them.
+/// Returns the number of bytes before the request line. Servers should ignore one empty line, which old clients send after a body (RFC
+/// 9112, 2.2). No client sends more.
 fn skip_empty_line(bytes: &[u8]) -> Result<Option<usize>, Error> {
     match bytes {
         [b'\r', b'\n', rest @ ..] => match rest.first() {
@@ -118,8 +118,8 @@ fn skip_empty_line(bytes: &[u8]) -> Result<Option<usize>, Error> {
     }
 }
 
-/// The reason why there is no head yet, or never will be. The limits are checked first, so that a head that exceeds one gets
-/// the same answer however much of it was read.
+/// Returns the reason why the head cannot become valid, or `None` if it is only incomplete. The limits are checked first, so that a head
+/// that exceeds one gets the same result however much of it was read.
 #[cold]
 fn incomplete(
     error: Option<httparse::Error>,
@@ -147,21 +147,21 @@ fn incomplete(
     }
 }
 
-/// The bytes before the first white space or control character, and the rest.
+/// Returns the bytes before the first white space or control character, and the rest.
 fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|&byte| byte <= b' ' || byte == 0x7f).unwrap_or(bytes.len());
     bytes.split_at_checked(end).unwrap_or((bytes, b""))
 }
 
-/// The error for the bytes in place of a version. A version that exists, or may one day, is told from anything else once the
-/// next byte is there: `HTTP/1.2` is a version, `HTTP/01.1` and `http/1.1` are not. None: that byte has not come.
+/// Returns the error for the bytes in place of a version, or `None` if more bytes are needed. A possible version is distinguished from
+/// other text: `HTTP/1.2` is a version, `HTTP/01.1` and `http/1.1` are not. That needs the byte after the version.
 fn version_error(bytes: &[u8]) -> Option<Error> {
     const FORM: &[u8] = b"HTTP/0.0";
     let fits = |(byte, form): (&u8, &u8)| match form {
         b'0' => byte.is_ascii_digit(),
         _ => byte == form,
     };
-    // Harmless: of what is shorter, all that is there has to fit.
+    // Harmless: of a shorter text, all bytes must match.
     if bytes.iter().zip(FORM).all(fits) {
         match bytes.get(FORM.len()) {
             None => None,

@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::lines::{Slot, collect, header_error, line_end, with_slots};
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// The request's method, as far as it decides the framing of the response.
+/// The request's method, as far as it affects the framing of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MethodKind {
     /// The request was a HEAD.
@@ -18,7 +18,7 @@ pub struct MethodKind {
 /// A response head. Its spans point into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// Offset of the body.
+    /// The offset of the body.
     pub head_len: usize,
     /// The status, 100 to 999.
     pub status: u16,
@@ -28,13 +28,13 @@ pub struct ResponseHead {
     pub version: Version,
     /// The length of the body.
     pub framing: Framing,
-    /// True if the connection can carry another exchange after the body.
+    /// Whether the connection can carry another exchange after the body.
     pub keep_alive: bool,
-    /// True if the protocol changes here: status 101.
+    /// Whether the protocol changes here (status 101).
     pub upgrade: bool,
 }
 
-/// Parses a response head. None: more bytes are needed. `lines` is cleared and filled. An interim response (1xx) is a head like
+/// Parses a response head. Returns `None` if more bytes are needed. `lines` is cleared and filled. An interim response (1xx) is a head like
 /// any other, without a body.
 pub fn parse_response(
     bytes: &[u8],
@@ -54,7 +54,7 @@ fn parse_into<'b>(
     lines: &mut Vec<Line>,
 ) -> Result<Option<ResponseHead>, Error> {
     lines.clear();
-    // Empty lines before a status line are the rest of a body that was longer than it said.
+    // Empty lines before a status line are the rest of a body that was longer than announced.
     if matches!(bytes, [b'\r' | b'\n', ..]) {
         return Err(Error::EmptyLines);
     }
@@ -83,7 +83,7 @@ fn parse_into<'b>(
     Ok(Some(ResponseHead { head_len, status, reason, version, framing, keep_alive, upgrade }))
 }
 
-/// RFC 9112 section 6.3. Rules 1 and 2 override the headers, the last rule applies if there are none.
+/// Returns the framing (RFC 9112, 6.3). Rules 1 and 2 override the headers, and the last rule applies if the headers declare none.
 fn framing(status: u16, asked: MethodKind, said: Option<Framing>) -> Framing {
     let bodiless = matches!(status, 100..=199 | 204 | 304);
     let tunnel = asked.connect && matches!(status, 200..=299);
@@ -94,7 +94,7 @@ fn framing(status: u16, asked: MethodKind, said: Option<Framing>) -> Framing {
     }
 }
 
-/// The reason phrase, and the end of the status line.
+/// Returns the reason phrase, and the end of the status line.
 fn reason(bytes: &[u8]) -> Result<(Span, usize), Error> {
     // Version, space, status; then a space and a reason, or nothing.
     let start = "HTTP/1.1 200".len();

@@ -1,13 +1,13 @@
-//! The rules for a request's head that hold for every version. HTTP/1 and HTTP/2 check the same method, target and lines here,
-//! so that neither is read more loosely than the other.
+//! The rules for a request's head that apply to every version. HTTP/1 and HTTP/2 both check method, target and lines here, so that neither
+//! is parsed less strictly than the other.
 
 use crate::fields::Fields;
 use crate::request::METHOD_BYTES_MAX;
 use crate::target::{self, Target, TargetForm};
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// A request's head in parts, all of them spans of `bytes`. The bytes of names and values were checked when they were read: a
-/// name is a token, a value has no control characters.
+/// The parts of a request's head, which are all spans of `bytes`. The bytes of names and values have been checked: a name is a token, and a
+/// value has no control characters.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// The bytes of all spans.
@@ -16,9 +16,9 @@ pub struct Parts<'a> {
     pub method: Span,
     /// The target, as sent: `:path` in HTTP/2.
     pub target: Span,
-    /// `:authority` in HTTP/2 with the default port of its scheme. In HTTP/1 it is in the target.
+    /// `:authority` in HTTP/2, with the default port of its scheme. In HTTP/1, it is part of the target.
     pub authority: Option<(Span, &'static str)>,
-    /// The version. HTTP/2 has the rules of 1.1.
+    /// The version. The rules of 1.1 apply to HTTP/2.
     pub version: Version,
     /// The header lines, in order.
     pub lines: &'a [Line],
@@ -29,23 +29,23 @@ pub struct Parts<'a> {
 pub struct HeadCheck {
     /// The form of the target.
     pub form: TargetForm,
-    /// Path and query of the target: all of the origin form. Empty in `*`, of CONNECT, and if an absolute target ends with its
+    /// Path and query of the target, which is all of the origin form. Empty for `*`, for CONNECT, and if an absolute target ends with its
     /// authority (which means `/`).
     pub path: Span,
-    /// The length of the body, as HTTP/1 frames it. Never [`Framing::UntilClose`].
+    /// The length of the body, in terms of HTTP/1. Never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// True if the client will accept another exchange on this connection.
+    /// Whether the client accepts another exchange on this connection.
     pub keep_alive: bool,
-    /// True if it requests an upgrade: `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
+    /// Whether an upgrade is requested: by `Connection: upgrade` and an Upgrade header, in HTTP/1.1.
     pub upgrade: bool,
-    /// True if the client waits for a 100 before it sends a body.
+    /// Whether the client waits for a 100 before it sends a body.
     pub expect_continue: bool,
     /// `host[:port]`: the Host header, or without one the authority of the target, which HTTP/1.0 allows.
     pub host: Option<Span>,
 }
 
-/// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all servers
-/// read alike, no expectation but a 100. It checks all limits except the head's own size.
+/// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all servers interpret in
+/// the same way, and no expectation other than a 100. It checks all limits except the head's own size.
 pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<HeadCheck, Error> {
     let Parts { bytes, method, target, version, lines, .. } = *parts;
     within_limits(method.len(), target.len(), limits)?;
@@ -82,8 +82,8 @@ pub(crate) fn within_limits(
     }
 }
 
-/// The host that the request is for. The authority of an absolute target takes the place of another Host (RFC 9112, 3.2.2), and
-/// the receiver has to replace the header by it. Elsewhere the two must agree, since the service behind us may take the other one.
+/// Returns the host of the request. The authority of an absolute target overrides Host (RFC 9112, 3.2.2), and the recipient must replace
+/// the header by it. Otherwise the two must agree, since the server behind the gateway may use the other one.
 fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Span>, Error> {
     let named = target.authority.map(|span| (within(span, parts.target), target.port));
     match (fields.host, named.or(parts.authority)) {
@@ -102,7 +102,7 @@ fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Sp
     }
 }
 
-/// A span of the target as a span of the head.
+/// Converts a span of the target to a span of the head.
 fn within(span: Span, target: Span) -> Span {
     let start = target.start as usize;
     Span::new(start + span.start as usize, start + span.end as usize)

@@ -7,21 +7,21 @@ use crate::{Error, Span, kinds};
 /// The four forms of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetForm {
-    /// `/path?query`
+    /// `/path?query`.
     Origin,
-    /// `http://host/path?query`
+    /// `http://host/path?query`.
     Absolute,
-    /// `host:port`, of CONNECT
+    /// `host:port`, for CONNECT.
     Authority,
-    /// `*`, of OPTIONS
+    /// `*`, for OPTIONS.
     Asterisk,
 }
 
-/// A parsed target, as offsets into itself.
+/// A parsed target, as offsets into the target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) form: TargetForm,
-    /// `host[:port]` of the absolute and the authority form.
+    /// `host[:port]` in the absolute and the authority form.
     pub(crate) authority: Option<Span>,
     /// Path and query; empty if there is none.
     pub(crate) path: Span,
@@ -29,10 +29,10 @@ pub(crate) struct Target {
     pub(crate) port: &'static str,
 }
 
-/// A DNS name is at most 253 bytes; one more for the dot of the root.
+/// The maximum length of a host name: 253 bytes for a DNS name, and one for the dot of the root.
 const NAME_BYTES_MAX: usize = 254;
 
-/// Parses a target that is known to have no white space and no control characters.
+/// Parses a target. The caller has checked that it has no white space and no control characters.
 pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
     let nothing = Span::new(target.len(), target.len());
     if method == b"CONNECT" {
@@ -59,20 +59,19 @@ pub(crate) fn read(method: &[u8], target: &[u8]) -> Result<Target, Error> {
     absolute(target)
 }
 
-/// True if this is a path with or without a query, or the `*` of OPTIONS.
+/// Returns true if this is a path with or without a query, or the `*` of OPTIONS.
 pub fn is_target(method: &[u8], target: &[u8]) -> bool {
     read(method, target)
         .is_ok_and(|read| matches!(read.form, TargetForm::Origin | TargetForm::Asterisk))
 }
 
-/// True if this is a `host` or `host:port` as in a Host header: a DNS-like name, an IPv4 address or an IPv6 address in
-/// brackets. This is narrower than RFC 3986, which allows commas, quotes and escapes that no resolver accepts and that confuse
-/// the next reader.
+/// Returns true if this is a `host` or `host:port` as in a Host header: a DNS-like name, an IPv4 address or an IPv6 address in brackets.
+/// This is narrower than RFC 3986, which allows commas, quotes and escapes that no resolver accepts and that servers interpret differently.
 pub fn is_host(bytes: &[u8]) -> bool {
     if bytes.first() == Some(&b'[') {
         return is_bracketed(bytes);
     }
-    // Only the root's label may be empty, after the last dot.
+    // Only the last label, that of the root, may be empty.
     let (mut length, mut before) = (0, b'.');
     for &byte in bytes {
         if !is_name_byte(byte) {
@@ -92,7 +91,7 @@ pub fn is_host(bytes: &[u8]) -> bool {
     }
 }
 
-/// `[address]` or `[address]:port`
+/// Returns true for `[address]` or `[address]:port`.
 fn is_bracketed(bytes: &[u8]) -> bool {
     let end = bytes.iter().position(|&byte| byte == b']').unwrap_or(0);
     let address = bytes.get(1..end).map(std::str::from_utf8);
@@ -105,7 +104,7 @@ fn is_bracketed(bytes: &[u8]) -> bool {
     }
 }
 
-/// True if two hosts are the same, ignoring case and the scheme's default port.
+/// Returns true if two hosts are the same, ignoring case and the scheme's default port.
 pub(crate) fn same_host(left: &[u8], right: &[u8], port: &str) -> bool {
     without_port(left, port).eq_ignore_ascii_case(without_port(right, port))
 }
@@ -133,9 +132,8 @@ fn absolute(target: &[u8]) -> Result<Target, Error> {
     })
 }
 
-/// Checks the path, and returns the query. Servers read some characters in a path differently: a backslash is a slash to some,
-/// an escaped NUL ends the path for others, escaped line ends split their logs and replies, and an invalid escape is read in
-/// many ways.
+/// Checks the path. Servers interpret some characters in a path differently: some treat a backslash as a slash, for others an escaped NUL
+/// ends the path, escaped line ends can split logs and replies, and invalid escapes are handled in many ways.
 fn check_path(path: &[u8]) -> Result<(), Error> {
     let mut rest = path;
     while let Some(at) = rest.iter().position(|&byte| !is_path_byte(byte)) {
@@ -157,26 +155,26 @@ fn check_path(path: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A query may contain characters that clients send unescaped (`{`, `|`, `"`), but no fragment, and only ASCII.
+/// Checks the query. It may contain characters that clients send unescaped (`{`, `|`, `"`), but no fragment, and only ASCII.
 fn check_query(query: &[u8]) -> Result<(), Error> {
-    // No early exit, so that it compiles to vector instructions.
+    // There is no early exit, so that this compiles to vector instructions.
     let good = query
         .iter()
         .fold(true, |good, &byte| good & (byte > b' ') & (byte < 0x7f) & (byte != b'#'));
     if good { Ok(()) } else { Err(Error::Target) }
 }
 
-/// Bytes of a path that need no further check.
+/// Returns true for bytes of a path that need no further check.
 fn is_path_byte(byte: u8) -> bool {
     kinds::of(byte) & kinds::IN_PATHS != 0
 }
 
-/// Bytes of a DNS-like name, its dots included.
+/// Returns true for bytes of a DNS-like name, including dots.
 fn is_name_byte(byte: u8) -> bool {
     kinds::of(byte) & kinds::IN_HOSTS != 0
 }
 
-/// The text after the last colon that is not inside brackets.
+/// Returns the text after the last colon that is not inside brackets.
 fn port_of(host: &[u8]) -> Option<&[u8]> {
     let at = host.iter().rposition(|&byte| byte == b':')?;
     let port = host.get(at + 1..)?;

@@ -2,18 +2,18 @@
 
 use crate::kinds;
 
-/// True if this is a token of RFC 9110 section 5.6.2: a method, a header name.
+/// Returns true if this is a token (RFC 9110, 5.6.2), such as a method or a header name.
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && kinds::of_all(bytes) & kinds::IN_TOKENS != 0
 }
 
-/// True if this is a token without capitals, as the names of HTTP/2's header lines are (RFC 9113, 8.2.1).
+/// Returns true if this is a token without upper-case letters, as header names in HTTP/2 must be (RFC 9113, 8.2.1).
 pub fn is_lower_case_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && kinds::of_all(bytes) & kinds::IN_LOWER_CASE_TOKENS != 0
 }
 
-/// True if some servers read two header names as one: ignoring case, and with `_` taken as `-`, since CGI and its descendants
-/// (WSGI, PHP, Rack) turn both into the same variable. A policy that removes or replaces a header has to cover all its spellings.
+/// Returns true if some servers treat two header names as equal: ignoring case, and with `_` equal to `-`, since CGI and its descendants
+/// (WSGI, PHP, Rack) map both to the same variable. A policy that removes or replaces a header must cover all its spellings.
 pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
     fn folded(byte: u8) -> u8 {
         if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
@@ -22,19 +22,19 @@ pub fn is_alias(name: &[u8], of: &[u8]) -> bool {
         && (name == of || name.iter().zip(of).all(|(a, b)| folded(*a) == folded(*b)))
 }
 
-/// True if these bytes are allowed as a header value: no control characters but HTAB. Bytes above ASCII pass; RFC 9110 section
-/// 5.5 keeps them as opaque (`obs-text`).
+/// Returns true if these bytes are allowed as a header value: no control characters except HTAB. Bytes above ASCII are accepted as opaque
+/// data (`obs-text`, RFC 9110, 5.5).
 pub fn is_header_value(bytes: &[u8]) -> bool {
-    // No early exit, so that it compiles to vector instructions.
+    // There is no early exit, so that this compiles to vector instructions.
     bytes.iter().fold(true, |good, &byte| good & is_text_byte(byte))
 }
 
-/// True if a comma-separated value has this member, ignoring case.
+/// Returns true if a comma-separated value has this member, ignoring case.
 pub fn list_has(value: &[u8], token: &str) -> bool {
     members(value).any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// The members of a comma-separated value without white space around them, empty ones included.
+/// Returns the members of a comma-separated value without surrounding white space, including empty ones.
 pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
@@ -43,7 +43,7 @@ pub(crate) fn is_token_byte(byte: u8) -> bool {
     kinds::of(byte) & kinds::IN_TOKENS != 0
 }
 
-/// HTAB, SP, VCHAR and obs-text.
+/// Returns true for HTAB, SP, VCHAR and obs-text.
 pub(crate) fn is_text_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }

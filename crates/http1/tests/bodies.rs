@@ -1,12 +1,12 @@
-//! Bodies of each framing, case by case.
+//! Tests bodies of each framing.
 
 use http1::Error::{self, *};
 use http1::{Decoder, Framing, Limits, parse_lines};
 
-/// The payload, the number of bytes left over and the trailers; or the error.
+/// The payload, the number of remaining bytes, and the trailers; or the error.
 type Outcome = Result<(String, usize, String), Error>;
 
-/// Decodes in pieces of every size: the result must not depend on it.
+/// Decodes in pieces of every size. The result must not depend on the size.
 #[track_caller]
 fn outcome(framing: Framing, input: &[u8]) -> Outcome {
     let whole = decode(framing, input, input.len().max(1));

@@ -1,12 +1,12 @@
-//! Properties of all inputs: no panic, the same result however they are cut, and our own output can be decoded. httparse and
-//! plain models give a second opinion.
+//! Checks properties of all inputs: no panics, results that do not depend on how the input is cut, and output that can be decoded again.
+//! Results are compared with httparse and simple models.
 
 use http1::{Decoder, Error, Framing, Limits, MethodKind, Span};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { head_bytes_max: 300, target_bytes_max: 40, headers_max: 6 };
 
-/// Pieces of messages and of malicious messages; arbitrary bytes seldom get past a method.
+/// Generates messages from pieces of valid and malicious messages, since arbitrary bytes seldom get past the method.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         &b"GET "[..],
@@ -65,7 +65,7 @@ fn response(bytes: &[u8]) -> Result<Option<(http1::ResponseHead, Vec<http1::Line
     Ok(http1::parse_response(bytes, &LIMITS, asked, &mut lines)?.map(|head| (head, lines)))
 }
 
-/// The answer to each prefix is None until it is the answer to the whole, and stays so.
+/// Checks that the result for each prefix is `None` until it is the result for the whole, and then does not change.
 fn settles_once<T: PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     parse: impl Fn(&[u8]) -> Result<Option<T>, Error>,
@@ -81,7 +81,7 @@ fn settles_once<T: PartialEq + std::fmt::Debug>(
     Ok(())
 }
 
-/// Decodes in the pieces that `cuts` make.
+/// Decodes in pieces cut at `cuts`.
 fn decode(
     framing: Framing,
     bytes: &[u8],

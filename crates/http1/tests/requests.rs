@@ -1,10 +1,9 @@
-//! Request heads, case by case: the result of parsing each, or the reason why it is refused.
+//! Tests request heads: the result of parsing each, or the reason why it is refused.
 
 use http1::Error::{self, *};
 use http1::{Framing, Limits, TargetForm, Version, parse_request};
 
-/// Shows a head in one line: `METHOD target 1.x framing`, then the flags that are on, then the
-/// host and the lines.
+/// Shows a head on one line: `METHOD target 1.x framing`, then the flags that are set, then the host and the lines.
 fn show(bytes: &[u8], limits: &Limits) -> Result<Option<String>, Error> {
     let mut lines = Vec::new();
     let Some(head) = parse_request(bytes, limits, &mut lines)? else { return Ok(None) };
@@ -34,14 +33,14 @@ fn check(input: &str, expected: &str) {
     assert_eq!(shown, Ok(Some(expected.to_owned())), "{input:?}");
 }
 
-/// Checks that a request is refused, with any bytes after the mistake.
+/// Checks that a request is refused, whatever bytes follow the mistake.
 #[track_caller]
 fn refuse(input: impl AsRef<[u8]>, expected: Error) {
     let shown = show(input.as_ref(), &Limits::default());
     assert_eq!(shown, Err(expected), "{}", input.as_ref().escape_ascii());
 }
 
-/// A request with these header lines after a Host.
+/// Returns a request with these header lines after a Host.
 fn with(lines: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n")
 }

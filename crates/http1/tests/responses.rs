@@ -1,4 +1,4 @@
-//! Response heads, case by case.
+//! Tests response heads.
 
 use http1::Error::{self, *};
 use http1::{Limits, MethodKind, Version, parse_response};

@@ -1,11 +1,11 @@
-//! The header lines of one message, decompressed into HTTP/1's form (RFC 9113, 8.2 and 8.3).
+//! The header lines of one message, decompressed to HTTP/1 form (RFC 9113, 8.2 and 8.3).
 
 use http1::{Line, Span};
 
-/// The size of a line counts this much more than its text (RFC 9113, 6.5.2).
+/// The overhead that is added to the size of each line (RFC 9113, 6.5.2).
 const LINE_BYTES: usize = 32;
 
-/// Lines in HTTP/1's form, `Name: value\r\n`, and their offsets.
+/// Lines in HTTP/1 form, `Name: value\r\n`, and their offsets.
 #[derive(Debug, Default)]
 pub struct Block {
     pub bytes: Vec<u8>,
@@ -16,30 +16,31 @@ pub struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub method: Span,
-    /// `:path`; empty for CONNECT without `:protocol`.
+    /// `:path`. Empty for CONNECT without `:protocol`.
     pub target: Span,
-    /// `:protocol`: the request asks for a tunnel, by CONNECT (RFC 8441). Its method is then GET, as the same request has it in HTTP/1.
+    /// `:protocol`, if the request asks for a tunnel by extended CONNECT (RFC 8441). The method is then GET, as in the equivalent HTTP/1
+    /// request.
     pub protocol: Option<Span>,
-    /// `:authority`, and the default port of `:scheme`. If there is no Host line, it stands as the Host line too.
+    /// `:authority`, and the default port of `:scheme`. If there is no Host line, it is also stored as one.
     pub authority: Option<(Span, &'static str)>,
-    /// `:status` of a reply, 100 to 999; 0 for requests.
+    /// `:status` of a reply, 100 to 999, or 0 for requests.
     pub status: u16,
     pub content_length: Option<u64>,
-    /// True if the lines are larger than allowed. Those beyond the limit are missing, and so may be all others.
+    /// Whether the lines exceed the limit. Lines beyond the limit are missing, and others may be missing, too.
     pub is_too_large: bool,
 }
 
-/// The part of a message that a block is.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Request,
     Reply,
-    /// They have no pseudo-headers.
+    /// Trailers, which have no pseudo-headers.
     Trailers,
 }
 
-/// Takes lines from the decoder, checks the form of each by RFC 9113 and stores it. Checks across lines are left to
-/// [`http1::check_request`], whose rules hold for HTTP/1 as well.
+/// Takes lines from the decoder, checks the form of each (RFC 9113), and stores it. Checks across lines are left to
+/// [`http1::check_request`], whose rules apply to HTTP/1 as well.
 pub(crate) struct BlockReader<'a> {
     block: &'a mut Block,
     part: Part,
@@ -47,7 +48,7 @@ pub(crate) struct BlockReader<'a> {
     seen: SeenPseudoHeaders,
     head: Head,
     cookie: Vec<u8>,
-    /// True if `:scheme` is `http`.
+    /// Whether `:scheme` is `http`.
     is_plain: bool,
     /// The reason why the message is malformed.
     wrong: Option<&'static str>,
@@ -133,7 +134,7 @@ impl<'a> BlockReader<'a> {
             b"protocol" if !http1::is_token(value) => return Err("a protocol that is none"),
             b"protocol" => self.head.protocol = Some(self.loose(value)),
             b"authority" => {
-                // A value that cannot be a line leaves the request without a host, and it is answered as such.
+                // With an invalid value, the request has no host, and is answered accordingly.
                 let value = if http1::is_header_value(value) {
                     self.put(b"Host", value)
                 } else {
@@ -177,7 +178,7 @@ impl<'a> BlockReader<'a> {
                 self.crumb(value);
                 return Ok(());
             }
-            // Harmless: the other fields need no look.
+            // Harmless: other fields need no check.
             _ => {}
         }
         self.put(name, value);
@@ -195,7 +196,7 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// Cookies may come in several lines (crumbs); they are joined to the one line that HTTP/1 has (RFC 9113, 8.2.3).
+    /// Joins cookies from several lines (crumbs) to the single line of HTTP/1 (RFC 9113, 8.2.3).
     fn crumb(&mut self, value: &[u8]) {
         if !self.cookie.is_empty() {
             self.cookie.extend_from_slice(b"; ");
@@ -203,7 +204,7 @@ impl<'a> BlockReader<'a> {
         self.cookie.extend_from_slice(value);
     }
 
-    /// The result of the block. An error means a malformed message (8.1.1).
+    /// Returns the result of the block. An error means that the message is malformed (8.1.1).
     pub(crate) fn finish(mut self) -> Result<Head, &'static str> {
         if self.head.is_too_large {
             return Ok(self.head);
@@ -220,7 +221,7 @@ impl<'a> BlockReader<'a> {
         }
         let authority = self.head.authority.map(|(value, _)| value);
         if self.seen.host {
-            // The client's own Host line counts for both, if they agree.
+            // If the client's own Host line agrees with the authority, only that is kept.
             self.block.lines.retain(|line| Some(line.value) != authority);
         }
         if self.part == Part::Reply && !self.seen.status {
@@ -246,7 +247,7 @@ impl<'a> BlockReader<'a> {
         Ok(self.head)
     }
 
-    /// Stores a line; returns the span of its value.
+    /// Stores a line, and returns the span of its value.
     fn put(&mut self, name: &[u8], value: &[u8]) -> Span {
         let bytes = &mut self.block.bytes;
         let start = at(bytes);
@@ -413,7 +414,7 @@ mod tests {
     fn what_can_be_answered_is_told() {
         let (_, head) = get(&[("a", &"b".repeat(1000))]).unwrap();
         assert!(head.is_too_large);
-        // Nothing behind it is looked at any more.
+        // Lines after it are no longer checked.
         assert!(get(&[("a", &"b".repeat(1000)), ("A", "")]).unwrap().1.is_too_large);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error code as it is sent. Peers may send others than those named here.
+/// An error code. Peers may send codes other than those named here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub u32);
 
@@ -23,7 +23,7 @@ impl Code {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     pub code: Code,
-    /// The reason, for our log and the client's.
+    /// The reason, for the gateway's log and the peer's.
     pub why: &'static str,
 }
 

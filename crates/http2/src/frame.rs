@@ -4,7 +4,7 @@ use crate::{Code, Error};
 
 pub(crate) const HEAD_BYTES: usize = 9;
 
-/// The longest payload of a frame, in both directions: nothing here ever announces a larger one.
+/// The maximum payload of a frame in both directions. A session never announces a larger one.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 pub(crate) mod kind {
@@ -38,7 +38,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// None if there are not nine bytes yet.
+    /// Parses the head of a frame. Returns `None` if there are fewer than nine bytes.
     pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
         let [a, b, c, kind, flags, stream @ ..] = bytes.first_chunk::<HEAD_BYTES>()?;
         let len = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
@@ -49,7 +49,7 @@ impl Head {
         self.flags & flag != 0
     }
 
-    /// The payload without its padding, if it has some (6.1).
+    /// Returns the payload without its padding (6.1).
     pub(crate) fn unpadded(self, payload: &[u8]) -> Result<&[u8], Error> {
         if !self.has(flag::PADDED) {
             return Ok(payload);
@@ -61,25 +61,25 @@ impl Head {
     }
 }
 
-/// 31 bits; the first is reserved and means nothing.
+/// Parses 31 bits. The first bit is reserved and is ignored.
 pub(crate) fn number(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff
 }
 
-/// The nine bytes of a frame's head. No caller has a payload of more than [`PAYLOAD_BYTES_MAX`].
+/// Returns the nine bytes of a frame's head. `len` must be at most [`PAYLOAD_BYTES_MAX`].
 pub(crate) fn head(len: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEAD_BYTES] {
-    // Harmless: no payload is that long.
+    // Harmless: payloads are much shorter than 4 GiB.
     let [_, a, b, c] = u32::try_from(len).unwrap_or_default().to_be_bytes();
     let [s, t, r, e] = stream.to_be_bytes();
     [a, b, c, kind, flags, s, t, r, e]
 }
 
-/// Appends them.
+/// Appends the head of a frame.
 pub(crate) fn begin(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: u32) {
     out.extend_from_slice(&head(len, kind, flags, stream));
 }
 
-/// Appends a frame of four bytes.
+/// Appends a frame with a payload of four bytes.
 pub(crate) fn word(out: &mut Vec<u8>, kind: u8, stream: u32, word: u32) {
     begin(out, 4, kind, 0, stream);
     out.extend_from_slice(&word.to_be_bytes());

@@ -1,16 +1,17 @@
-//! HTTP/2 as bytes, from either side: frames, header compression and the state of streams, without input or output.
+//! HTTP/2 for both sides: frames, header compression and the state of streams, without I/O.
 //!
-//! Owns RFC 9113 and RFC 7541: a [`Session`] takes the peer's bytes and the gateway's messages, and builds the output. It serves
-//! a client ([`Session::new`]), or is one of a server ([`Session::client`]). Heads come out as HTTP/1 header lines, the form that the rest of the gateway reads. It never reads a socket or a clock, knows no
-//! route and decides no reply. It wakes tasks: for each stream it remembers the task that waits for it.
+//! Owns RFC 9113 and RFC 7541: a [`Session`] takes the peer's bytes and the gateway's messages, and builds the output. It is either a
+//! server ([`Session::new`]) or a client ([`Session::client`]). Heads are returned as HTTP/1 header lines, the form that the rest of the
+//! gateway uses. A session reads no sockets and no clock, knows no routes and decides no replies. It wakes tasks: for each stream, it
+//! remembers the task that waits for it.
 //!
 //! # What the connection loop must do
 //!
-//! - Pass the peer's bytes to [`Session::read`], frame by frame, and stop reading while [`Session::is_full`]. That bounds the
-//!   output for a client that requests much and reads nothing.
+//! - Pass the peer's bytes to [`Session::read`], frame by frame, and stop reading while [`Session::is_full`]. This bounds the output for a
+//!   client that sends many requests and reads no replies.
 //! - Write [`Session::unsent`], and report the number of bytes written with [`Session::sent`].
-//! - After an [`Error`], call [`Session::fail`], write the rest of the output, close.
-//! - Keep the time: nothing here ends by itself unless the peer ends it.
+//! - After an [`Error`], call [`Session::fail`], write the rest of the output, and close.
+//! - Enforce timeouts: a session ends only if the peer or the caller ends it.
 //!
 //! # What a client may cost
 //!
@@ -20,8 +21,8 @@
 //!
 //! # What a server may cost
 //!
-//! Each stream holds at most its window and the heads of one reply. A reader who stops stops its stream and no other, since the
-//! connection's window is returned as bytes come. Frames without effect end the connection as a client's do.
+//! Each stream holds at most its window and the heads of one reply. A reader that stops blocks only its own stream, since the connection's
+//! window is returned as soon as bytes arrive. Frames without effect end the connection, as for a client.
 
 #![forbid(unsafe_code)]
 
@@ -37,13 +38,13 @@ pub use session::{
     BodyPiece, Config, Event, Gone, PREFACE, RESETS_PER_SECOND, ReadOutcome, RequestLine, Session,
 };
 
-/// True if the frame at the front of these bytes is one of header lines, so that [`Session::read`] may need room for a block.
+/// Returns true if the frame at the front of these bytes contains header lines, so that [`Session::read`] needs a block for them.
 pub fn brings_lines(bytes: &[u8]) -> bool {
     frame::Head::read(bytes)
         .is_some_and(|head| matches!(head.kind, frame::kind::HEADERS | frame::kind::CONTINUATION))
 }
 
-/// Decodes a block of compressed header lines with an empty table, for fuzzing; returns the number of lines.
+/// Decodes a block of compressed header lines with an empty dynamic table, for fuzzing. Returns the number of lines.
 pub fn unpack(block: &[u8]) -> Result<usize, Error> {
     let mut lines = 0;
     hpack::Decoder::default().decode(block, |_, _| lines += 1)?;

@@ -10,24 +10,24 @@ impl CloseCode {
     pub const NORMAL: CloseCode = CloseCode(1000);
     pub const GOING_AWAY: CloseCode = CloseCode(1001);
     pub const PROTOCOL_ERROR: CloseCode = CloseCode(1002);
-    /// A kind of data that is not taken, such as binary.
+    /// For a kind of data that is not accepted, such as binary.
     pub const UNSUPPORTED: CloseCode = CloseCode(1003);
     pub const INVALID_PAYLOAD: CloseCode = CloseCode(1007);
     pub const POLICY_VIOLATION: CloseCode = CloseCode(1008);
     pub const TOO_LARGE: CloseCode = CloseCode(1009);
     pub const INTERNAL_ERROR: CloseCode = CloseCode(1011);
-    /// Of a server that is overloaded (IANA, the same registry).
+    /// For a server that is overloaded (IANA, WebSocket Close Code Number Registry).
     pub const TRY_AGAIN_LATER: CloseCode = CloseCode(1013);
-    /// Of a gateway whose upstream is gone (IANA, WebSocket Close Code Number Registry).
+    /// For a gateway whose upstream has disconnected (IANA, the same registry).
     pub const BAD_GATEWAY: CloseCode = CloseCode(1014);
 
-    /// True if it may stand in a frame: 1004 to 1006 and 1015 may not, and below 3000 only what is registered (RFC 6455, 7.4.2).
+    /// Returns true if the code may be sent in a frame: not 1004 to 1006 and 1015, and below 3000 only registered codes (RFC 6455, 7.4.2).
     pub fn may_be_sent(self) -> bool {
         matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }
 }
 
-/// The code in the payload of a Close frame; none where it is empty. The reason has to be UTF-8.
+/// Returns the code in the payload of a Close frame, or `None` if the payload is empty. The reason must be UTF-8.
 pub fn code_of(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return match payload {

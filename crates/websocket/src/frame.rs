@@ -1,4 +1,4 @@
-//! Frames (RFC 6455, 5.2): their headers read and written, their payloads masked.
+//! Frames (RFC 6455, 5.2): writes headers and frames, and masks payloads.
 
 use crate::CloseCode;
 
@@ -19,19 +19,19 @@ pub type Mask = [u8; 4];
 /// A frame's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The frame is the last of its message.
+    /// Whether the frame is the last of its message.
     pub is_last: bool,
     pub opcode: Opcode,
-    /// None where the payload is not masked.
+    /// The masking key, or `None` if the payload is not masked.
     pub mask: Option<Mask>,
-    /// Bytes of the payload.
+    /// The length of the payload in bytes.
     pub len: u64,
 }
 
-/// Two bytes, a length of eight and a mask.
+/// The maximum length of a header: two bytes, an extended length of eight, and a mask.
 pub const HEADER_BYTES_MAX: usize = 14;
 
-/// The longest payload of a control frame (RFC 6455, 5.5).
+/// The maximum length of a control frame's payload (RFC 6455, 5.5).
 pub const CONTROL_BYTES_MAX: usize = 125;
 
 pub(crate) const FIN: u8 = 0x80;
@@ -40,7 +40,7 @@ pub(crate) const OPCODE: u8 = 0x0f;
 pub(crate) const MASKED: u8 = 0x80;
 
 impl Opcode {
-    /// None for the reserved ones.
+    /// Returns the opcode for these bits, or `None` for reserved ones.
     pub(crate) fn of(bits: u8) -> Option<Opcode> {
         match bits {
             0x0 => Some(Opcode::Continuation),
@@ -64,7 +64,7 @@ impl Opcode {
         }
     }
 
-    /// True for frames that may stand between the fragments of a message.
+    /// Returns true for control frames, which may occur between the fragments of a message.
     pub fn is_control(self) -> bool {
         match self {
             Opcode::Close | Opcode::Ping | Opcode::Pong => true,
@@ -74,7 +74,7 @@ impl Opcode {
 }
 
 impl Header {
-    /// Appends the header, its length in as few bytes as it takes.
+    /// Appends the header. The length is encoded in as few bytes as possible.
     pub fn write(&self, out: &mut Vec<u8>) {
         let fin = if self.is_last { FIN } else { 0 };
         let masked = if self.mask.is_some() { MASKED } else { 0 };
@@ -96,7 +96,7 @@ impl Header {
     }
 }
 
-/// Masks bytes, or takes the mask off; they stand at `offset` of their frame's payload.
+/// Masks or unmasks bytes at `offset` of their frame's payload.
 pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
     let key = key_at(mask, offset);
     let eight = repeated(key);
@@ -108,23 +108,23 @@ pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
         }
     }
     let rest = chunks.into_remainder().iter_mut();
-    // Harmless: the key never expires.
+    // Harmless: `cycle` never ends.
     rest.zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
 }
 
-/// True if these bytes, which stand at `offset` of their frame's payload, are ASCII without their mask: most texts are, and this shows it
-/// faster than a check of UTF-8.
+/// Returns true if these bytes, at `offset` of their frame's payload, are ASCII when unmasked. Most texts are, and this check is faster
+/// than one of UTF-8.
 pub(crate) fn is_ascii(bytes: &[u8], mask: Mask, offset: u64) -> bool {
     let key = key_at(mask, offset);
     let eight = repeated(key);
     let (chunks, rest) = bytes.as_chunks::<8>();
     let seen = chunks.iter().fold(0, |seen, chunk| seen | (u64::from_ne_bytes(*chunk) ^ eight));
-    // Harmless: the key never expires.
+    // Harmless: `cycle` never ends.
     seen & repeated([0x80; 4]) == 0
         && rest.iter().zip(key.iter().cycle()).all(|(byte, key)| (byte ^ key).is_ascii())
 }
 
-/// The key for the byte at `offset` and those behind it.
+/// Returns the key, rotated for the byte at `offset`.
 fn key_at(mask: Mask, offset: u64) -> Mask {
     let turned = u32::try_from(offset % 4 * 8).unwrap_or(0);
     u32::from_be_bytes(mask).rotate_left(turned).to_be_bytes()
@@ -134,12 +134,12 @@ fn repeated([a, b, c, d]: Mask) -> u64 {
     u64::from_ne_bytes([a, b, c, d, a, b, c, d])
 }
 
-/// Appends a control frame. A payload over [`CONTROL_BYTES_MAX`] is cut.
+/// Appends a control frame. The payload is cut to [`CONTROL_BYTES_MAX`].
 pub fn control(opcode: Opcode, payload: &[u8], mask: Option<Mask>, out: &mut Vec<u8>) {
     frame(opcode, payload.get(..CONTROL_BYTES_MAX).unwrap_or(payload), mask, out);
 }
 
-/// Appends a Close frame with a code and a reason, which is cut at a character where it is too long.
+/// Appends a Close frame with a code and a reason. A reason that is too long is cut at a character boundary.
 pub fn close(code: CloseCode, reason: &str, mask: Option<Mask>, out: &mut Vec<u8>) {
     let mut payload = code.0.to_be_bytes().to_vec();
     let end = reason.floor_char_boundary(CONTROL_BYTES_MAX - payload.len());

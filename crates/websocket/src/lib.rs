@@ -1,7 +1,7 @@
-//! The WebSocket protocol (RFC 6455), without input or output: frames read strictly, and frames written.
+//! The WebSocket protocol (RFC 6455), without I/O: strict parsing and writing of frames.
 //!
-//! A [`Reader`] follows one direction of a connection. It reads headers, checks the order of frames, unmasks and checks texts, and gives
-//! payloads as they came: what passes on is copied from the input and stays masked. It knows no extension.
+//! A [`Reader`] follows one direction of a connection. It parses headers, checks the order of frames, unmasks and validates texts, and
+//! returns payloads unchanged: data that is forwarded is copied from the input and stays masked. Extensions are not supported.
 #![forbid(unsafe_code)]
 
 mod close;

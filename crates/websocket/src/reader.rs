@@ -1,4 +1,4 @@
-//! One direction of a connection, read strictly and in any pieces (RFC 6455, 5).
+//! Parses one direction of a connection strictly, in pieces of any size (RFC 6455, 5).
 
 use crate::close::{CloseCode, code_of};
 use crate::frame::{
@@ -10,26 +10,26 @@ use crate::utf8::Utf8;
 /// The end whose frames are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// Masks each frame.
+    /// A client, which masks all frames.
     Client,
-    /// Masks none.
+    /// A server, which masks no frames.
     Server,
 }
 
-/// Reads the frames of one end.
+/// Parses the frames of one end.
 #[derive(Debug)]
 pub struct Reader {
     sender: Sender,
-    /// The part of a header that came.
+    /// The received part of a header.
     begun: [u8; HEADER_BYTES_MAX],
     begun_len: usize,
-    /// The frame whose payload passes.
+    /// The data frame whose payload is being received.
     frame: Option<Frame>,
-    /// The opcode of the message whose last fragment has not begun.
+    /// The opcode of the current message, until its last fragment has begun.
     message: Option<Opcode>,
-    /// The check of a text message.
+    /// The UTF-8 validation of a text message.
     text: Utf8,
-    /// A control frame: its header and its payload as they came.
+    /// The control frame being received: its header and payload, unchanged.
     control: Vec<u8>,
     is_closed: bool,
 }
@@ -38,17 +38,17 @@ pub struct Reader {
 struct Frame {
     header: Header,
     header_len: usize,
-    /// Bytes of the payload that came.
+    /// The number of payload bytes received so far.
     passed: u64,
     is_text: bool,
 }
 
-/// A part of what came, in its order.
+/// A part of the received data, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part<'b> {
-    /// The next bytes of a data frame's payload, if any have come.
+    /// The next bytes of a data frame's payload, possibly none.
     Payload(Payload<'b>),
-    /// A whole control frame.
+    /// A complete control frame.
     Control(Control),
 }
 
@@ -56,20 +56,20 @@ pub enum Part<'b> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begin {
     pub header: Header,
-    /// The message begins with it.
+    /// Whether the frame is the first of its message.
     pub is_first: bool,
-    /// Its message is a text.
+    /// Whether its message is a text.
     pub is_text: bool,
 }
 
-/// A piece of a data frame's payload, as it came: masked if its sender masks.
+/// A piece of a data frame's payload, unchanged: masked if the sender masks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload<'b> {
-    /// The frame begins with this piece.
+    /// The beginning of the frame, if this is its first piece.
     pub begin: Option<Begin>,
     pub bytes: &'b [u8],
     pub mask: Option<Mask>,
-    /// Its place in the frame's payload.
+    /// The offset in the frame's payload.
     pub offset: u64,
     pub ends_frame: bool,
     pub ends_message: bool,
@@ -79,16 +79,16 @@ pub struct Payload<'b> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
     pub opcode: Opcode,
-    /// Without its mask.
+    /// The payload, unmasked.
     pub payload: Vec<u8>,
-    /// All of the frame as it came.
+    /// The whole frame, unchanged.
     pub raw: Vec<u8>,
 }
 
-/// Bytes that are not a WebSocket. What came before stays good, and nothing behind can be read.
+/// A protocol violation. Parts returned before it remain valid, and nothing after it can be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolError {
-    /// The code with which to close.
+    /// The code for the Close frame.
     pub code: CloseCode,
     pub what: &'static str,
 }
@@ -103,7 +103,7 @@ impl ProtocolError {
     }
 }
 
-/// So much of a text is unmasked at a time to look at it.
+/// The number of bytes of a text that are unmasked at a time for validation.
 const LOOKED_BYTES: usize = 1 << 10;
 
 impl Reader {
@@ -120,17 +120,17 @@ impl Reader {
         }
     }
 
-    /// True once a Close frame has come: nothing may follow it, and nothing more is read.
+    /// Returns true once a Close frame has been received. No further data is parsed.
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// True if no message has begun that has not ended, and no frame either.
+    /// Returns true at a message boundary: no message and no frame is incomplete.
     pub fn is_between_messages(&self) -> bool {
         self.message.is_none() && self.frame.is_none() && self.begun_len == 0
     }
 
-    /// Takes the next part from the front of `bytes`; none where more bytes are needed, all of which were taken.
+    /// Takes the next part from the front of `bytes`. Returns `None` if more bytes are needed; all of `bytes` are then consumed.
     pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<Part<'b>>, ProtocolError> {
         if self.is_closed {
             *bytes = &[];
@@ -143,7 +143,7 @@ impl Reader {
             None => {
                 let Some(frame) = self.read_header(bytes)? else { return Ok(None) };
                 if frame.header.opcode.is_control() {
-                    // A header can be written in one way only.
+                    // A header has only one encoding, so this equals the received bytes.
                     frame.header.write(&mut self.control);
                     (frame, None)
                 } else {
@@ -157,9 +157,9 @@ impl Reader {
         self.read_payload(frame, begin, bytes).map(Some)
     }
 
-    /// Reads on to the end of a header, if it is there.
+    /// Continues to parse a header, up to its end if that is available.
     fn read_header(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, ProtocolError> {
-        // The usual one is whole in what came.
+        // Most headers arrive complete.
         if self.begun_len == 0
             && let Some(frame) = self.header(bytes)?
         {
@@ -179,14 +179,14 @@ impl Reader {
                 return Ok(None);
             }
             let places = self.begun.iter_mut().skip(self.begun_len);
-            // Harmless: the piece is as long as what is missing, or shorter.
+            // Harmless: the piece is no longer than the missing part.
             places.zip(piece).for_each(|(place, byte)| *place = *byte);
             self.begun_len += piece.len();
             *bytes = rest;
         }
     }
 
-    /// As many bytes as the header has, as far as those that came tell.
+    /// Returns the length of the header, as far as it is known from the received bytes.
     fn header_bytes_min(&self) -> usize {
         let [_, second, ..] = self.begun;
         if self.begun_len < 2 {
@@ -201,7 +201,7 @@ impl Reader {
         2 + length + mask
     }
 
-    /// The header at the front of these bytes, if it is whole. What is wrong is found as early as it can be.
+    /// Parses the header at the front of these bytes, if it is complete. Errors are detected as early as possible.
     fn header(&self, bytes: &[u8]) -> Result<Option<Frame>, ProtocolError> {
         let [first, second, lengths @ ..] = bytes else {
             return match bytes {
@@ -249,7 +249,7 @@ impl Reader {
         Ok(Some(Frame { header, header_len, passed: 0, is_text }))
     }
 
-    /// Checks the first byte of a header, with what came before.
+    /// Checks the first byte of a header against the preceding frames.
     fn check_first(&self, first: u8) -> Result<Opcode, ProtocolError> {
         if first & RESERVED != 0 {
             return Err(ProtocolError::protocol("a reserved bit without an extension"));
@@ -316,7 +316,7 @@ impl Reader {
         piece.chunks(LOOKED_BYTES).all(|some| {
             let at = offset;
             offset += u64::try_from(some.len()).unwrap_or_default();
-            // The usual text is ASCII, which shows through its mask.
+            // Most texts are ASCII, which can be checked without unmasking.
             self.text.is_whole() && is_ascii(some, mask, at) || self.check_masked(some, mask, at)
         })
     }

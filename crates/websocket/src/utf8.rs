@@ -1,17 +1,17 @@
-//! UTF-8 that comes in pieces.
+//! Validates UTF-8 that arrives in pieces.
 
 use crate::frame::{Mask, is_ascii};
 
-/// The check of one text.
+/// The validation of one text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Utf8 {
-    /// The beginning of a character whose rest is to come.
+    /// The beginning of an incomplete character.
     begun: [u8; 4],
     len: u8,
 }
 
 impl Utf8 {
-    /// Goes on by these bytes. False where the text can be no UTF-8, whatever comes.
+    /// Continues with these bytes. Returns false if the text is not UTF-8, whatever follows.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> bool {
         while self.len > 0 {
             let Some((next, rest)) = bytes.split_first() else { return true };
@@ -33,13 +33,13 @@ impl Utf8 {
         if error.error_len().is_some() {
             return false;
         }
-        // Harmless: a character that has begun has at most three bytes.
+        // Harmless: an incomplete character has at most three bytes.
         self.begun.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
         self.len = u8::try_from(rest.len()).unwrap_or(0);
         true
     }
 
-    /// True where the text may end here.
+    /// Returns true if the text may end here.
     pub(crate) fn is_whole(&self) -> bool {
         self.len == 0
     }

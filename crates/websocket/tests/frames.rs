@@ -1,8 +1,8 @@
-//! The reader, by cases after the groups of Autobahn's test suite, each whole, octet by octet and in random pieces.
+//! Tests the reader with cases in the groups of the Autobahn test suite. Each is parsed at once, byte by byte, and in random pieces.
 
 use websocket::{CloseCode, Header, Mask, Opcode, Part, Reader, Sender, unmask};
 
-/// What came of a stream: whole messages, control frames, and the code of the fault that ended it.
+/// The result of parsing a stream: complete messages, control frames, and the code of the error that ended it.
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
 struct Read {
     messages: Vec<(bool, Vec<u8>)>,
@@ -12,7 +12,7 @@ struct Read {
 
 const MASK: Mask = [0x37, 0xfa, 0x21, 0x3d];
 
-/// A frame of a client with this first byte.
+/// Returns a client's frame with this first byte.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut header = Vec::new();
     let len = payload.len() as u64;
@@ -23,7 +23,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [header, payload].concat()
 }
 
-/// Reads a stream in these pieces. What passes on has to be what came.
+/// Parses a stream in these pieces. Checks that forwarded data equals the received data.
 fn read(sender: Sender, bytes: &[u8], pieces: impl Iterator<Item = usize>) -> Read {
     let (mut reader, mut read, mut rest) = (Reader::new(sender), Read::default(), bytes);
     let (mut message, mut is_text, mut passed) = (Vec::new(), false, Vec::new());

@@ -1,4 +1,4 @@
-//! Decoding of header blocks (RFC 7541, 3 and 6).
+//! Decodes header blocks (RFC 7541, 3 and 6).
 
 use super::table::Table;
 use super::{huffman, integer};
@@ -14,11 +14,11 @@ pub(crate) struct Decoder {
     text: Vec<u8>,
 }
 
-/// More memory than this is freed after a block.
+/// The maximum capacity of `text` kept after a block. Larger buffers are freed.
 const TEXT_BYTES_KEPT: usize = 1024;
 
 impl Decoder {
-    /// Passes each line of the block to `line`. After an error the connection cannot be used.
+    /// Decodes a block, and passes each line to `line`. After an error, the connection cannot be used.
     pub(crate) fn decode(
         &mut self,
         mut block: &[u8],
@@ -61,7 +61,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads a line that is spelled out in the block; returns the length of its name.
+    /// Reads a literal line. Returns the length of its name.
     fn literal(&mut self, block: &mut &[u8], prefix: u32) -> Result<usize, Error> {
         self.text.clear();
         match integer::take(block, prefix)? {
@@ -74,7 +74,7 @@ impl Decoder {
     }
 }
 
-/// Appends a string (5.2).
+/// Decodes a string (5.2), and appends it.
 fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let is_huffman = block.first().ok_or(CUT)? & 0x80 != 0;
     let len = integer::take(block, 7)?;
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_table_forgets_what_is_too_much() {
         let mut decoder = Decoder::default();
-        // An entry of 34 bytes, a table of 40: the second pushes out the first.
+        // Entries have 34 bytes and the table 40, so the second entry evicts the first.
         assert_eq!(
             lines(&mut decoder, "3f09 4001610162 4001630164 be").unwrap(),
             "a: b\nc: d\nc: d\n"

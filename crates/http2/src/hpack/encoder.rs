@@ -1,15 +1,15 @@
-//! Encoding of header lines: by the fixed table where it has them, spelled out otherwise. Nothing is put in the peer's table,
-//! since the values that differ between a gateway's messages (dates, numbers, identifiers) would push out the others.
+//! Encodes header lines: by the static table if it has them, otherwise as literals. Nothing is added to the peer's dynamic table, since
+//! values that differ between messages (dates, numbers, identifiers) would evict the others.
 
 use super::{fixed, integer};
 use crate::RequestLine;
 
-/// Tells the peer to keep its table for us empty; once a connection, before its first line.
+/// Sets the peer's dynamic table size to 0. Sent once per connection, before the first line.
 pub(crate) fn forget(out: &mut Vec<u8>) {
     out.push(0x20);
 }
 
-/// `:status`.
+/// Encodes `:status`.
 pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
     const KNOWN: [(u16, u8); 7] =
         [(200, 8), (204, 9), (206, 10), (304, 11), (400, 12), (404, 13), (500, 14)];
@@ -21,7 +21,7 @@ pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
     string(out, digits.format(status).as_bytes());
 }
 
-/// The pseudo-headers of a request.
+/// Encodes the pseudo-headers of a request.
 pub(crate) fn request(out: &mut Vec<u8>, asking: &RequestLine<'_>) {
     const AUTHORITY: u8 = 1;
     const METHOD: u8 = 2;
@@ -46,14 +46,14 @@ pub(crate) fn request(out: &mut Vec<u8>, asking: &RequestLine<'_>) {
     string(out, asking.authority);
 }
 
-/// One line. The name is written in lower case (RFC 9113, 8.2.1).
+/// Encodes one line. The name is written in lower case (RFC 9113, 8.2.1).
 pub(crate) fn write(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    // Without an index: 0000, then the name's, or 0 and the name.
+    // A literal without indexing: 0000, then the index of the name, or 0 and the name.
     let mut lower = [0; NAME_BYTES_LOOKED_UP];
     match lower.get_mut(..name.len()) {
         Some(text) => {
             text.copy_from_slice(name);
-            // All of it, which takes fewer instructions than a part whose length is not known.
+            // The whole array is converted: a fixed length takes fewer instructions than a variable one.
             lower.make_ascii_lowercase();
             let name = lower.get(..name.len()).unwrap_or_default();
             match fixed::index_of(name) {
@@ -73,7 +73,7 @@ pub(crate) fn write(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     string(out, value);
 }
 
-/// No name in the fixed table is longer.
+/// The maximum length of a name that is looked up. No name in the static table is longer.
 const NAME_BYTES_LOOKED_UP: usize = 32;
 
 fn string(out: &mut Vec<u8>, text: &[u8]) {

@@ -1,6 +1,6 @@
-//! The fixed table (RFC 7541, appendix A).
+//! The static table (RFC 7541, appendix A).
 
-/// Names and values. The first has the index 1.
+/// Names and values. The first entry has the index 1.
 pub(super) static FIXED: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
@@ -65,13 +65,13 @@ pub(super) static FIXED: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// The index of the first entry with this name, which is in lower case. Only names that appear in replies are found.
+/// Returns the index of the first entry with this name, which must be in lower case. Pseudo-headers are not found.
 pub(super) fn index_of(name: &[u8]) -> Option<usize> {
-    // Replies have few lines, and most of their names are in the table. By length there is at most a handful to compare.
+    // Replies have few lines, and most of their names are in the table. For each length, at most a few names must be compared.
     let named = BY_LENGTH.get(name.len())?;
     let at = named.iter().take_while(|at| **at != 0);
     let mut found = at.filter(|at| {
-        // Names of one length mostly differ in their last letter, which is compared sooner than a call is made.
+        // Most names of one length differ in their last letter. Comparing it first avoids a call.
         let is_name = |known: &[u8]| known.last() == name.last() && known == name;
         FIXED.get(usize::from(**at) - 1).is_some_and(|(known, _)| is_name(known.as_bytes()))
     });
@@ -80,7 +80,7 @@ pub(super) fn index_of(name: &[u8]) -> Option<usize> {
 
 const LONGEST_NAME: usize = "access-control-allow-origin".len();
 
-/// Indexes by the length of their names, without those of pseudo-headers.
+/// Indices by length of the name, without pseudo-headers.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,

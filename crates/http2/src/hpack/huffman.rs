@@ -1,11 +1,11 @@
 //! Huffman-coded text (RFC 7541, 5.2 and appendix B).
 //!
-//! The code is canonical: codes of one length follow each other in the order of their symbols, and longer ones follow shorter
-//! ones. So the lengths define the code, and the tables here are made from them at compile time.
+//! The code is canonical: codes of one length are consecutive in the order of their symbols, and longer codes follow shorter ones.
+//! Therefore the lengths define the code, and the tables here are computed from them at compile time.
 
 use crate::{Code, Error};
 
-/// The bits of each byte's code, and of the mark of the end.
+/// The length in bits of each byte's code, and of the end-of-string symbol.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
@@ -31,13 +31,13 @@ const WRONG: Error = Error::new(Code::COMPRESSION_ERROR, "text that is not Huffm
 #[derive(Clone, Copy)]
 struct Codes {
     first: u32,
-    /// One past the last; 2^32 for the longest.
+    /// One past the last code; 2^32 for the longest length.
     end: u64,
     /// The index in [`SYMBOLS`] of the first symbol with this length.
     symbols: usize,
 }
 
-/// By length.
+/// The codes by length.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -83,7 +83,7 @@ static SYMBOLS: [u16; 257] = {
     sorted
 };
 
-/// Symbol and length by the next eight bits, for codes up to that length; a length of 0 for longer ones.
+/// Symbol and length by the next eight bits, for codes of up to eight bits. The length is 0 for longer codes.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -102,7 +102,7 @@ static SHORT: [(u8, u8); 256] = {
     table
 };
 
-/// The symbol at the front of `bits`, and the length of its code, which is at least `len`.
+/// Returns the symbol at the front of `bits`, and the length of its code, which is at least `len`.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -114,12 +114,12 @@ const fn search(bits: u32, mut len: usize) -> (u16, usize) {
     }
     let codes = CODES[len];
     let nth = (bits.wrapping_sub(codes.first) >> (32 - len)) as usize;
-    // The codes fill the space, so the index is within the symbols; a test of all codes shows it.
+    // The codes cover the whole space, so the index is within the symbols. A test of all codes verifies this.
     let at = codes.symbols + nth;
     (if at < SYMBOLS.len() { SYMBOLS[at] } else { END }, len)
 }
 
-/// Appends the text.
+/// Decodes a text, and appends it.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     // Unused bits, left-aligned.
     let (mut bits, mut count) = (0u64, 0u32);
@@ -143,7 +143,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
             count -= len;
         }
     }
-    // The rest is the beginning of the end mark, which is all ones, and less than a byte of it.
+    // The rest must be the beginning of the end-of-string symbol, which is all ones, and shorter than a byte.
     let padding = bits.leading_ones() >= count && count < 8;
     if padding { Ok(()) } else { Err(WRONG) }
 }
@@ -152,7 +152,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// The bits of a text, padded as the standard says.
+    /// Encodes a text, with the padding of the standard.
     fn encode(text: &[u8]) -> Vec<u8> {
         let mut bits = String::new();
         for byte in text {

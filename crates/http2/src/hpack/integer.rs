@@ -5,8 +5,8 @@ use crate::{Code, Error};
 const WRONG: Error =
     Error::new(Code::COMPRESSION_ERROR, "an integer that does not end or is too large");
 
-/// Takes an integer from the front of `input`. It begins in the last `prefix` bits of the first byte. At most 28 further bits
-/// are accepted: nothing here is that large.
+/// Reads an integer from the front of `input`. It begins in the last `prefix` bits of the first byte. At most 28 further bits are accepted,
+/// which is more than any valid value needs.
 pub(super) fn take(input: &mut &[u8], prefix: u32) -> Result<usize, Error> {
     let mut bytes = input.iter();
     let most = (1u32 << prefix) - 1;
@@ -20,7 +20,7 @@ pub(super) fn take(input: &mut &[u8], prefix: u32) -> Result<usize, Error> {
             match byte & 0x80 {
                 0 => break,
                 _ if shift >= 28 => return Err(WRONG),
-                // Harmless: more bytes follow.
+                // Harmless: the loop continues with the next byte.
                 _ => {}
             }
         }
@@ -29,7 +29,7 @@ pub(super) fn take(input: &mut &[u8], prefix: u32) -> Result<usize, Error> {
     usize::try_from(value).map_err(|_| WRONG)
 }
 
-/// Appends an integer; `first` has the bits before the prefix.
+/// Appends an integer. `first` contains the bits before the prefix.
 pub(super) fn put(out: &mut Vec<u8>, first: u8, prefix: u32, value: usize) {
     let most = (1usize << prefix) - 1;
     if value < most {

@@ -1,5 +1,5 @@
-//! Header compression (RFC 7541). The decoder supports all of it. The encoder uses only the fixed table, so that writing a
-//! reply keeps no state and costs a copy.
+//! Header compression (RFC 7541). The decoder supports all of it. The encoder uses only the static table, so that it needs no state and
+//! costs little more than a copy.
 
 mod decoder;
 mod encoder;

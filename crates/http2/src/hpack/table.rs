@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use super::fixed::FIXED;
 use crate::{Code, Error};
 
-/// The size of the table. Nothing here ever announces another one.
+/// The maximum size of the table. A session never announces another one.
 const SIZE_MAX: usize = 4096;
 
-/// The size of an entry counts this much more than its text.
+/// The overhead that is added to the size of each entry.
 const ENTRY_BYTES: usize = 32;
 
 const NO_ENTRY: Error = Error::new(Code::COMPRESSION_ERROR, "an index without an entry");
 
 pub(super) struct Table {
-    /// The newest first.
+    /// The entries, newest first.
     entries: VecDeque<TableEntry>,
     size: usize,
     size_max: usize,
@@ -32,7 +32,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Name and value by index, the fixed table's first.
+    /// Returns name and value by index. The static table comes first.
     pub(super) fn get(&self, index: usize) -> Result<(&[u8], &[u8]), Error> {
         let index = index.checked_sub(1).ok_or(NO_ENTRY)?;
         if let Some((name, value)) = FIXED.get(index) {
@@ -42,7 +42,7 @@ impl Table {
         entry.text.split_at_checked(entry.name_len).ok_or(NO_ENTRY)
     }
 
-    /// Adds an entry; `text` is the name followed by the value.
+    /// Adds an entry. `text` is the name followed by the value.
     pub(super) fn insert(&mut self, text: &[u8], name_len: usize) {
         let size = text.len() + ENTRY_BYTES;
         self.shrink_to(self.size_max.saturating_sub(size));

@@ -1,7 +1,7 @@
-//! The client's side: streams that we open, and the replies on them.
+//! The client side of a session: opens streams, and receives the replies on them.
 //!
-//! A stream stays until its caller closes it, so that a reply that has come whole can be read at any pace. If it ends before, the
-//! reason is kept until then ([`Gone`]).
+//! A stream is kept until its caller closes it, so that a complete reply can be read at any pace. If it ends before, the reason is kept
+//! until then ([`Gone`]).
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -13,18 +13,18 @@ use crate::error::Code;
 use crate::frame;
 use crate::hpack;
 
-/// Receive windows. A stream's is all that a reader who has stopped holds. The connection's is returned as bytes come, so that a
-/// stream that nobody reads does not stop the others; streams alone bound the memory.
+/// Receive windows. The window of a stream bounds the memory of a reader that has stopped. The window of the connection is returned as soon
+/// as bytes arrive, so that a stream that is not read does not block the others.
 pub(super) const STREAM_WINDOW: u32 = 64 * 1024;
 pub(super) const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 
-/// Interim replies before the real one. A server that sends more is faulty.
+/// The maximum number of interim replies before the final one. A server that sends more is faulty.
 const INTERIM_MAX: usize = 16;
 
-/// The size of a line counts this much more than its text.
+/// The overhead that is added to the size of each line.
 const LINE_BYTES: usize = 32;
 
-/// The last number that a stream of ours gets. The connection is replaced long before numbers run out (5.1.1).
+/// The last number that a stream opened by this side gets. The connection is replaced long before the numbers run out (5.1.1).
 const NUMBER_MAX: u32 = 0x7fff_0000;
 
 /// The first line of a request, in parts.
@@ -36,20 +36,20 @@ pub struct RequestLine<'a> {
     pub authority: &'a [u8],
 }
 
-/// Why a stream ended before its reply did.
+/// The reason why a stream ended before its reply did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// The server did not begin to work on it, so it may be sent again.
+    /// The server has not processed the request, so it may be sent again.
     Refused,
     /// The server has reset it.
     Reset(Code),
-    /// The server's frames on it broke a rule.
+    /// The server's frames on the stream violated the protocol.
     Malformed(&'static str),
     /// The connection has ended.
     Lost,
 }
 
-/// A stream that has ended, with what had come of its reply and is not read yet.
+/// A stream that has ended, with the unread part of its reply.
 pub(super) struct EndedStream {
     number: u32,
     why: Gone,
@@ -57,21 +57,21 @@ pub(super) struct EndedStream {
     body: Vec<u8>,
 }
 
-/// A stream of ours that waits for its reply.
+/// A stream that waits for its reply.
 pub(super) struct PendingReply {
-    /// True if a reply to its method has no body.
+    /// Whether a reply to its method has no body.
     is_bodiless: bool,
-    /// Heads that nobody has read yet: interim ones, and the real one.
+    /// Unread heads: interim ones, and the final one.
     heads: VecDeque<(Head, Block)>,
     interim: usize,
-    /// The real one has come.
+    /// Whether the final head has arrived.
     has_begun: bool,
-    /// The bound on heads that are still to come.
+    /// The remaining bound on the size of heads.
     bytes_left: usize,
 }
 
 impl Session {
-    /// Begins a connection as its client. The first output is the preface and our settings.
+    /// Begins a connection as its client. The first output is the preface and the settings of this side.
     pub fn client(config: Config) -> Session {
         let mut session = Session::begun(config, Side::Client, CONNECTION_WINDOW);
         session.begun = Begun::Preface;
@@ -80,7 +80,7 @@ impl Session {
         session
     }
 
-    /// The number of streams that may be open, with those that wait to be closed.
+    /// Returns the number of streams that may be open, including those that wait to be closed.
     pub fn streams_max(&self) -> usize {
         if self.is_leaving() || self.last_opened >= NUMBER_MAX {
             0
@@ -90,13 +90,13 @@ impl Session {
         }
     }
 
-    /// True if the server's settings let nobody open a stream.
+    /// Returns true if the server's settings allow no streams.
     pub fn is_shut(&self) -> bool {
         self.streams_allowed == 0
     }
 
-    /// Opens a stream with the head of a request; none if there is no room for one. Headers of an HTTP/1 connection and `Host` are
-    /// left out.
+    /// Opens a stream with the head of a request. Returns `None` if no more streams are allowed. Connection headers of HTTP/1 and `Host`
+    /// are omitted.
     pub fn open_stream<'h>(
         &mut self,
         asking: &RequestLine<'_>,
@@ -128,7 +128,7 @@ impl Session {
         Some(number)
     }
 
-    /// The next head of a stream's reply, interim ones first. If none has come, the task is woken when that changes.
+    /// Returns the next head of a stream's reply, interim ones first. If none has arrived, the task is woken when that changes.
     pub fn poll_reply(
         &mut self,
         cx: &mut Context<'_>,
@@ -149,25 +149,25 @@ impl Session {
         }
     }
 
-    /// Why a stream that is not closed is not there.
+    /// Returns the reason why a stream has ended that the caller has not closed.
     pub fn gone(&self, number: u32) -> Gone {
         let known = self.lost.iter().find(|lost| lost.number == number);
         known.map_or(Gone::Lost, |lost| lost.why)
     }
 
-    /// Appends the bytes that had come of a stream that has ended.
+    /// Appends the received bytes of a stream that has ended.
     pub(super) fn rest_of(&mut self, number: u32, out: &mut Vec<u8>) {
         if let Some(lost) = self.lost.iter_mut().find(|lost| lost.number == number) {
             out.append(&mut lost.body);
         }
     }
 
-    /// True if the server still takes the stream's request.
+    /// Returns true if the server still accepts the stream's request.
     pub fn is_sending(&self, number: u32) -> bool {
         self.streams.get(number).is_some_and(|stream| stream.is_sending)
     }
 
-    /// The caller is done with a stream. Unless both sides have finished, the server is told to stop.
+    /// Closes a stream. Unless both sides have finished, it is reset.
     pub fn close(&mut self, number: u32) {
         if let Some(stream) = self.streams.get(number) {
             if stream.is_complete() {
@@ -179,7 +179,7 @@ impl Session {
         self.lost.retain(|lost| lost.number != number);
     }
 
-    /// Our side of a stream is finished.
+    /// Records that this side of a stream is finished.
     pub(super) fn finish_request(&mut self, number: u32) {
         if let Some(stream) = self.streams.get_mut(number) {
             stream.is_sending = false;
@@ -189,7 +189,7 @@ impl Session {
     /// Ends a stream and keeps the reason.
     pub(super) fn lose(&mut self, number: u32, why: Gone) {
         if let Some(mut stream) = self.streams.remove(number) {
-            // Harmless: before a reply no head exists.
+            // Harmless: a stream without a pending reply has no heads.
             let heads = stream.reply.take().map(|reply| reply.heads).unwrap_or_default();
             let body = std::mem::take(&mut stream.body);
             self.lost.push(EndedStream { number, why, heads, body });
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Ends all streams. Replies that have come whole stay until they are read.
+    /// Ends all streams. Complete replies are kept until they are read.
     pub(super) fn lose_all(&mut self) {
         self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(0) {
@@ -209,13 +209,13 @@ impl Session {
         }
     }
 
-    /// The bound on the next head of a stream, if it is not a block of trailers.
+    /// Returns the bound on the next head of a stream, or `None` if trailers are expected.
     pub(super) fn expects_head(&self, number: u32) -> Option<usize> {
         let reply = self.streams.get(number)?.reply.as_ref()?;
         (!reply.has_begun).then_some(reply.bytes_left)
     }
 
-    /// A head of a reply has come.
+    /// Handles the head of a reply.
     pub(super) fn reply(
         &mut self,
         number: u32,
@@ -244,14 +244,14 @@ impl Session {
         stream.wake_reader();
     }
 
-    /// Resets a stream for a mistake of the server.
+    /// Resets a stream because of an error of the server.
     pub(super) fn refuse_reply(&mut self, number: u32, code: Code, why: &'static str) {
         frame::reset(&mut self.out, number, code);
         self.streams.note_reset(number);
         self.lose(number, Gone::Malformed(why));
     }
 
-    /// A reply that is whole stays; the server only wants no more of the request (8.1).
+    /// Handles a reset by the server. A complete reply is kept: then the server only wants no more of the request (8.1).
     pub(super) fn reset_by_server(&mut self, number: u32, code: Code) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         match stream.is_receiving {
@@ -264,7 +264,7 @@ impl Session {
         }
     }
 
-    /// The server takes no more streams, and has not worked on those above a number (6.8).
+    /// Handles a GOAWAY: the server accepts no more streams, and has not processed those above `last` (6.8).
     pub(super) fn goaway_by_server(&mut self, last: u32) {
         self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(last) {
@@ -272,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Says that the connection ends, with nothing open.
+    /// Announces the end of the connection. No streams may be open.
     pub fn say_farewell(&mut self) {
         if self.leaving == ShutdownState::No {
             self.leaving = ShutdownState::Refusing;
@@ -280,7 +280,7 @@ impl Session {
         }
     }
 
-    /// The settings of a client that gets no pushed streams.
+    /// Returns the settings of a client that does not accept server push.
     pub(super) fn client_settings(&self) -> [(u16, u32); 3] {
         const ENABLE_PUSH: u16 = 0x2;
         const INITIAL_WINDOW_SIZE: u16 = 0x4;
@@ -296,7 +296,7 @@ impl PendingReply {
     }
 
     fn check(&self, head: &Head, is_end: bool) -> Result<(), &'static str> {
-        // Without a length the frames say where the body ends.
+        // Without a length, the frames determine the end of the body.
         let length = self.length(head).unwrap_or(0);
         match head.status {
             _ if head.is_too_large => Err("a head that is too large"),
@@ -309,7 +309,7 @@ impl PendingReply {
         }
     }
 
-    /// The length of the body, if it is known. Some replies announce that of another (RFC 9110, 6.4.1).
+    /// Returns the length of the body, if known. Some replies have no body although they announce a length (RFC 9110, 6.4.1).
     fn length(&self, head: &Head) -> Option<u64> {
         if self.is_bodiless || matches!(head.status, 204 | 304) {
             Some(0)
@@ -320,7 +320,7 @@ impl PendingReply {
 }
 
 impl Stream {
-    /// True if both sides have finished.
+    /// Returns true if both sides have finished.
     pub(super) fn is_complete(&self) -> bool {
         !self.is_sending && !self.is_receiving
     }

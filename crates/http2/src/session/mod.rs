@@ -19,63 +19,62 @@ use stream::{Stream, Streams};
 /// The first bytes of a client (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Receive windows. They are large enough that an upload does not wait for the round trip, and small enough that a thousand
-/// stalled streams do not fill the memory.
+/// Receive windows. They are large enough that an upload does not wait for round trips, and small enough that a thousand stalled streams do
+/// not fill the memory.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
-/// The initial size of both windows by the standard (6.9.2).
+/// The initial size of both windows (6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
 
 /// The maximum of a window (6.9.1).
 const WINDOW_MAX: i64 = 0x7fff_ffff;
 
-/// Bytes of output that may wait. Above this, streams and the client are not read until some of it is written.
+/// The maximum number of unsent output bytes. Beyond it, neither streams nor the peer are read until some of it is written.
 const UNSENT_BYTES_MAX: usize = 128 * 1024;
 
-/// Memory that an empty buffer keeps.
+/// The maximum capacity that an empty buffer keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Resets that the client may make at once (CVE-2023-44487): a browser that leaves a page resets a hundred streams.
+/// The number of resets that a client may make at once (CVE-2023-44487). A browser that leaves a page may reset a hundred streams.
 const RESETS_MAX: u32 = 256;
 
-/// This many streams that end allow one more reset. A stream that ends may cost next to nothing, while the work of a reset one
-/// may go on at an upstream. A client of a slow service may well give up one call in eight.
+/// The number of completed streams that allow one more reset. A completed stream may be cheap, while the upstream may continue to work on a
+/// reset one. A client of a slow service may legitimately give up one call in eight.
 const ENDS_PER_RESET: u32 = 8;
 
-/// The number of resets that each second allows, whatever ends.
+/// The number of resets allowed per second, in addition.
 pub const RESETS_PER_SECOND: u32 = 32;
 
-/// Frames without effect that may follow one another without a [`Session::rest`].
+/// The maximum number of frames without effect between two calls of [`Session::rest`].
 const FRUITLESS_MAX: u32 = 10_000;
 
-/// The payload of the PING that is sent when no new streams are accepted. Its answer shows that all earlier requests have
-/// arrived.
+/// The payload of the PING sent at a graceful shutdown. Its answer shows that all earlier requests have arrived.
 const LAST_CALL: [u8; 8] = *b"last one";
 
 /// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
-    /// Streams open at once.
+    /// The maximum number of open streams.
     pub streams_max: u32,
-    /// The size of one head: names and values, and 32 bytes a line.
+    /// The maximum size of one head: names and values, and 32 bytes per line.
     pub head_bytes_max: usize,
 }
 
 /// The result of reading one frame.
 #[derive(Debug)]
 pub struct ReadOutcome {
-    /// Bytes of the input that it took.
+    /// The number of input bytes consumed.
     pub len: usize,
     pub event: Event,
 }
 
-/// The effect of a frame on the connection's loop.
+/// The effect of a frame on the connection loop.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// No effect, or one on a stream's task, which has been woken.
+    /// No effect, or only on a stream's task, which was woken.
     Nothing,
-    /// A new stream; its head is in the caller's block.
+    /// A new stream. Its head is in the caller's block.
     Request { stream: u32, head: Head },
 }
 
@@ -84,46 +83,46 @@ pub enum Event {
 pub enum BodyPiece {
     /// Some bytes were appended.
     More,
-    /// The last bytes were appended; these are the trailers, in HTTP/1's form.
+    /// The last bytes were appended. The value is the trailers in HTTP/1 form.
     End(Vec<u8>),
-    /// No bytes have come yet.
+    /// No bytes have arrived yet.
     None,
     /// The stream was reset.
     Gone,
 }
 
-/// The state of one connection, from one of its sides.
+/// The state of one side of a connection.
 pub struct Session {
     config: Config,
     side: Side,
     decoder: Decoder,
     begun: Begun,
-    /// A block of header lines that is not complete.
+    /// An incomplete block of header lines.
     unfinished: Option<PartialBlock>,
     streams: Streams,
-    /// The last stream that was opened, and the last that we accepted.
+    /// The last stream that was opened, and the last that this side accepted.
     last_opened: u32,
     last_stream: u32,
     receive: Window,
-    /// The client's window for our data, over all streams.
+    /// The peer's connection window for data from this side.
     room: i64,
-    /// The client's initial window for a new stream.
+    /// The peer's initial window for a new stream.
     room_first: i64,
     out: Vec<u8>,
     sent: usize,
-    /// True if the client was told to empty its table.
+    /// Whether the peer was told to set its dynamic table size to 0.
     forgot: bool,
-    /// Resets counted against the client, in parts: one reset is [`ENDS_PER_RESET`].
+    /// Resets counted against the client, in units of which one reset has [`ENDS_PER_RESET`].
     resets: u32,
     fruitless: u32,
     leaving: ShutdownState,
-    /// The number of streams that the server lets us have open.
+    /// The number of streams that the server allows to be open.
     streams_allowed: u32,
-    /// Streams of ours that ended before their replies did, until they are closed.
+    /// Streams that ended before their replies did, until the caller closes them.
     lost: Vec<EndedStream>,
 }
 
-/// The side that we are. The meaning of frames depends on it in a few places.
+/// The side of this session. The meaning of some frames depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Server,
@@ -140,13 +139,13 @@ enum Begun {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ShutdownState {
     No,
-    /// The client was told, and has to acknowledge it.
+    /// The client was notified, and must acknowledge that.
     Announced,
     /// No further streams are accepted.
     Refusing,
 }
 
-/// A receive window: the bytes the peer may still send, and those that were read and not returned to it.
+/// A receive window: the number of bytes that the peer may still send, and of bytes that were read but not yet returned to the window.
 struct Window {
     left: i64,
     used: u32,
@@ -158,13 +157,13 @@ impl Window {
         Window { left: i64::from(size), used: 0, size }
     }
 
-    /// False if the peer sent more than it may.
+    /// Charges received bytes. Returns false if the peer has exceeded the window.
     fn charge(&mut self, len: u32) -> bool {
         self.left -= i64::from(len);
         self.left >= 0
     }
 
-    /// The bytes to return to the peer, once they are worth a frame.
+    /// Counts read bytes. Returns the number to return to the peer, once that is worth a frame.
     fn give(&mut self, len: u32) -> Option<u32> {
         self.used += len;
         if self.used < self.size / 2 {
@@ -176,7 +175,7 @@ impl Window {
 }
 
 impl Session {
-    /// Begins a connection. The first output is our settings.
+    /// Begins a connection as its server. The first output is the settings of this side.
     pub fn new(config: Config) -> Session {
         let mut session = Session::begun(config, Side::Server, CONNECTION_WINDOW);
         session.say_settings();
@@ -244,31 +243,31 @@ impl Session {
         ]
     }
 
-    /// Streams that have not ended.
+    /// Returns the number of open streams.
     pub fn open(&self) -> usize {
         self.streams.len()
     }
 
-    /// True if the peer's settings have come.
+    /// Returns true if the peer's settings have arrived.
     pub fn has_begun(&self) -> bool {
         self.begun == Begun::Settings
     }
 
-    /// True if a block of header lines has begun and is not complete.
+    /// Returns true if a block of header lines is incomplete.
     pub fn is_within_head(&self) -> bool {
         self.unfinished.is_some()
     }
 
-    /// The output that is not written yet.
+    /// Returns the unsent output.
     pub fn unsent(&self) -> &[u8] {
         self.out.get(self.sent..).unwrap_or_default()
     }
 
-    /// Notes that `len` bytes of it were written. Streams that waited for room go on.
+    /// Records that `len` bytes of it were written, and wakes streams that wait for room.
     pub fn sent(&mut self, len: usize) {
         self.sent += len;
         if self.sent < self.out.len() {
-            // A slow peer that gets more output each time may never have taken all of it.
+            // The output of a slow peer may never become empty, so written bytes are removed before that.
             if self.sent >= UNSENT_BYTES_MAX / 2 {
                 self.out.drain(..self.sent);
                 self.sent = 0;
@@ -280,37 +279,37 @@ impl Session {
         self.streams.wake_writers();
     }
 
-    /// The number of bytes that may still be added to the output.
+    /// Returns the number of bytes that may still be added to the output.
     fn space(&self) -> usize {
         UNSENT_BYTES_MAX.saturating_sub(self.unsent().len())
     }
 
-    /// Memory that the output occupies.
+    /// Returns the memory that the output occupies, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.out.capacity()
     }
 
-    /// True if the output is full.
+    /// Returns true if the output is full.
     pub fn is_full(&self) -> bool {
         self.space() == 0
     }
 
-    /// Starts the count of frames without effect anew, as time passes.
+    /// Resets the count of frames without effect. The caller does so as time passes.
     pub fn rest(&mut self) {
         self.fruitless = 0;
     }
 
-    /// True if resets are counted against the client.
+    /// Returns true if resets are counted against the client.
     pub fn has_resets(&self) -> bool {
         self.resets > 0
     }
 
-    /// Takes resets off the client's count, as time passes.
+    /// Reduces the count of resets. The caller does so as time passes.
     pub fn forgive(&mut self, resets: u32) {
         self.resets = self.resets.saturating_sub(resets.saturating_mul(ENDS_PER_RESET));
     }
 
-    /// Counts a reset, made by the client or caused by it.
+    /// Counts a reset that the client has made or caused.
     fn count_reset(&mut self) {
         self.resets = self.resets.saturating_add(ENDS_PER_RESET);
     }
@@ -320,7 +319,7 @@ impl Session {
         frame::ping(&mut self.out, 0, *b"tidegate");
     }
 
-    /// Announces that the connection will end (6.8). Requests that the client sends before it has read that are still served.
+    /// Announces that the connection will end (6.8). Requests that the client sends before it has read the announcement are still served.
     pub fn leave(&mut self) {
         if self.leaving == ShutdownState::No {
             self.leaving = ShutdownState::Announced;
@@ -329,7 +328,7 @@ impl Session {
         }
     }
 
-    /// Accepts no further streams; open ones end in their own time.
+    /// Accepts no further streams. Open streams may finish.
     pub fn refuse(&mut self) {
         if self.leaving != ShutdownState::Refusing {
             self.leaving = ShutdownState::Refusing;
@@ -337,23 +336,23 @@ impl Session {
         }
     }
 
-    /// True if the client was told to go, or leaves by itself.
+    /// Returns true if either side has announced the end of the connection.
     pub fn is_leaving(&self) -> bool {
         self.leaving != ShutdownState::No
     }
 
-    /// True if nothing can come any more: every stream has ended, and no other may begin.
+    /// Returns true if the connection is finished: all streams have ended, and no other may begin.
     pub fn is_over(&self) -> bool {
         self.leaving == ShutdownState::Refusing && self.streams.len() == 0
     }
 
-    /// Ends all streams, and tells the client why.
+    /// Ends all streams, and sends the reason to the peer.
     pub fn fail(&mut self, error: &Error) {
         frame::goaway(&mut self.out, self.last_stream, error.code, error.why);
         self.abandon();
     }
 
-    /// Ends all streams without a word to the peer, which is gone.
+    /// Ends all streams without output, since the peer has disconnected.
     pub fn abandon(&mut self) {
         match self.side {
             Side::Server => self.streams.take_all().for_each(|stream| stream.wake()),
@@ -361,12 +360,12 @@ impl Session {
         }
     }
 
-    /// True if the stream is neither reset nor at its end.
+    /// Returns true if the stream has neither been reset nor ended.
     pub fn is_open(&self, stream: u32) -> bool {
         self.streams.get(stream).is_some()
     }
 
-    /// Remembers the task to wake when the stream is reset, has bytes or has room.
+    /// Registers the task to wake when the stream is reset, has received bytes or has room to send.
     pub fn wait(&mut self, stream: u32, task: &Waker) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.wait(task);

@@ -1,4 +1,4 @@
-//! Frames from a peer, one by one (RFC 9113, 5 and 6).
+//! Handles frames from the peer, one by one (RFC 9113, 5 and 6).
 
 use http1::Limits;
 
@@ -16,8 +16,8 @@ pub(super) struct PartialBlock {
     bytes: Vec<u8>,
 }
 
-/// A compressed block may be this many times as long as its limit for decompressed text, so that one that is too large still
-/// gets an answer.
+/// A compressed block may be this many times as long as the limit on decompressed text, so that a head that is too large still gets an
+/// answer.
 const PACKED_MAX: usize = 4;
 
 const IDLE: Error = Error::protocol("a frame for a stream that was never opened");
@@ -29,7 +29,7 @@ const TRAILERS_TOO_LARGE: (Code, &str) = (Code::PROTOCOL_ERROR, "trailers that a
 const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the window allows");
 
 impl Session {
-    /// Reads one frame from the front of the input; none if it is not complete yet. A request's head is left in `block`.
+    /// Reads one frame from the front of the input. Returns `None` if it is incomplete. The head of a request is stored in `block`.
     pub fn read(&mut self, input: &[u8], block: &mut Block) -> Result<Option<ReadOutcome>, Error> {
         if self.begun == Begun::Nothing {
             return self.preface(input);
@@ -45,7 +45,7 @@ impl Session {
     }
 
     fn preface(&mut self, input: &[u8]) -> Result<Option<ReadOutcome>, Error> {
-        // Harmless: of what is shorter, all that is there has to fit.
+        // Harmless: of a shorter input, all bytes must match.
         if !input.iter().zip(PREFACE).all(|(a, b)| a == b) {
             return Err(Error::protocol("no preface"));
         }
@@ -209,7 +209,8 @@ impl Session {
         self.lines(unfinished.stream, unfinished.is_end, &unfinished.bytes, block)
     }
 
-    /// A complete block of header lines. It is decompressed even if it is then refused: the next one may refer to it.
+    /// Handles a complete block of header lines. It is decompressed even if it is then refused, since the next one may refer to its
+    /// entries.
     fn lines(
         &mut self,
         number: u32,
@@ -285,7 +286,7 @@ impl Session {
         let Some(stream) = self.streams.get_mut(number) else {
             return match (self.streams.was_reset(number), self.side) {
                 (true, _) => Ok(()),
-                // It may have been closed by us long ago.
+                // This side may have closed the stream long ago.
                 (false, Side::Client) => {
                     frame::reset(&mut self.out, number, Code::STREAM_CLOSED);
                     Ok(())
@@ -296,7 +297,7 @@ impl Session {
             };
         };
         let whole = stream.announced.is_none_or(|left| left == 0);
-        // Those of services of gRPC may be as large as a head: they have the details of an error.
+        // Trailers of gRPC services may be as large as a head, since they contain the details of an error.
         let limits = match self.side {
             Side::Server => Limits::TRAILERS,
             Side::Client => Limits::default(),
@@ -321,7 +322,7 @@ impl Session {
         Ok(())
     }
 
-    /// PRIORITY has no meaning any more, but a malformed one is an error.
+    /// Checks a PRIORITY frame. It is obsolete and has no effect, but a malformed one is an error.
     fn priority(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
         if head.stream == 0 {
             return Err(NO_STREAM);
@@ -352,7 +353,7 @@ impl Session {
         Ok(())
     }
 
-    /// Resets a stream for a mistake of the peer. This counts as if a client had reset it (CVE-2025-8671).
+    /// Resets a stream because of an error of the peer. It is counted like a reset by the client (CVE-2025-8671).
     fn refuse_stream(&mut self, number: u32, code: Code) {
         self.refuse_stream_for(number, code, "a frame that its stream does not allow");
     }
@@ -392,7 +393,7 @@ impl Session {
         Ok(())
     }
 
-    /// The settings that only a server has.
+    /// Applies a setting that only servers send.
     fn obey(&mut self, name: u16, value: u32) -> Result<(), Error> {
         const ENABLE_PUSH: u16 = 0x2;
         const MAX_CONCURRENT_STREAMS: u16 = 0x3;
@@ -406,7 +407,7 @@ impl Session {
         Ok(())
     }
 
-    /// The initial window of new streams. The windows of open streams change with it (6.9.2).
+    /// Sets the initial window of new streams. The windows of open streams change with it (6.9.2).
     fn set_first_window(&mut self, window: i64) -> Result<(), Error> {
         let more = window - std::mem::replace(&mut self.room_first, window);
         for stream in self.streams.iter_mut() {
@@ -434,7 +435,7 @@ impl Session {
         Ok(())
     }
 
-    /// The peer opens or takes no more streams; both may still wait for those there are.
+    /// Handles a GOAWAY: the peer opens or accepts no more streams. Open streams may finish.
     fn goaway(&mut self, head: frame::Head, payload: &[u8]) -> Result<(), Error> {
         if head.stream != 0 {
             return Err(WITH_STREAM);
@@ -465,7 +466,7 @@ impl Session {
         }
         self.known(head.stream)?;
         let Some(stream) = self.streams.get_mut(head.stream) else {
-            // An update may cross the end of the stream. One by 0 is an error at any time.
+            // An update may arrive after the end of the stream. An increment of 0 is always an error.
             return if more == 0 { Err(NO_GROWTH) } else { Ok(()) };
         };
         stream.room += more;
@@ -479,7 +480,7 @@ impl Session {
         Ok(())
     }
 
-    /// The stream is or was open; otherwise an error.
+    /// Fails unless the stream is or was open.
     fn known(&self, stream: u32) -> Result<(), Error> {
         match stream {
             0 => Err(NO_STREAM),
@@ -488,21 +489,22 @@ impl Session {
         }
     }
 
-    /// Returns this much to the connection's window.
+    /// Returns `len` bytes to the connection's window.
     pub(super) fn give_back(&mut self, len: u32) {
         if let Some(len) = self.receive.give(len) {
             frame::word(&mut self.out, kind::WINDOW_UPDATE, 0, len);
         }
     }
 
-    /// A stream ends with bytes that nobody reads.
+    /// Returns the unread bytes of a stream that ends to the connection's window.
     pub(super) fn discard(&mut self, stream: &Stream) {
         if self.side == Side::Server {
             self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
         }
     }
 
-    /// This much of a stream was read or discarded. A client has returned it to the connection as it came.
+    /// Records that `len` bytes of a stream were read or discarded. A client has already returned them to the connection's window when they
+    /// arrived.
     pub(super) fn consumed(&mut self, number: u32, len: u32) {
         if self.side == Side::Server {
             self.give_back(len);
@@ -516,8 +518,8 @@ impl Session {
     }
 }
 
-/// Checks one setting. `window` becomes the last INITIAL_WINDOW_SIZE of the frame: a frame has room for 2,730 of them, and
-/// applying one goes over all streams.
+/// Checks one setting. `window` is set to the last INITIAL_WINDOW_SIZE of the frame: a frame can contain 2,730 of them, and applying each
+/// would iterate over all streams.
 fn check_setting(name: u16, value: u32, window: &mut Option<i64>) -> Result<(), Error> {
     const ENABLE_PUSH: u16 = 0x2;
     const INITIAL_WINDOW_SIZE: u16 = 0x4;

@@ -1,4 +1,4 @@
-//! Sending on a stream, and reading its body.
+//! Sends on streams, and reads their bodies.
 
 use std::task::{Context, Poll};
 
@@ -8,22 +8,22 @@ use crate::frame::{self, flag, kind};
 use crate::hpack;
 
 impl Session {
-    /// Notes that the client waits for a 100 before it sends its body. It gets one when the body is first read, unless the body
-    /// or the reply has begun.
+    /// Records that the client waits for a 100 before it sends its body. The 100 is sent when the body is first read, unless the body or
+    /// the reply has begun.
     pub fn owe_leave(&mut self, number: u32) {
         if let Some(stream) = self.find(number) {
             stream.owes_leave = true;
         }
     }
 
-    /// True if the client still waits for that 100.
+    /// Returns true if the client still waits for that 100.
     pub fn owes_leave(&mut self, number: u32) -> bool {
         self.find(number).is_some_and(|stream| {
             stream.owes_leave && stream.is_receiving && stream.body.is_empty()
         })
     }
 
-    /// Appends the bytes of the request's body that have come. If there are none, the task is woken when that changes.
+    /// Appends the received bytes of the body. If there are none, the task is woken when that changes.
     pub fn poll_body(&mut self, cx: &mut Context<'_>, number: u32, out: &mut Vec<u8>) -> BodyPiece {
         let begun = out.len();
         let Some(stream) = self.streams.get_mut(number) else {
@@ -51,7 +51,7 @@ impl Session {
         piece
     }
 
-    /// The whole body, if it has come already and has no trailers.
+    /// Returns the whole body, if it has already arrived and has no trailers.
     pub fn whole_body(&mut self, number: u32) -> Option<Vec<u8>> {
         let stream = self.find(number).filter(|s| !s.is_receiving && s.trailers.is_empty())?;
         let body = std::mem::take(&mut stream.body);
@@ -61,7 +61,7 @@ impl Session {
         Some(body)
     }
 
-    /// Bytes of the body that are still to be read, if known.
+    /// Returns the number of bytes of the body that remain to be read, if known.
     pub fn remaining(&self, number: u32) -> Option<u64> {
         let stream = self.streams.get(number)?;
         let here = stream.body.len() as u64;
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Ready with the number of bytes that may be sent now, or with none if the stream has ended.
+    /// Ready with the number of bytes that may be sent now, or with `None` if the stream has ended.
     pub fn poll_room(&mut self, cx: &mut Context<'_>, number: u32) -> Poll<Option<usize>> {
         let (room, space) = (self.room, self.space());
         let Some(stream) = self.find(number).filter(|stream| stream.is_sending) else {
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// Writes the head of a reply, or an interim one. Headers of an HTTP/1 connection are left out (RFC 9113, 8.2.2).
+    /// Writes the head of a final or interim reply. Connection headers of HTTP/1 are omitted (RFC 9113, 8.2.2).
     pub fn send_head<'h>(
         &mut self,
         number: u32,
@@ -106,8 +106,8 @@ impl Session {
         self.end_lines(begun, number, is_end);
     }
 
-    /// Writes as many of the bytes as the peer's windows and the output have room for, and returns their number. The stream
-    /// ends if all bytes were written and they are the last.
+    /// Writes as many of the bytes as the peer's windows and the output allow, and returns their number. If `is_last` is set and all bytes
+    /// were written, ends the stream.
     pub fn send_data(&mut self, number: u32, mut bytes: &[u8], is_last: bool) -> usize {
         let (whole, room, space) = (bytes.len(), self.room, self.space());
         let stream = self.streams.get_mut(number).filter(|stream| stream.is_sending);
@@ -159,7 +159,7 @@ impl Session {
 
     pub(super) fn begin_lines(&mut self) -> usize {
         let begun = self.out.len();
-        // Most heads fit: lines are appended one by one, and each growth of the output copies it.
+        // Reserves enough for most heads: lines are appended one by one, and each growth of the output would copy it.
         self.out.reserve(1024);
         self.out.extend_from_slice(&[0; frame::HEAD_BYTES]);
         if !std::mem::replace(&mut self.forgot, true) {
@@ -168,7 +168,7 @@ impl Session {
         begun
     }
 
-    /// Writes the frame's head in front of its lines.
+    /// Writes the frame's head before its lines.
     pub(super) fn end_lines(&mut self, begun: usize, number: u32, is_end: bool) {
         let flags = flag::END_HEADERS | if is_end { flag::END_STREAM } else { 0 };
         let len = self.out.len().saturating_sub(begun + frame::HEAD_BYTES);
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Our side is finished. A client that still sends is told to stop (8.1).
+    /// Finishes this side of a stream. A client that still sends is told to stop (8.1).
     fn finish(&mut self, number: u32) {
         if self.side == Side::Client {
             return self.finish_request(number);

@@ -6,30 +6,31 @@ use std::task::Waker;
 use super::Window;
 use super::client::PendingReply;
 
-/// The number of streams reset by us that are remembered. Frames that the peer sent them before it knew are not a mistake.
+/// The number of remembered streams that this side has reset. Frames that the peer sent on them before it received the reset are not an
+/// error.
 const RESET_KEPT: usize = 64;
 
 /// One stream, from its head until both sides have finished.
 pub(super) struct Stream {
     pub(super) number: u32,
-    /// True if the peer may still send.
+    /// Whether the peer may still send.
     pub(super) is_receiving: bool,
-    /// True if the client asked for a tunnel: nothing but DATA follows.
+    /// Whether the client asked for a tunnel. Then only DATA frames follow.
     pub(super) is_tunnel: bool,
-    /// Bytes that have come and are not read yet; at most the window.
+    /// Received bytes that are not read yet, at most the window.
     pub(super) body: Vec<u8>,
-    /// Bytes still to come, if the peer announced a length.
+    /// The number of bytes still to come, if the peer announced a length.
     pub(super) announced: Option<u64>,
     pub(super) trailers: Vec<u8>,
     pub(super) receive: Window,
-    /// The peer's window for our data on this stream.
+    /// The peer's window for data from this side on this stream.
     pub(super) room: i64,
-    /// True until our side is finished. A server's stream ends with it, unless it is a tunnel.
+    /// Whether this side may still send. A server's stream ends when it finishes, unless it is a tunnel.
     pub(super) is_sending: bool,
-    /// The reply that a client's stream waits for.
+    /// The reply that the stream of a client waits for.
     pub(super) reply: Option<Box<PendingReply>>,
     task: Option<Waker>,
-    /// True if the client waits for a 100 before it sends its body.
+    /// Whether the client waits for a 100 before it sends its body.
     pub(super) owes_leave: bool,
     pub(super) wants_body: bool,
     pub(super) wants_room: bool,
@@ -110,7 +111,7 @@ impl Streams {
 
     /// Numbers only grow, so the streams are sorted by number.
     fn place(&self, number: u32) -> Option<usize> {
-        // Harmless: a stream that is not open has no place.
+        // Harmless: a stream that is not open has no index.
         self.open.binary_search_by_key(&number, |stream| stream.number).ok()
     }
 
@@ -123,7 +124,7 @@ impl Streams {
         Some(self.open.remove(place))
     }
 
-    /// The open streams with larger numbers than this.
+    /// Returns the numbers of open streams above `last`.
     pub(super) fn numbers_above(&self, last: u32) -> Vec<u32> {
         let numbers = self.open.iter().map(|stream| stream.number);
         numbers.filter(|number| *number > last).collect()
@@ -148,7 +149,7 @@ impl Streams {
         self.reset.push_back(number);
     }
 
-    /// True if we ended the stream before the peer did, and not long ago.
+    /// Returns true if this side reset the stream recently.
     pub(super) fn was_reset(&self, number: u32) -> bool {
         self.reset.contains(&number)
     }

@@ -1,4 +1,4 @@
-//! A stream that became a tunnel (RFC 9113, 8.5): bytes both ways, and each side ends by itself.
+//! A stream that has become a tunnel (RFC 9113, 8.5): bytes in both directions, each of which ends separately.
 
 use std::task::{Context, Poll};
 
@@ -7,8 +7,8 @@ use crate::error::Code;
 use crate::frame::{self, flag, kind};
 
 impl Session {
-    /// Takes as many bytes as there are and fit. Ready with 0 bytes when the client has ended its side, and with none when the stream is
-    /// gone. The client's window opens by what was taken.
+    /// Takes as many bytes as are available and fit. Ready with 0 bytes when the client has ended its side, and with `None` when the stream
+    /// has been reset. The bytes taken are returned to the client's window.
     pub fn poll_tunnel(
         &mut self,
         cx: &mut Context<'_>,
@@ -22,7 +22,7 @@ impl Session {
             return Poll::Pending;
         }
         let len = stream.body.len().min(into.len());
-        // Harmless: there is room for that many.
+        // Harmless: `into` has room for `len` bytes.
         for (to, from) in into.iter_mut().zip(stream.body.drain(..len)) {
             *to = from;
         }
@@ -33,7 +33,7 @@ impl Session {
         Poll::Ready(Some(len))
     }
 
-    /// Ends our side; the client may go on.
+    /// Ends this side. The client may continue to send.
     pub fn end_tunnel_side(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number).filter(|stream| stream.is_sending) else {
             return;
@@ -42,8 +42,8 @@ impl Session {
         frame::begin(&mut self.out, 0, kind::DATA, flag::END_STREAM, number);
     }
 
-    /// Ends what is left of a tunnel. Sides that have both ended leave nothing; anything else is a reset, as a connection in between
-    /// would be (RFC 8441, 5).
+    /// Ends the rest of a tunnel. If both sides have ended, nothing is sent; otherwise, the stream is reset, which corresponds to a
+    /// connection reset (RFC 8441, 5).
     pub fn close_tunnel(&mut self, number: u32) {
         let Some(stream) = self.streams.get(number) else { return };
         if stream.is_sending || stream.is_receiving {

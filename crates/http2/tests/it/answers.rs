@@ -20,7 +20,7 @@ fn a_request_is_answered() {
     assert_eq!(client.requests, [1]);
     client.reply(1, false);
     assert_eq!(client.session.send_data(1, b"hello", true), 5);
-    // An empty table, 200, a line without an index; no header of an HTTP/1 connection.
+    // A table size of 0, status 200, and a literal line; no connection header of HTTP/1.
     assert_eq!(
         client.answers(),
         "1: head  \\x88\\x00\\x03x-a\\x01b, flags 4\n1: data 5, flags 1\n"
@@ -177,7 +177,7 @@ fn pings_are_answered() {
     assert_eq!(client.answers(), "ping whatever, flags 1\n");
 }
 
-/// Streams that the client opened before it knew are served, later ones are not.
+/// Streams that the client opens before it knows of the shutdown are served, later ones are not.
 #[test]
 fn leaving_takes_its_time() {
     let mut client = Client::new();
@@ -232,7 +232,7 @@ fn leave_to_send_a_body_is_given_once_and_before_the_reply() {
         assert_eq!(client.body(1).1, BodyPiece::None);
         assert_eq!(client.answers(), answers);
     }
-    // The body has begun by itself.
+    // The client has begun the body without waiting.
     client.send(&[post(3), frame(DATA, 0, 3, b"hel")].concat()).unwrap();
     client.session.owe_leave(3);
     assert_eq!((client.body(3).1, client.body(3).1), (BodyPiece::More, BodyPiece::None));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::frames::*;
 
-/// Frames that are mostly right, in any order.
+/// Generates mostly valid frames, in any order.
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let stream = prop_oneof![Just(0u32), (0..8u32).prop_map(|n| 2 * n + 1), any::<u32>()];
     let word = prop_oneof![Just(0u32), Just(1), 0..100_000u32, any::<u32>()];
@@ -29,7 +29,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The outcome: the error or none, the requests, the answers, the bodies.
+/// Returns the result: the error if any, the requests, the answers and the bodies.
 fn outcome(bytes: &[u8], cuts: impl Iterator<Item = usize>) -> String {
     let mut client = Client::new();
     let (mut at, mut ended) = (0, None);
@@ -57,7 +57,7 @@ proptest! {
         prop_assert_eq!(whole, cut);
     }
 
-    /// Answers are frames, and no more than a few for each frame that came.
+    /// The output consists of valid frames, and at most a few for each received frame.
     #[test]
     fn answers_are_bounded(frames in vec(any_frame(), 1..200)) {
         let mut client = Client::new();

@@ -1,4 +1,4 @@
-//! A session on the client's side that gets frames as a server sends them.
+//! Tests the client side of a session with frames that a server sends.
 
 use std::task::{Context, Poll, Waker};
 
@@ -6,13 +6,13 @@ use http2::{Block, BodyPiece, Code, Config, Error, Gone, PREFACE, RequestLine, S
 
 use crate::frames::*;
 
-/// A session after the greeting, and its server's state.
+/// A session after the exchange of settings, and the state of its server.
 struct Server {
     session: Session,
     unread: Vec<u8>,
 }
 
-/// `:status: 200`, and other heads by the fixed table.
+/// `:status: 200` by the static table.
 const OK: &[u8] = &[0x88];
 const EARLY: &[u8] = &[8, 3, b'1', b'0', b'3'];
 
@@ -69,7 +69,7 @@ impl Server {
     }
 }
 
-/// The head of a reply.
+/// Returns the head of a reply.
 fn reply(stream: u32, flags: u8, packed: &[u8]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | flags, stream, packed)
 }
@@ -79,7 +79,7 @@ fn a_connection_begins_with_a_preface() {
     let mut session = Session::client(Config { streams_max: 4, head_bytes_max: 1000 });
     let out = session.unsent().to_vec();
     session.sent(out.len());
-    // No pushed streams; windows of 64 KiB and 4 MiB.
+    // No server push; windows of 64 KiB and 4 MiB.
     assert_eq!(
         told(out.strip_prefix(PREFACE).unwrap()),
         "settings 18, flags 0\n0: window 4128769\n"
@@ -90,7 +90,7 @@ fn a_connection_begins_with_a_preface() {
 fn a_request_is_sent_and_answered() {
     let mut server = Server::new();
     assert_eq!(server.get(), 1);
-    // An empty table, the pseudo-headers, a line without an index; no header of an HTTP/1 connection.
+    // A table size of 0, the pseudo-headers, and a literal line; no connection header of HTTP/1.
     let packed = "\\x82\\x87\\x84\\x01\\x01a\\x00\\x03x-a\\x01b";
     assert_eq!(server.answers(), format!("1: head  {packed}, flags 5\n"));
     assert!(server.head(1).is_pending());
@@ -116,7 +116,7 @@ fn a_reply_may_come_whole_before_its_request_has_ended() {
     server.send(&reply(stream, 0, OK)).unwrap();
     assert_eq!(server.session.send_data(stream, b"b", false), 1);
     server.send(&frame(DATA, END_STREAM, stream, b"hello")).unwrap();
-    // It wants no more of the request, and the reply stays whole.
+    // The server wants no more of the request. The reply is kept complete.
     server.send(&frame(RST_STREAM, 0, stream, &[0; 4])).unwrap();
     assert_eq!(server.session.send_data(stream, b"c", true), 0);
     assert_eq!(server.head(stream), Poll::Ready(Ok((200, String::new()))));
@@ -133,7 +133,7 @@ fn whoever_leaves_says_so() {
     server.answers();
     server.session.close(stream);
     assert_eq!(server.answers(), "1: reset 8\n");
-    // What was on its way is not a mistake, and gives the connection's window back.
+    // Frames that were in flight are not an error, and are returned to the connection's window.
     server.send(&reply(stream, 0, OK)).unwrap();
     for _ in 0..140 {
         server.send(&frame(DATA, 0, stream, &[b'x'; 16_384])).unwrap();
@@ -315,7 +315,7 @@ fn replies_to_head_and_without_bodies_announce_what_they_like() {
     server.send(&reply(stream, END_STREAM, &[OK, &length].concat())).unwrap();
     assert_eq!(server.head(stream), Poll::Ready(Ok((200, "content-length: 5\r\n".to_owned()))));
     assert_eq!(server.session.whole_body(stream).unwrap(), b"");
-    // 304, and data where there can be none.
+    // A 304 with data, which it must not have.
     let stream = server.get();
     server.send(&reply(stream, 0, &[&[0x8b], &length[..]].concat())).unwrap();
     server.send(&frame(DATA, END_STREAM, stream, b"hello")).unwrap();

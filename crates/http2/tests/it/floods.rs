@@ -1,10 +1,10 @@
-//! Malicious clients.
+//! Tests malicious clients.
 
 use http2::{Code, Error};
 
 use crate::frames::*;
 
-/// Sends frames until the session refuses, as a connection does that reads its answers.
+/// Sends frames until the session fails, and reads the answers like a normal connection.
 fn flood(client: &mut Client, most: usize, mut frames: impl FnMut(u32) -> Vec<u8>) -> Error {
     for n in 0..most {
         if let Err(error) = client.send(&frames(u32::try_from(n).unwrap())) {
@@ -23,7 +23,7 @@ fn streams_that_are_opened_to_be_reset() {
     assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
 }
 
-/// CVE-2025-8671: the client makes the server reset them.
+/// CVE-2025-8671: the client makes the server reset its streams.
 #[test]
 fn streams_that_are_opened_to_be_refused() {
     let error =
@@ -31,7 +31,7 @@ fn streams_that_are_opened_to_be_refused() {
     assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
 }
 
-/// One in `many` of the client's streams is a reset. Returns how many streams pass, up to 5,000.
+/// Resets one in `many` streams. Returns how many streams pass, up to 5,000.
 fn resets_one_in(many: u32, forgiving: u32) -> u32 {
     let mut client = Client::new();
     for n in 0..5000 {
@@ -56,7 +56,7 @@ fn resets_of_a_client_that_mostly_waits_for_its_replies_are_its_right() {
     assert_eq!(resets_one_in(1, 1), 5000);
 }
 
-/// A cheap stream that ends used to pay for a reset of an expensive one.
+/// Formerly, each cheap stream that ended allowed the reset of an expensive one.
 #[test]
 fn resets_are_not_paid_for_by_as_many_cheap_streams() {
     assert!(resets_one_in(2, 0) < 800, "{}", resets_one_in(2, 0));
@@ -93,7 +93,7 @@ fn header_lines_without_end() {
     assert_eq!(error.code, Code::ENHANCE_YOUR_CALM);
 }
 
-/// CVE-2016-6581: a small block that refers to one long line again and again.
+/// CVE-2016-6581: a small block that refers to one long line repeatedly.
 #[test]
 fn a_small_block_of_much_text_is_a_head_that_is_too_large() {
     let mut client = Client::new();

@@ -18,7 +18,7 @@ pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// `GET https://a/`, by the fixed table.
+/// `GET https://a/`, by the static table.
 pub(crate) const GET: &[u8] = &[0x82, 0x84, 0x87, 0x41, 1, b'a'];
 
 /// `POST https://a/` with `content-length: 5`.
@@ -36,17 +36,17 @@ pub(crate) fn window_update(stream: u32, more: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &more.to_be_bytes())
 }
 
-/// A request without a body.
+/// Returns a request without a body.
 pub(crate) fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
 }
 
-/// The head of a request whose body follows.
+/// Returns the head of a request whose body follows.
 pub(crate) fn post(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, POST_FIVE)
 }
 
-/// A session after the greeting, and its client's state.
+/// A session after the exchange of settings, and the state of its client.
 pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) requests: Vec<u32>,
@@ -67,7 +67,7 @@ impl Client {
         Client { session, requests: Vec::new(), unread: Vec::new() }
     }
 
-    /// Tells the session all of the bytes.
+    /// Passes all of the bytes to the session.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.unread.extend_from_slice(bytes);
         let mut block = Block::default();
@@ -80,7 +80,7 @@ impl Client {
         Ok(())
     }
 
-    /// The output of the session since the last call, a line for each frame.
+    /// Returns the output of the session since the last call, one line per frame.
     pub(crate) fn answers(&mut self) -> String {
         let out = self.session.unsent().to_vec();
         self.session.sent(out.len());

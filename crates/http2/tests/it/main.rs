@@ -1,4 +1,4 @@
-//! A session that gets frames as a client sends them; its output is parsed as frames again.
+//! Tests a session with frames that a client sends. Its output is parsed as frames again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Flow control, in both directions.
+//! Tests flow control in both directions.
 
 use std::task::{Context, Poll, Waker};
 
@@ -19,7 +19,7 @@ fn no_more_is_sent_than_the_client_takes() {
     assert_eq!(client.session.send_data(1, &[0; 70_000], true), 65_535);
     assert_eq!((room(&mut client, 1), room(&mut client, 3)), (Poll::Pending, Poll::Pending));
     assert!(client.answers().ends_with("1: data 16384, flags 0\n1: data 16383, flags 0\n"));
-    // Room for the stream alone is not enough.
+    // A larger stream window alone is not enough.
     client.send(&window_update(1, 10_000)).unwrap();
     assert_eq!(room(&mut client, 1), Poll::Pending);
     client.send(&window_update(0, 5000)).unwrap();
@@ -45,7 +45,7 @@ fn a_client_may_change_its_mind_about_windows() {
     assert_eq!(error.code, Code::FLOW_CONTROL_ERROR);
 }
 
-/// Issue 18.12: a frame has room for 2,730 windows, and each was applied to every stream.
+/// Issue 18.12: a frame can contain 2,730 windows, and each was applied to every stream.
 #[test]
 fn of_the_windows_in_one_frame_the_last_is_applied() {
     let mut client = Client::new();
@@ -56,7 +56,7 @@ fn of_the_windows_in_one_frame_the_last_is_applied() {
     };
     client.send(&windows(&[1, 2, 3, 70])).unwrap();
     assert_eq!(room(&mut client, 1), Poll::Ready(Some(70)));
-    // Applied, the first would be too much for the stream.
+    // If the first window were applied, it would overflow the stream's window.
     client.send(&window_update(1, 0x7fff_ffff - 70)).unwrap();
     client.send(&windows(&[71, 70])).unwrap();
     assert_eq!(
@@ -65,7 +65,7 @@ fn of_the_windows_in_one_frame_the_last_is_applied() {
     );
 }
 
-/// Issue 18.2: the client takes little at a time and gives new room each time.
+/// Issue 18.2: the client reads little at a time, and updates its window each time.
 #[test]
 fn what_waits_to_be_written_is_bounded() {
     const MOST: usize = 128 * 1024;
@@ -134,7 +134,7 @@ fn more_than_the_window_ends_the_stream_or_the_connection() {
     assert_eq!(error.code, Code::FLOW_CONTROL_ERROR);
 }
 
-/// This includes bytes that nobody read before their stream ended: otherwise the other streams of the connection would starve.
+/// This includes bytes that were not read before their stream ended. Otherwise, the other streams of the connection would starve.
 #[test]
 fn the_window_of_a_stream_that_ends_comes_back() {
     let mut client = Client::new();
