@@ -1,10 +1,10 @@
-//! Collation for `xsl:sort`: dictionary order, letters before their accents, accents before case.
+//! Collation for `xsl:sort`: dictionary order, first by letters, then by accents, then by case.
 //!
-//! One order for all languages: a gateway's result must not depend on the machine's locale.
+//! There is a single order for all languages, because the result of a gateway must not depend on the locale of the machine.
 
 use std::cmp::Ordering;
 
-/// Decides whether `a` or `A` comes first if the texts differ only in case.
+/// Whether `a` or `A` comes first if texts differ only in case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     UpperFirst,
@@ -16,7 +16,7 @@ pub(crate) enum Case {
 pub(crate) struct Key {
     letters: String,
     accents: String,
-    /// The text itself, for a comparison by case only.
+    /// The text itself, for comparing by case.
     cased: String,
     case: Case,
 }

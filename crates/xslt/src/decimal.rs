@@ -32,23 +32,23 @@ impl Default for DecimalFormat {
     }
 }
 
-/// How `format-number()` rounds a half.
+/// How `format-number()` rounds halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
-    /// As in the JDK.
+    /// To the nearest even digit, as in the JDK.
     ToEven,
-    /// As in libxslt, with its arithmetic.
+    /// Up, with the arithmetic of libxslt.
     Up,
 }
 
-/// Rounds to a number of fraction digits, by the steps of libxslt.
+/// Rounds to a number of fraction digits with the same steps as libxslt.
 fn halves_up(number: f64, digits: usize) -> f64 {
     let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
     let rounded = (scale * number + 0.5).floor() / scale;
     if rounded.is_finite() { rounded } else { number }
 }
 
-/// Further digits than a double can have are zeros. The limit keeps long patterns from taking memory.
+/// Maximum number of digits. Digits beyond those of a double are zeros, and the limit keeps long patterns from taking memory.
 const DIGITS_MAX: usize = 400;
 
 /// The subpattern for positive or for negative numbers.
@@ -59,9 +59,9 @@ struct Half {
     integer_least: usize,
     fraction_least: usize,
     fraction_most: usize,
-    /// There are optional digits before the separator.
+    /// Whether there are optional digits before the separator.
     integer_optional: bool,
-    /// Digits between grouping separators; None if there are none.
+    /// Number of digits between grouping separators, or `None` without grouping.
     group: Option<usize>,
     scale: Scale,
 }
@@ -84,7 +84,7 @@ enum Part {
 }
 
 impl DecimalFormat {
-    /// Formats a number by a pattern; the error is a sentence about the pattern.
+    /// Formats a number by a pattern. The error is a sentence about the pattern.
     pub(crate) fn format(
         &self,
         number: f64,

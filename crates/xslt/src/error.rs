@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A position in a stylesheet. Cheap to clone: the file's name is shared.
+/// A position in a stylesheet. Cheap to clone, because the file name is shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct At {
-    /// The stylesheet module, as the caller or the resolver named it; empty if it has no name.
+    /// The stylesheet module as named by the caller or the resolver; empty if it has no name.
     pub file: Arc<str>,
     /// From 1; 0 if there is no position.
     pub line: u32,
@@ -14,7 +14,7 @@ pub struct At {
     pub column: u32,
 }
 
-/// Error of a stylesheet that does not compile, or of a failed transformation.
+/// The error of a stylesheet that does not compile, or of a failed transformation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
@@ -24,26 +24,26 @@ pub struct Error {
 /// Kind of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The stylesheet, or a document it asks for, is not well-formed.
+    /// The stylesheet, or a document that it loads, is not well-formed.
     Document(Box<str>),
-    /// A static rule of XSLT 1.0 is broken; found at compile time.
+    /// A static rule of XSLT 1.0 is violated; detected at compile time.
     Static(Box<str>),
     /// An expression, a pattern or an attribute value template is invalid.
     Expression(Box<str>),
-    /// A dynamic rule of XSLT 1.0 is broken, and there is no usual recovery.
+    /// A dynamic rule of XSLT 1.0 is violated, and there is no usual recovery.
     Dynamic(Box<str>),
-    /// The resolver has no such document, or refuses it.
+    /// The resolver does not have the document, or refuses it.
     Resolve { href: Box<str>, cause: Box<str> },
-    /// The stylesheet ran `<xsl:message terminate="yes">`; its text.
+    /// The stylesheet executed `<xsl:message terminate="yes">` with this text.
     Terminated(Box<str>),
-    /// A budget of [`crate::Budgets`] or of the compiler is used up: name and value of the limit.
+    /// A limit of [`crate::Budgets`] or of the compiler is exceeded: its name and value.
     Limit { name: &'static str, max: u64 },
 }
 
-/// Reason why transforming a text gives no result.
+/// The reason why transforming a text yields no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransformError {
-    /// The text is not a document, or is refused.
+    /// The text is not a well-formed document, or is refused.
     Source(xml::Error),
     /// The transformation failed.
     Run(Error),

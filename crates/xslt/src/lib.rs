@@ -1,8 +1,8 @@
-//! XSLT 1.0: a stylesheet is compiled to instructions once and transforms any number of documents.
+//! XSLT 1.0: a stylesheet is compiled to instructions once, and then transforms any number of documents.
 //!
-//! Owns the stylesheet language, its output methods and the common extension functions. It loads nothing by itself: modules and
-//! documents come from the caller's [`Resolver`]. It never reads a clock or a locale, and knows nothing of gateways. The cost of
-//! a run is bounded by its [`Budgets`], and it needs little of the thread's stack.
+//! Owns the stylesheet language, its output methods and the common extension functions. It loads nothing by itself: modules and documents
+//! come from the caller's [`Resolver`]. It never reads a clock or a locale, and knows nothing of gateways. The cost of a run is bounded by
+//! its [`Budgets`], and a run needs little of the thread's stack.
 //!
 //! ```
 //! let source = br#"<t:transform version="1.0" xmlns:t="http://www.w3.org/1999/XSL/Transform">

@@ -1,6 +1,6 @@
 //! Number formatting of `xsl:number` (XSLT 1.0, 7.7.1): format tokens, letters, Roman numerals, grouping.
 
-/// Separator and size of digit groups.
+/// Separator and size of groups of digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grouping {
     pub(crate) separator: String,
@@ -25,10 +25,10 @@ enum Token {
     },
 }
 
-/// Limit on leading zeros, to save memory.
+/// Maximum number of leading zeros, to save memory.
 const WIDTH_MAX: usize = 100;
 
-/// Larger numbers are written in digits instead of Roman numerals.
+/// From this number on, digits are written instead of Roman numerals.
 const ROMAN_MAX: u64 = 100_000;
 
 /// Formats a list of numbers, such as `1.2.3`.
@@ -125,7 +125,7 @@ fn one(number: f64, token: Token, grouping: Option<&Grouping>, out: &mut String)
     if rounded < 0.0 {
         out.push('-');
     }
-    // Whole and below 10^18: the text of the double is its digits.
+    // The number is an integer below 10^18, so the text of the double is exactly its digits.
     let whole: u64 = format!("{:.0}", rounded.abs()).parse().unwrap_or(0);
     match token {
         Token::Letters { first, count } if whole > 0 => letters(whole, first, count, out),

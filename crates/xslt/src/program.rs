@@ -1,6 +1,6 @@
 //! A compiled stylesheet: a flat list of instructions, and the tables they refer to. Immutable.
 //!
-//! Instructions jump within the list instead of being nested, so that the machine needs no recursion.
+//! Instructions jump within the list instead of being nested, so the machine needs no recursion.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Program {
     /// Unique among all programs.
     pub(crate) id: u64,
     pub(crate) code: Vec<Op>,
-    /// For each instruction, its place in the stylesheet.
+    /// For each instruction, its position in the stylesheet.
     pub(crate) places: Vec<SourcePosition>,
     pub(crate) modules: Vec<Module>,
     pub(crate) templates: Vec<Template>,
@@ -41,7 +41,7 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<UserFunction>,
     pub(crate) spaces: Vec<SpaceRule>,
     pub(crate) output: OutputSettings,
-    /// Templates, variables and attribute sets that the stylesheet names and does not have.
+    /// Errors for templates, variables and attribute sets that the stylesheet refers to but does not define.
     pub(crate) missing: Vec<Error>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Module {
     pub(crate) document: Arc<Document>,
 }
 
-/// A place in a module.
+/// A position in a module.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SourcePosition {
     pub(crate) module: u32,
@@ -71,13 +71,13 @@ pub(crate) struct CodeBlock {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Template {
     pub(crate) entry: CodeBlock,
-    /// For a node without content, the template only copies the node.
+    /// Whether the template only copies the node, if the node has no content.
     pub(crate) copies: bool,
-    /// For a node with content, the template does only this.
+    /// The only effect of the template on a node with content, or `None` if it does more.
     pub(crate) passes: Option<Pass>,
 }
 
-/// Copies a node with content or not, and applies templates to its content: the effect of the built-in rules and of the
+/// Optionally copies a node with content, and applies templates to its content. This is the effect of the built-in rules and of the
 /// identity template.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
@@ -113,10 +113,10 @@ impl Template {
 pub(crate) struct Rule {
     pub(crate) template: u32,
     pub(crate) alternative: xpath::Alternative,
-    /// Every node of the rule's list, by kind and name, matches.
+    /// Whether every node that this rule is tried for, by kind and name, matches.
     pub(crate) certain: bool,
     pub(crate) precedence: u32,
-    /// The lowest precedence among the imports of its stylesheet: `xsl:apply-imports` searches from there to `precedence`.
+    /// The lowest precedence among the imports of the rule's stylesheet. `xsl:apply-imports` searches from there up to `precedence`.
     pub(crate) imports_from: u32,
     pub(crate) priority: f64,
 }
@@ -124,9 +124,9 @@ pub(crate) struct Rule {
 /// Rules for nodes with names, each list best first.
 #[derive(Debug, Default)]
 pub(crate) struct ByName {
-    /// Lists by local part and namespace, each with the rules for that name and for any name. In the order of `keys`.
+    /// Lists by local part and namespace, each with the rules for that name and for any name, in the order of `keys`.
     pub(crate) named: Box<[NamedRules]>,
-    /// The keys of their local parts, sorted.
+    /// The keys of their local parts, sorted. See [`key`].
     keys: Box<[u64]>,
     /// Rules for all other names.
     pub(crate) others: Box<[u32]>,
@@ -140,7 +140,7 @@ pub(crate) struct NamedRules {
     pub(crate) rules: Box<[u32]>,
 }
 
-/// Returns a number of a local part, mostly another one for another name: its first bytes and its length.
+/// Returns a number for a local part, from its first bytes and its length. Different names usually have different numbers.
 #[inline]
 fn key(local: &str) -> u64 {
     let bytes = local.as_bytes();
@@ -162,14 +162,13 @@ impl ByName {
         ByName { named: named.into(), keys, others }
     }
 
-    /// Returns a name's index among those with rules of their own. Whole names are compared only where the keys are equal.
+    /// Returns the index of a name among those with rules of their own. Names are compared only if their keys are equal.
     #[inline]
     pub(crate) fn find(&self, local: &str, uri: &str) -> Option<usize> {
         let wanted = key(local);
         let mut at = self.keys.partition_point(|known| *known < wanted);
         while self.keys.get(at) == Some(&wanted) {
-            // Two that are empty are not compared: a load of no bytes from where nothing is takes a hundred nanoseconds on some
-            // processors.
+            // Empty texts are not compared: on some processors, loading no bytes from a dangling address takes a hundred nanoseconds.
             let is_uri = |own: &str| own.len() == uri.len() && (uri.is_empty() || *own == *uri);
             let is = |rules: &NamedRules| is_uri(&rules.uri) && *rules.local == *local;
             if self.named.get(at).is_some_and(is) {
@@ -206,7 +205,7 @@ pub(crate) struct Global {
     pub(crate) name: Name,
     pub(crate) is_param: bool,
     pub(crate) entry: CodeBlock,
-    /// Globals that its own text refers to: evaluated before it, so that chains of them need no recursion.
+    /// Globals that this one refers to. They are evaluated first, so that chains of them need no recursion.
     pub(crate) needs: Vec<u32>,
     pub(crate) place: SourcePosition,
 }
@@ -218,7 +217,7 @@ pub(crate) struct Key {
     pub(crate) place: SourcePosition,
 }
 
-/// A function call in an expression: the function, and the place of the call.
+/// A function call in an expression: the function, and the position of the call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallSite {
     pub(crate) function: CalledFunction,
@@ -243,7 +242,7 @@ pub(crate) enum CalledFunction {
     User(u32),
     /// An expression that failed to compile in forwards-compatible mode.
     Broken,
-    /// An expression with a variable that is not there, by its index in [`Program::missing`].
+    /// An expression with an undefined variable, by its index in [`Program::missing`].
     Missing(u32),
 }
 
@@ -256,7 +255,7 @@ pub(crate) struct UserFunction {
     pub(crate) params: Vec<u32>,
 }
 
-/// A name of `xsl:strip-space` or `xsl:preserve-space`; the first rule that matches decides.
+/// A name in `xsl:strip-space` or `xsl:preserve-space`. The first rule that matches decides.
 #[derive(Debug)]
 pub(crate) struct SpaceRule {
     pub(crate) test: NameTest,
@@ -291,12 +290,12 @@ pub(crate) enum Part {
 pub(crate) struct Literal {
     pub(crate) name: SourceName,
     pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,
-    /// Number of the first namespaces that libxslt gives the element.
+    /// How many of the first namespaces libxslt gives the element.
     pub(crate) near: usize,
 }
 
 impl Literal {
-    /// Returns its namespaces; if `lean`, only those that libxslt gives.
+    /// Returns the namespaces; if `lean`, only those that libxslt gives the element.
     #[inline]
     pub(crate) fn namespaces(&self, lean: bool) -> &[(Box<str>, Box<str>)] {
         if lean { self.namespaces.get(..self.near).unwrap_or_default() } else { &self.namespaces }
@@ -325,14 +324,14 @@ pub(crate) struct SortKey {
 pub(crate) struct ForEach {
     pub(crate) select: Expr,
     pub(crate) sorts: Box<[SortKey]>,
-    /// Address behind the loop.
+    /// The address after the loop.
     pub(crate) end: Pc,
 }
 
 /// The nodes to which templates are applied.
 #[derive(Debug)]
 pub(crate) enum Select {
-    /// The children, and before them the attributes if asked for. Nearly all stylesheets use this; it needs no expression.
+    /// The children, preceded by the attributes if requested. Nearly all stylesheets use this, and it needs no expression.
     Content {
         attributes: bool,
     },
@@ -340,7 +339,7 @@ pub(crate) enum Select {
 }
 
 impl Select {
-    /// For a selection of content, returns whether it includes attributes.
+    /// If the selection is content, returns whether it includes attributes.
     pub(crate) fn content(&self) -> Option<bool> {
         match self {
             Select::Content { attributes } => Some(*attributes),
@@ -383,19 +382,19 @@ pub(crate) enum Dest {
     Local(u32),
     /// A parameter for the next call, by the number of its name.
     Param(u32),
-    /// The result of the entry: a global's value, or a function's result.
+    /// The result of the entry: the value of a global, or of a function.
     Result,
 }
 
 /// One instruction.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Goes on with the next node of the topmost apply frame. It is the first instruction of the code.
+    /// Continues with the next node of the topmost apply frame. This is the first instruction of the code.
     NextNode,
     /// Ends an entry.
     Return,
     Jump(Pc),
-    /// Goes on if the expression is true, otherwise jumps.
+    /// Continues if the expression is true, otherwise jumps.
     Unless(Expr, Pc),
     Text(Box<str>),
     RawText(Box<str>),
@@ -421,18 +420,18 @@ pub(crate) enum Op {
     BeginTree,
     EndTree(Dest),
     Set(Dest, Expr),
-    /// Takes the parameter of that name and jumps to `otherwise`; without one, goes on to compute the default.
+    /// Takes the parameter with this name and jumps to `otherwise`. Without one, continues with the code for the default.
     Param {
         slot: u32,
         name: u32,
         otherwise: Pc,
     },
-    /// A global parameter: as `Param`, with the caller's values.
+    /// Like `Param`, for a global parameter, with the caller's values.
     GlobalParam {
         number: u32,
         otherwise: Pc,
     },
-    /// An empty string.
+    /// Sets the destination to an empty string.
     SetEmpty(Dest),
     UseSet(u32),
     Copy(Pc),
@@ -447,7 +446,7 @@ pub(crate) enum Op {
         params: u32,
     },
     Number(Box<Numbering>),
-    /// An error when it is reached.
+    /// An error when it is executed.
     Fail(Box<str>),
 }
 

@@ -1,21 +1,21 @@
-//! Source of other documents: modules of a stylesheet, and documents for `document()`.
+//! The source of other documents: modules of a stylesheet, and documents for `document()`.
 
 /// A document returned by a resolver.
 #[derive(Debug, Clone)]
 pub struct Resource {
-    /// Its own address: the base of references in it, its name in errors, and its identity.
+    /// The document's own address: the base of its references, its name in errors, and its identity.
     pub uri: String,
     pub bytes: Vec<u8>,
 }
 
-/// Finds documents for a stylesheet. This is the only way to load any.
+/// Finds documents for a stylesheet, which cannot load any in another way.
 pub trait Resolver {
-    /// Resolves `href` as written; `base` is the address of the document with the reference, empty if it has none. The error is a
-    /// sentence for the stylesheet's author.
+    /// Resolves `href` as written. `base` is the address of the document with the reference, and empty if that has none. The error is a
+    /// sentence for the author of the stylesheet.
     fn resolve(&self, href: &str, base: &str) -> Result<Resource, String>;
 }
 
-/// Refuses everything: for stylesheets of one module that ask for no documents.
+/// Refuses everything. For stylesheets of one module that load no documents.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoDocuments;
 

@@ -1,4 +1,4 @@
-//! Public interface: compiles stylesheets and transforms documents.
+//! The public interface: compiles stylesheets and transforms documents.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::resolver::{NoDocuments, Resolver};
 use crate::run::{DocumentsHandle, Machine, Reach, RunInputs, spaces};
 use crate::stream::{ResultCache, Stream, StreamProgram, lower};
 
-/// Initial capacity of a result beside the part that grows with its source.
+/// Initial capacity of a result, in addition to the part that grows with its source.
 const ROOM_BYTES: usize = 256;
 
 /// A compiled stylesheet. Immutable and shareable between threads.
 #[derive(Debug)]
 pub struct Stylesheet {
     program: Program,
-    /// The settings of `xsl:output` for canonical form.
+    /// The output settings of `xsl:output`, adapted to canonical form.
     canonical: OutputSettings,
-    /// The streaming program, if the stylesheet needs no tree.
+    /// The streaming program, or `None` if the stylesheet needs a tree.
     streamed: Option<StreamProgram>,
     /// Pool of caches for streaming runs.
     shelf: Pool<ResultCache>,
@@ -57,9 +57,9 @@ pub enum Argument {
     Expression(Box<str>),
 }
 
-/// Inputs of a transformation beside its source.
+/// The inputs of a transformation, in addition to its source.
 pub struct Run<'a> {
-    /// Values of parameters; those that the stylesheet does not have are ignored.
+    /// Values of parameters. Those that the stylesheet does not declare are ignored.
     pub parameters: &'a [Parameter],
     /// Resolver of documents for `document()`.
     pub resolver: &'a dyn Resolver,
@@ -67,17 +67,17 @@ pub struct Run<'a> {
     pub budgets: Budgets,
     /// The address of the source, the base of references in it.
     pub base: &'a str,
-    /// Seconds since 1970 in UTC, for functions that return the time; if None, they have no time.
+    /// The current time in seconds since 1970 (UTC), for functions that return it. With `None` they return nothing.
     pub now: Option<i64>,
     /// Seed of functions that return random numbers.
     pub seed: u64,
-    /// Writes XML, whatever `xsl:output` says.
+    /// Whether to write XML, whatever `xsl:output` specifies.
     pub as_xml: bool,
-    /// Form of the XML, ignored if `as_xml` is set.
+    /// How XML is written. Ignored if `as_xml` is set.
     pub style: Style,
-    /// Leaves each `xmlns=""` out of the start tags of the result.
+    /// Whether to omit each `xmlns=""` from the start tags of the result.
     pub strip_empty_namespaces: bool,
-    /// Asks for a transcript of the result.
+    /// Whether to make a transcript of the result.
     pub transcribe: bool,
 }
 
@@ -114,7 +114,7 @@ impl Default for Run<'_> {
 }
 
 impl Stylesheet {
-    /// Compiles a stylesheet. `uri` is its address: its name in errors, and the base of references in it. The resolver supplies
+    /// Compiles a stylesheet. `uri` is its address, used as its name in errors and as the base of its references. The resolver supplies
     /// imports and includes.
     pub fn compile(bytes: &[u8], uri: &str, resolver: &dyn Resolver) -> Result<Stylesheet, Error> {
         let program = compile::compile(bytes, uri, resolver)?;
@@ -123,23 +123,24 @@ impl Stylesheet {
         Ok(Stylesheet { program, canonical, streamed, shelf: Pool::default() })
     }
 
-    /// Returns the templates, variables and attribute sets that it names and does not have. A run fails when it reaches one.
+    /// Returns errors for templates, variables and attribute sets that the stylesheet refers to but does not define. A run fails when it
+    /// reaches such a reference.
     pub fn missing(&self) -> &[Error] {
         &self.program.missing
     }
 
-    /// Returns whether [`Stylesheet::transform_bytes`] streams, without a tree of the source.
+    /// Returns whether [`Stylesheet::transform_bytes`] streams, without building a tree of the source.
     pub fn streams(&self) -> bool {
         self.streamed.is_some()
     }
 
-    /// Returns whether [`Stylesheet::transform_bytes`] makes a tree of the source for this run.
+    /// Returns whether [`Stylesheet::transform_bytes`] builds a tree of the source for this run.
     pub fn needs_tree(&self, run: &Run<'_>) -> bool {
         self.streamed.is_none() || asks_source(run)
     }
 
-    /// Parses a document and transforms it to bytes. The result is that of parsing and [`Stylesheet::transform`], except that a
-    /// streaming run counts its steps by events. If the document is malformed, that error is returned whatever else is wrong.
+    /// Parses a document and transforms it to bytes. The result is the same as that of parsing and [`Stylesheet::transform`], except that a
+    /// streaming run counts its steps by events. If the document is malformed, that error is returned before any other.
     pub fn transform_bytes(
         &self,
         source: &[u8],
@@ -149,8 +150,8 @@ impl Stylesheet {
         Ok(self.transform_transcribed(source, None, options, run)?.0)
     }
 
-    /// The same, by the source's transcript if there is one. Returns the result's too, if the run asks for it and the result is
-    /// such that it has one.
+    /// Like `transform_bytes`, but uses the transcript of the source if there is one. Also returns the transcript of the result, if the run
+    /// requests it and the result can have one.
     pub fn transform_transcribed(
         &self,
         source: &[u8],
@@ -166,7 +167,7 @@ impl Stylesheet {
         let settings = self.settings(run);
         let begin = || {
             let mut serializer = serializer(&settings, ROOM_BYTES + source.len(), run);
-            // Values from outside may have characters that XML does not allow.
+            // Values from outside may contain characters that XML forbids.
             if run.transcribe && run.parameters.is_empty() {
                 serializer.transcribe();
             }
@@ -176,7 +177,7 @@ impl Stylesheet {
         if let Some(transcript) = transcript {
             let mut stream = begin();
             let replayed = transcript.replay(source, options, &mut stream);
-            // Whatever is wrong is told of the document itself.
+            // In case of an error, the document is parsed, so that the error has its position.
             if let (Some(Ok(())), Ok(composer)) = (replayed, stream.finish()) {
                 return output(Some(composer), &settings, Vec::new()).map_err(TransformError::Run);
             }
@@ -210,7 +211,7 @@ impl Stylesheet {
         }
     }
 
-    /// Transforms a document to a tree; returns it with the messages.
+    /// Transforms a document to a tree. Returns it with the messages.
     pub fn transform_to_tree(
         &self,
         source: &Arc<Document>,
@@ -265,7 +266,7 @@ impl Stylesheet {
     }
 }
 
-/// Returns whether a parameter's value has to be evaluated in the source.
+/// Returns whether the value of a parameter has to be evaluated on the source.
 fn asks_source(run: &Run<'_>) -> bool {
     run.parameters.iter().any(|parameter| match parameter.value {
         Argument::Expression(_) => true,
@@ -273,7 +274,7 @@ fn asks_source(run: &Run<'_>) -> bool {
     })
 }
 
-/// A serializer of a result as the run wants it.
+/// Creates the serializer for a result, with the options of the run.
 fn serializer(settings: &OutputSettings, capacity: usize, run: &Run<'_>) -> Serializer {
     let mut serializer = Serializer::new(settings.clone(), capacity);
     if run.strip_empty_namespaces {
@@ -300,7 +301,7 @@ fn output(
     Ok((Output { bytes, method, media_type, encoding, messages }, transcript))
 }
 
-/// The error for a character that the encoding of the result lacks, in a name, a comment or plain text.
+/// Returns the error for a character that the output encoding lacks, in a name, a comment or plain text.
 fn lacking(c: char, settings: &OutputSettings) -> Error {
     let encoding = settings.encoding.unwrap_or(Encoding::Utf8).name();
     let number = u32::from(c);

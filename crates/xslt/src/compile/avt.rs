@@ -31,7 +31,7 @@ impl<'m> Compiler<'m> {
                 parts.push(Part::Value(self.expr(e, locals, inner)?));
                 rest = after.strip_prefix('}').unwrap_or(after);
             } else {
-                // A lone closing brace is an error; in forwards-compatible mode it counts as text, as in other processors.
+                // A lone closing brace is an error. In forwards-compatible mode it is literal, as in other processors.
                 if !e.forwards() {
                     return Err(self.wrong(e, format!("`{text}`: a closing brace stands alone")));
                 }
@@ -49,7 +49,7 @@ impl<'m> Compiler<'m> {
         Ok(Avt::Parts(parts.into()))
     }
 
-    /// Returns the template in an attribute; None if the attribute is absent.
+    /// Returns the template in an attribute, or `None` if the attribute is absent.
     pub(super) fn avt_of(
         &self,
         e: Element<'m>,
@@ -59,7 +59,7 @@ impl<'m> Compiler<'m> {
         e.attribute(local).map(|text| self.avt(e, locals, text)).transpose()
     }
 
-    /// Returns the body as a template, if it consists of text and `xsl:value-of` only.
+    /// Returns the body as a template, if it consists only of text and `xsl:value-of`.
     pub(super) fn text_body(&self, e: Element<'m>, locals: &Locals) -> Result<Option<Avt>, Error> {
         let mut parts = Vec::new();
         for child in e.children() {
@@ -108,7 +108,7 @@ fn expression_end(text: &str) -> Option<usize> {
             (None, b'}') => return Some(at),
             (None, b'"' | b'\'') => quote = Some(byte),
             (Some(open), _) if open == byte => quote = None,
-            // Harmless: the other bytes go on.
+            // Harmless: no other byte affects the search.
             _ => {}
         }
     }

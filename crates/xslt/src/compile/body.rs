@@ -37,7 +37,7 @@ impl<'m> Compiler<'m> {
                 },
             }
         }
-        // Harmless: what a body declares is visible only in it.
+        // Harmless: the declarations of a body are visible only in it.
         locals.visible.truncate(visible);
         Ok(())
     }
@@ -53,7 +53,7 @@ impl<'m> Compiler<'m> {
         if self.is_extension(e) { self.unknown(e, locals) } else { self.literal(e, locals) }
     }
 
-    /// Compiles an unknown instruction: its fallbacks, or an error when it is reached (XSLT 1.0, 15).
+    /// Compiles an unknown instruction: its fallbacks, or an error when it is executed (XSLT 1.0, 15).
     pub(super) fn unknown(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<(), Error> {
         let mut any = false;
         for child in e.elements().filter(|child| child.xsl() == Some("fallback")) {
@@ -92,7 +92,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Compiles the value of a variable, parameter or result: `select`, or the content as a tree, or an empty string.
+    /// Compiles the value of a variable, parameter or result: from `select`, from the content as a tree, or an empty string.
     pub(super) fn value_into(
         &mut self,
         e: Element<'m>,

@@ -21,7 +21,7 @@ impl<'m> Compiler<'m> {
         match (name.namespace.uri, name.local) {
             (XSLT, local) => self.standard(d, e, local),
             (FUNCTIONS, "function") => self.function(e),
-            // Elements of the user's own are ignored, but need a namespace.
+            // User-defined elements are ignored, but must have a namespace.
             ("", _) if !e.forwards() => {
                 Err(self.wrong(e, format!("{} at the top needs a namespace", e.shown())))
             }
@@ -35,7 +35,7 @@ impl<'m> Compiler<'m> {
             | "attribute-set" | "strip-space" | "preserve-space" | "namespace-alias" => {
                 self.check_attributes(e)?;
             }
-            // Harmless: the other declarations are looked at where they are read.
+            // Harmless: other declarations are handled where they are read.
             _ => {}
         }
         match local {
@@ -46,7 +46,7 @@ impl<'m> Compiler<'m> {
             "output" => self.output(e),
             "strip-space" => self.space(d, e, true),
             "preserve-space" => self.space(d, e, false),
-            // Handled before, or after all the others.
+            // Handled earlier, or after all other declarations.
             "attribute-set" | "namespace-alias" | "import" | "include" => Ok(()),
             _ if e.forwards() => Ok(()),
             _ => Err(self.wrong(e, format!("{} cannot stand at the top", e.shown()))),
@@ -84,7 +84,7 @@ impl<'m> Compiler<'m> {
         let mut named = None;
         if let Some(text) = name {
             let name = self.qname(e, text)?;
-            // Only the declaration of the highest precedence can be called.
+            // Only the declaration with the highest precedence can be called.
             let found = self.templates.get(&name).copied();
             named = found.filter(|(_, precedence)| *precedence == d.precedence).map(|(n, _)| n);
         }
@@ -183,7 +183,7 @@ impl<'m> Compiler<'m> {
             digit: character("digit", usual.digit)?,
             pattern_separator: character("pattern-separator", usual.pattern_separator)?,
         };
-        // Two different formats of the same name are an error (XSLT 1.0, 12.3); like most processors, the last one wins here.
+        // Two different formats with the same name are an error (XSLT 1.0, 12.3), but like most processors, this one uses the last.
         self.program.formats.insert(name, format);
         Ok(())
     }
@@ -199,7 +199,7 @@ impl<'m> Compiler<'m> {
                         return Err(self.wrong(e, what));
                     }
                 },
-                // A name test of a later version.
+                // A kind of name test from a later version.
                 None if text.starts_with("*:") && e.forwards() => continue,
                 None => (NameTest::Name(self.qname(e, text)?), 0.0),
             };
@@ -222,7 +222,7 @@ impl<'m> Compiler<'m> {
                 "xml" => Some(Method::Xml),
                 "html" => Some(Method::Html),
                 "text" => Some(Method::Text),
-                // A method of a later version or of another vendor: the default method is used.
+                // A method of a later version or of another vendor. The default method is used.
                 other if other.contains(':') || e.forwards() => None,
                 other => return Err(self.wrong(e, format!("there is no output method `{other}`"))),
             };

@@ -1,4 +1,4 @@
-//! Dispatch tables: template rules by the nodes they can match, best first, so that a node is tested against few of them.
+//! Dispatch tables: template rules by the nodes that they can match, best first, so that each node is tested against few rules.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::Compiler;
 use crate::program::{ByName, Mode, NamedRules, Rule};
 
 impl Compiler<'_> {
-    /// Adds a rule to modes, or to all modes if none are given. The tables are built once all rules are known.
+    /// Adds a rule to modes, or to all modes if none are given. The tables are built after all rules have been added.
     pub(super) fn add_rule(&mut self, modes: &[u32], rule: Rule) {
         let number = u32::try_from(self.program.rules.len()).unwrap_or(u32::MAX);
         self.program.rules.push(rule);
@@ -18,7 +18,7 @@ impl Compiler<'_> {
         self.in_modes.extend(modes.iter().map(|mode| (*mode, number)));
     }
 
-    /// Builds each mode's tables, and sorts the rules for white space.
+    /// Builds the tables of each mode, and sorts the rules for white space.
     pub(super) fn sort_rules(&mut self) {
         let len = self.modes_len();
         self.program.modes.resize_with(len, Mode::default);
@@ -50,10 +50,10 @@ fn lists(all: &[u32], rules: &[Rule]) -> Mode {
     };
     let names = |of: &dyn Fn(&Shape) -> Option<&NameTest>| {
         let shapes =
-            // Harmless: each number is that of a rule.
+            // Harmless: each number belongs to a rule.
             all.iter().filter_map(|n| rules.get(*n as usize)).map(|r| &r.alternative.shape);
         let named: BTreeSet<(&str, &str)> = shapes
-            // Harmless: the others have no name.
+            // Harmless: other shapes have no name.
             .filter_map(|shape| match of(shape) {
                 Some(NameTest::Name(name)) => Some((&*name.local, &*name.uri)),
                 Some(NameTest::Any | NameTest::Namespace(_)) | None => None,

@@ -1,4 +1,4 @@
-//! View of the stylesheet's elements for the compiler.
+//! A view of the stylesheet's elements, used by the compiler.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Element<'m> {
     node: NodeId,
 }
 
-/// A significant child: white space between elements is stripped (XSLT 1.0, 3.4).
+/// A significant child. White space between elements is stripped (XSLT 1.0, 3.4).
 pub(super) enum Child<'m> {
     Element(Element<'m>),
     Text(&'m str),
@@ -44,7 +44,7 @@ impl<'m> Element<'m> {
         self.document().map_or(none, |document| document.name(self.node))
     }
 
-    /// Returns the local part of the name, for elements of XSLT only.
+    /// Returns the local part of the name if the element is in XSLT's namespace.
     pub(super) fn xsl(self) -> Option<&'m str> {
         let name = self.name();
         (name.namespace.uri == XSLT).then_some(name.local)
@@ -70,7 +70,7 @@ impl<'m> Element<'m> {
         self.document()?.attribute(self.node, XSLT, local)
     }
 
-    /// Returns a standard attribute: unqualified on elements of XSLT, in XSLT's namespace on other elements.
+    /// Returns a standard attribute: without a namespace on elements of XSLT, in XSLT's namespace on other elements.
     pub(super) fn standard(self, local: &str) -> Option<&'m str> {
         match self.xsl() {
             Some(_) => self.attribute(local),
@@ -99,7 +99,7 @@ impl<'m> Element<'m> {
 
     pub(super) fn place(self) -> SourcePosition {
         let position = self.document().map(|document| document.position(self.node));
-        // Harmless: an element of no document has no place.
+        // Harmless: an element without a document has no position.
         let position = position.unwrap_or_default();
         SourcePosition { module: self.module, line: position.line, column: position.column }
     }
@@ -115,7 +115,7 @@ impl<'m> Element<'m> {
     /// Returns all prefixes in scope except `xml`.
     pub(super) fn namespaces(self) -> Vec<(&'m str, &'m str)> {
         let all = self.document().map(|document| document.namespaces(self.node));
-        // Harmless: an element of no document has no namespaces.
+        // Harmless: an element without a document has no namespaces.
         all.unwrap_or_default().into_iter().filter(|(prefix, _)| *prefix != "xml").collect()
     }
 
@@ -167,7 +167,7 @@ impl<'m> Element<'m> {
 
     /// Returns the element children.
     pub(super) fn elements(self) -> impl Iterator<Item = Element<'m>> {
-        // Harmless: the other children are not elements.
+        // Harmless: other children are not elements.
         self.children().into_iter().filter_map(|child| match child {
             Child::Element(element) => Some(element),
             Child::Text(_) => None,

@@ -1,4 +1,4 @@
-//! Named things of the whole stylesheet: global variables, attribute sets, functions.
+//! Named components of the whole stylesheet: global variables, attribute sets, functions.
 
 use xpath::Name;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::program::{CodeBlock, Dest, Op};
 
 impl<'m> Compiler<'m> {
-    /// Compiles a global variable or parameter; one hidden by another of higher precedence is only checked.
+    /// Compiles a global variable or parameter. One that is overridden by a higher precedence is only checked.
     pub(super) fn global(&mut self, d: &Declaration, e: Element<'m>) -> Result<(), Error> {
         let name = self.required_name(e)?;
         let counts = self
@@ -39,7 +39,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Compiles all attribute sets: each becomes an entry that first uses other sets, then makes its attributes.
+    /// Compiles all attribute sets. Each becomes an entry that first applies the sets it uses, then creates its attributes.
     pub(super) fn attribute_sets(&mut self) -> Result<(), Error> {
         let sets = std::mem::take(&mut self.set_parts);
         self.check_set_cycles(&sets)?;
@@ -67,7 +67,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Applies the attribute sets that an element names, in their order.
+    /// Applies the attribute sets that an element names, in order.
     pub(super) fn use_sets(&mut self, e: Element<'m>) -> Result<(), Error> {
         let Some(names) = e.standard("use-attribute-sets") else { return Ok(()) };
         for text in names.split_ascii_whitespace() {
@@ -101,7 +101,7 @@ impl<'m> Compiler<'m> {
             }
             uses.push(used);
         }
-        // Removes sets that use only removed ones; those that remain form a cycle.
+        // Repeatedly removes sets that use only removed sets. Those that remain form a cycle.
         let mut settled = vec![false; sets.len()];
         let is_settled = |settled: &[bool], set: usize| settled.get(set).copied().unwrap_or(true);
         loop {

@@ -100,7 +100,7 @@ pub(crate) fn is_instruction(local: &str) -> bool {
     ATTRIBUTES.iter().any(|(name, _)| *name == local) && !OTHERS.contains(&local)
 }
 
-/// Elements that are empty in every version, except for fallbacks.
+/// Elements that must be empty in every version, except for fallbacks.
 const EMPTY: &[&str] = &[
     "copy-of",
     "decimal-format",
@@ -127,7 +127,7 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    /// Refuses attributes that an element of XSLT does not have; in forwards-compatible mode they are ignored.
+    /// Refuses attributes that an element of XSLT does not have. In forwards-compatible mode they are ignored.
     pub(super) fn check_attributes(&self, e: Element<'m>) -> Result<(), Error> {
         self.check_empty(e)?;
         if e.forwards() {

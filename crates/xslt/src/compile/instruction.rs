@@ -38,7 +38,7 @@ impl<'m> Compiler<'m> {
                 let terminate = self.yes_no(e, "terminate")?.unwrap_or(false);
                 self.kept(e, locals, Op::EndMessage { terminate })
             }
-            // From XSLT 2.0, for stylesheets of a later version.
+            // An instruction of XSLT 2.0, for stylesheets of a later version.
             "namespace" if e.forwards() => {
                 let name = self.required(e, "name")?;
                 let name = self.avt(e, locals, name)?;
@@ -95,7 +95,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Compiles the test of an `xsl:if` or `xsl:when`. Returns the instruction to patch once the end is known.
+    /// Compiles the test of an `xsl:if` or `xsl:when`. Returns the address of the jump, to be patched once the end is known.
     fn test(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<Pc, Error> {
         let test = self.required(e, "test")?;
         let expr = self.expr(e, locals, test)?;
@@ -108,13 +108,13 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Patches a jump or a test to lead to the current position.
+    /// Patches a jump or a test to lead to the current address.
     fn land(&mut self, pc: Pc) {
         let here = self.here();
         match self.program.code.get_mut(pc as usize) {
             Some(Op::Unless(_, target) | Op::Jump(target) | Op::Copy(target)) => *target = here,
             Some(Op::ForEach(for_each)) => for_each.end = here,
-            // Harmless: the others have no target.
+            // Harmless: other instructions have no target.
             _ => {}
         }
     }
@@ -187,7 +187,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Compiles parameters, which are pushed on the stack. Returns their number.
+    /// Compiles parameters, which are pushed onto the stack. Returns their number.
     fn params(&mut self, e: Element<'m>, locals: &mut Locals) -> Result<u32, Error> {
         let mut names = Vec::new();
         for param in e.elements().filter(|child| child.xsl() == Some("with-param")) {

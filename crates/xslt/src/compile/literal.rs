@@ -6,7 +6,7 @@ use super::{Compiler, Locals, XSLT};
 use crate::error::Error;
 use crate::program::{Literal, Op, SourceName};
 
-/// Replacement of a stylesheet's namespace in the result.
+/// The replacement of a stylesheet namespace in the result.
 #[derive(Debug, Clone)]
 pub(super) struct Alias {
     /// Prefix for names without one.
@@ -16,7 +16,7 @@ pub(super) struct Alias {
 }
 
 impl<'m> Compiler<'m> {
-    /// `xsl:namespace-alias`.
+    /// Reads an `xsl:namespace-alias`.
     pub(super) fn alias(&mut self, d: &Declaration, e: Element<'m>) -> Result<(), Error> {
         let namespace = |local: &str| {
             let text = self.required(e, local)?.trim();
@@ -74,7 +74,7 @@ impl<'m> Compiler<'m> {
         if !element && name.namespace.uri.is_empty() {
             return own;
         }
-        // Only the namespace is replaced (XSLT 1.0, 7.1.1), unless the old or the new one is none.
+        // Only the namespace is replaced (XSLT 1.0, 7.1.1), unless the old or the new name has none.
         match self.aliases.get(name.namespace.uri) {
             Some(alias) if own.uri.is_empty() || alias.uri.is_empty() => {
                 let prefix = if alias.uri.is_empty() { "".into() } else { alias.prefix.clone() };
@@ -85,8 +85,8 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    /// Returns the namespace nodes of a literal element in the result: those in scope that are not excluded, except those that
-    /// its literal parent has already.
+    /// Returns the namespace nodes of a literal element in the result: those in scope that are not excluded, except those that its literal
+    /// parent already has.
     fn result_namespaces(&self, e: Element<'m>) -> Vec<(Box<str>, Box<str>)> {
         let own = self.all_namespaces(e);
         let around = e.ancestry().skip(1).find(|outer| {
@@ -105,7 +105,7 @@ impl<'m> Compiler<'m> {
         let excluded = excluded(e);
         let mut list: Vec<(Box<str>, Box<str>)> = Vec::new();
         for (prefix, uri) in e.namespaces() {
-            // Exclusion goes by the namespaces in the stylesheet, before aliases.
+            // Exclusion applies to the namespaces in the stylesheet, before aliases are applied.
             if uri == XSLT || excluded.contains(&uri) || uri.is_empty() {
                 continue;
             }
@@ -117,15 +117,15 @@ impl<'m> Compiler<'m> {
         list
     }
 
-    /// Returns whether an element is an extension element here (XSLT 1.0, 14.1).
+    /// Returns whether an element is an extension element in this place (XSLT 1.0, 14.1).
     pub(super) fn is_extension(&self, e: Element<'m>) -> bool {
         let uri = e.name().namespace.uri;
         !uri.is_empty() && prefixes(e, "extension-element-prefixes").contains(&uri)
     }
 }
 
-/// Returns how many of the first namespaces libxslt gives a literal element. Within an instruction only those declared on the
-/// element, which come first.
+/// Returns how many of the first namespaces libxslt gives a literal element. Within an instruction, these are only the ones declared on the
+/// element itself, which come first.
 fn near(e: Element<'_>, namespaces: &[(Box<str>, Box<str>)]) -> usize {
     match e.parent().and_then(Element::xsl) {
         None | Some("template") => namespaces.len(),
@@ -136,14 +136,14 @@ fn near(e: Element<'_>, namespaces: &[(Box<str>, Box<str>)]) -> usize {
     }
 }
 
-/// Returns the namespaces kept out of the result: excluded ones and those of extensions.
+/// Returns the namespaces excluded from the result, including those of extensions.
 fn excluded(e: Element<'_>) -> Vec<&str> {
     let mut excluded = prefixes(e, "exclude-result-prefixes");
     excluded.extend(prefixes(e, "extension-element-prefixes"));
     excluded
 }
 
-/// Returns the namespaces of the prefixes listed in an attribute, here and on enclosing elements.
+/// Returns the namespaces of the prefixes listed in an attribute, on this element and on enclosing ones.
 fn prefixes<'m>(e: Element<'m>, local: &str) -> Vec<&'m str> {
     let mut uris = Vec::new();
     for element in e.ancestry() {

@@ -1,4 +1,4 @@
-//! Reads a stylesheet's modules and puts their declarations in the order of import precedence.
+//! Reads the modules of a stylesheet, and puts their declarations in the order of import precedence.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::XSLT;
 use crate::error::{At, Error, ErrorKind};
 use crate::resolver::Resolver;
 
-/// Number of modules of one stylesheet; more are a mistake or an attack.
+/// Maximum number of modules in one stylesheet. More are a mistake or an attack.
 const MODULES_MAX: usize = 500;
 
-/// Nesting depth of imports and includes. Reading modules is recursive.
+/// Maximum nesting of imports and includes, because reading modules is recursive.
 const NESTING_MAX: usize = 40;
 
-/// Nesting depth of elements. The compiler is recursive, and a worker's stack has 2 MiB.
+/// Maximum nesting of elements, because the compiler is recursive and a worker's stack has 2 MiB.
 const DEPTH_MAX: u32 = 120;
 
 /// A parsed module.
@@ -31,7 +31,7 @@ pub(super) struct Declaration {
     pub(super) node: NodeId,
     pub(super) precedence: u32,
     pub(super) imports_from: u32,
-    /// The element is a whole simplified stylesheet, a template for the root (XSLT 1.0, 2.3).
+    /// Whether the element is a whole simplified stylesheet, which is a template for the root (XSLT 1.0, 2.3).
     pub(super) simplified: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Loader<'r> {
     path: Vec<Arc<str>>,
 }
 
-/// Contents of one level of the import tree: a module and all it includes.
+/// The content of one level of the import tree: a module and everything that it includes.
 #[derive(Default)]
 struct LevelParts {
     imports: Vec<(String, u32, NodeId)>,
@@ -88,7 +88,7 @@ impl<'r> Loader<'r> {
         Ok(())
     }
 
-    /// Collects the declarations of a module; those of included modules stand in place of the inclusion.
+    /// Collects the declarations of a module. Those of included modules take the place of the inclusion.
     fn gather(&mut self, module: u32, parts: &mut LevelParts) -> Result<(), Error> {
         let Some(document) = self.document(module) else { return Ok(()) };
         let Some(root) = document.root_element() else { return Ok(()) };
@@ -159,7 +159,7 @@ impl<'r> Loader<'r> {
     }
 
     fn resolve(&mut self, href: &str, from: u32, node: NodeId) -> Result<u32, Error> {
-        // Harmless: each number is that of a module.
+        // Harmless: each number belongs to a module.
         let base = self.modules.get(from as usize).map(|m| m.uri.clone()).unwrap_or_default();
         let found = self.resolver.resolve(href, &base).map_err(|cause| {
             let kind = ErrorKind::Resolve { href: href.into(), cause: cause.into() };

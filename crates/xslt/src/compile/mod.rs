@@ -1,4 +1,4 @@
-//! Compiles a stylesheet's text to a program; all names, expressions, templates and patterns are resolved here.
+//! Compiles the text of a stylesheet to a program. All names, expressions, templates and patterns are resolved here.
 
 mod avt;
 mod body;
@@ -61,7 +61,7 @@ pub(super) struct Compiler<'m> {
     functions: HashMap<Name, u32>,
     /// Named templates: number and precedence.
     templates: HashMap<Name, (u32, u32)>,
-    /// Declarations of each attribute set, in their order.
+    /// Declarations of each attribute set, in order.
     set_parts: Vec<Vec<Declaration>>,
     /// For each global, the declaration in effect.
     chosen: HashMap<Name, Declaration>,
@@ -70,7 +70,7 @@ pub(super) struct Compiler<'m> {
     everywhere: Vec<u32>,
     aliases: HashMap<Box<str>, literal::Alias>,
     output: OutputDeclaration,
-    /// Filled while expressions are compiled, which borrow the compiler.
+    /// Side results of expressions, which borrow the compiler while they are compiled.
     notes: RefCell<Notes>,
 }
 
@@ -79,19 +79,19 @@ pub(super) struct Compiler<'m> {
 struct Notes {
     calls: Vec<CallSite>,
     scopes: Vec<Vec<(Box<str>, Box<str>)>>,
-    /// Globals referred to since the list was last taken.
+    /// Globals referred to since the list was last cleared.
     needs: Vec<u32>,
-    /// Names of things that are not there: an error when a run reaches one, as in libxslt.
+    /// Errors for undefined names, raised when a run reaches the reference, as in libxslt.
     missing: Vec<Error>,
 }
 
-/// Variables of the entry being compiled.
+/// The variables of the entry that is being compiled.
 #[derive(Default)]
 pub(super) struct Locals {
     /// Variables in scope, inner ones last.
     visible: Vec<(Name, u32)>,
     slots: u32,
-    /// The entry is that of a function: `func:result` ends it.
+    /// Whether the entry is a function, which `func:result` ends.
     function: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'m> Compiler<'m> {
     }
 
     fn node(&self, module: u32, node: xml::NodeId) -> Element<'m> {
-        // Modules are never removed: their numbers are indexes of the list.
+        // Modules are never removed, so their numbers are valid indexes.
         let found = self.modules.get(module as usize).or(self.modules.first());
         Element::new(found.map(|m| &m.document), module, node)
     }
@@ -171,18 +171,18 @@ impl<'m> Compiler<'m> {
     fn at(&self, element: Element<'_>) -> At {
         let place = element.place();
         let file = self.modules.get(place.module as usize).map(|m| m.uri.clone());
-        // Harmless: each number is that of a module.
+        // Harmless: each number belongs to a module.
         At { file: file.unwrap_or_default(), line: place.line, column: place.column }
     }
 
-    /// Notes the error of a name that leads nowhere, and returns its index. A run fails when it reaches the place.
+    /// Records the error for an undefined name and returns its index. A run fails when it reaches the reference.
     fn missing(&self, error: Error) -> u32 {
         let missing = &mut self.notes.borrow_mut().missing;
         missing.push(error);
         u32::try_from(missing.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Makes the error of a broken rule of XSLT at an element.
+    /// Returns the error for a rule of XSLT that an element violates.
     fn wrong(&self, element: Element<'_>, what: impl Into<Box<str>>) -> Error {
         Error::new(ErrorKind::Static(what.into()), self.at(element))
     }

@@ -1,4 +1,4 @@
-//! Names of a stylesheet: resolves QNames and assigns the numbers that the program uses.
+//! The names in a stylesheet: resolves QNames, and assigns the numbers that the program uses.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::program::{Global, SourceName, Template, UserFunction};
 /// Mode of templates and instructions without a mode.
 pub(super) const NO_MODE: u32 = 0;
 
-/// Returns the prefix and local part of a QName; None if the text is not a QName.
+/// Returns the prefix and local part of a QName, or `None` if the text is not a QName.
 pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     let (prefix, local) = match text.split_once(':') {
         Some(("", _)) => return None,
@@ -42,7 +42,7 @@ pub(crate) fn is_ncname(text: &str) -> bool {
     chars.next().is_some_and(start) && chars.all(part)
 }
 
-/// Returns the number of a name, a new one if the name is new.
+/// Returns the number of a name. A new name gets the next number.
 fn number(names: &mut HashMap<Name, u32>, name: Name) -> u32 {
     let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
     *names.entry(name).or_insert(next)
@@ -55,7 +55,7 @@ impl<'m> Compiler<'m> {
         Ok(Name { uri: named.uri, local: named.local })
     }
 
-    /// Resolves a QName and keeps its prefix; if `default`, the default namespace applies to names without prefix.
+    /// Resolves a QName and keeps its prefix. If `default`, the default namespace applies to names without a prefix.
     pub(super) fn named(
         &self,
         element: Element<'_>,
@@ -88,7 +88,7 @@ impl<'m> Compiler<'m> {
         self.qname(element, text)
     }
 
-    /// Parses `yes` or `no`; None if the attribute is absent.
+    /// Parses `yes` or `no`. Returns `None` if the attribute is absent.
     pub(super) fn yes_no(&self, element: Element<'_>, local: &str) -> Result<Option<bool>, Error> {
         match element.attribute(local).map(str::trim) {
             None => Ok(None),
@@ -110,7 +110,7 @@ impl<'m> Compiler<'m> {
         Ok(self.mode_number(name))
     }
 
-    /// Returns the modes of a template; empty for all of them. Lists and `#all` come from a later version.
+    /// Returns the modes of a template, or an empty list for all modes. Lists and `#all` are from a later version.
     pub(super) fn modes_of(&mut self, element: Element<'_>) -> Result<Vec<u32>, Error> {
         let text = element.attribute("mode").filter(|_| element.forwards());
         let Some(text) = text else { return Ok(vec![self.mode(element)?]) };
@@ -149,7 +149,7 @@ impl<'m> Compiler<'m> {
         found
     }
 
-    /// Assigns numbers to everything that expressions and instructions may refer to before it is declared.
+    /// Assigns numbers to everything that may be referred to before it is declared.
     pub(super) fn number_names(&mut self, declarations: &[Declaration]) -> Result<(), Error> {
         for declaration in declarations.iter().filter(|d| !d.simplified) {
             let element = self.element(declaration);
@@ -171,7 +171,7 @@ impl<'m> Compiler<'m> {
                 }
                 (XSLT, "namespace-alias") => self.alias(declaration, element)?,
                 (FUNCTIONS, "function") => self.number_function(element)?,
-                // Harmless: the other declarations have no names here.
+                // Harmless: other declarations define no names of this kind.
                 _ => {}
             }
         }
@@ -185,7 +185,7 @@ impl<'m> Compiler<'m> {
         {
             return Err(self.wrong(e, format!("there are two global variables `{}`", name.local)));
         }
-        // Declarations come in ascending precedence: the last one wins.
+        // Declarations come in ascending precedence, so the last one wins.
         self.chosen.insert(name.clone(), *declaration);
         if !self.globals.contains_key(&name) {
             number(&mut self.globals, name.clone());

@@ -1,4 +1,4 @@
-//! Static context of expressions: prefixes, variables, functions and keys at an element of the stylesheet.
+//! The static context of expressions at an element of the stylesheet: prefixes, variables, functions and keys.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ struct Scope<'c, 'm> {
     locals: &'c Locals,
 }
 
-/// Context of an expression that is an error when it is reached: it names a variable that is not there, or failed to compile in
+/// The context of an expression that is an error when it is evaluated: it uses an undefined variable, or failed to compile in
 /// forwards-compatible mode (XSLT 1.0, 2.5).
 struct FailedExpression<'c> {
     notes: &'c RefCell<Notes>,
@@ -65,7 +65,7 @@ impl Statics for Scope<'_, '_> {
     }
 
     fn options(&self) -> Options {
-        // Stylesheets of a later version get the available functions of XPath 2.0.
+        // Stylesheets of a later version may use the supported functions of XPath 2.0.
         Options { xpath2: self.element.forwards(), current: true, unknown: Unknown::Later }
     }
 }
@@ -79,7 +79,7 @@ fn note(notes: &RefCell<Notes>, call: CallSite) -> Lookup {
 type ResolvedCall = Result<Option<(CalledFunction, bool)>, Box<str>>;
 
 impl Scope<'_, '_> {
-    /// Resolves a function of XSLT 1.0, 12, and decides whether the call needs the prefixes in scope.
+    /// Resolves a function of XSLT 1.0, 12, and determines whether the call needs the prefixes in scope.
     fn standard(&self, local: &str, arguments: &[Option<&str>]) -> ResolvedCall {
         let (called, least, most, scoped) = match local {
             "key" => (CalledFunction::Key(None), 2, 2, true),
@@ -157,7 +157,7 @@ impl Statics for FailedExpression<'_> {
 }
 
 impl<'m> Compiler<'m> {
-    /// Returns the number of an element's prefixes in scope, kept for the run.
+    /// Returns the number of the list of an element's prefixes in scope, which is kept for run time.
     pub(super) fn scope_number(&self, element: Element<'_>) -> u32 {
         let own = |(prefix, uri): (&str, &str)| (Box::from(prefix), Box::from(uri));
         let scope: Vec<_> = element.namespaces().into_iter().map(own).collect();
@@ -210,7 +210,7 @@ impl<'m> Compiler<'m> {
 /// Shortens a text for a message.
 fn short(text: &str) -> String {
     let mut chars = text.trim().chars();
-    // Harmless: the end says that it is cut.
+    // Harmless: dots at the end show that the text is cut.
     let mut short: String = chars.by_ref().take(100).collect();
     if chars.next().is_some() {
         short.push_str("..");

@@ -1,4 +1,4 @@
-//! Conversion of arguments, and node-sets of new text.
+//! Conversion of arguments, and creation of node-sets.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(super) fn tokens<'t>(
     Ok(Value::Nodes(call.world.of(root).children(root.id).map(|id| root.with(id)).collect()))
 }
 
-/// Converts the error of a builder: such trees can fail in no other way.
+/// Converts the error of a builder. Trees of this form can only fail by being too large.
 fn too_large(error: xml::BuildError) -> ErrorKind {
     ErrorKind::Host(error.to_string().into())
 }

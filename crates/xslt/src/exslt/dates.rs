@@ -1,4 +1,4 @@
-//! `date:*` (<http://exslt.org/dates-and-times>). The current time is given by the caller, in UTC.
+//! `date:*` (<http://exslt.org/dates-and-times>). The caller supplies the current time in UTC.
 
 mod duration;
 mod format;
@@ -54,7 +54,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 type Outcome = Result<Value, ErrorKind>;
 
-/// Returns the argument, or the current time if there is none; None if the argument is not a date.
+/// Returns the argument as a date, or the current time without one. Returns `None` if the argument is not a date.
 fn at(
     arguments: &[Value],
     call: &Call<'_>,
@@ -73,9 +73,9 @@ fn now(surroundings: &Surroundings) -> Result<i64, ErrorKind> {
     })
 }
 
-/// Returns the text, or an empty string if a part of the date is missing.
+/// Returns the text, or an empty string if the date lacks a required part.
 fn written(text: Option<String>) -> Outcome {
-    // Harmless: EXSLT wants an empty string where a date does not have what is asked for.
+    // Harmless: EXSLT specifies an empty string if the date lacks the requested part.
     Ok(Value::text(text.unwrap_or_default()))
 }
 
@@ -90,7 +90,7 @@ fn part(arguments: &[Value], call: &Call<'_>, surroundings: &Surroundings, kind:
     written(has.map(|stamp| Stamp { kind, ..stamp }.text()))
 }
 
-/// Returns a number computed from a date that has the required parts; NaN otherwise.
+/// Returns a number computed from a date, or NaN if the date lacks a required part.
 fn count(
     arguments: &[Value],
     call: &Call<'_>,
@@ -114,14 +114,14 @@ fn named(
 }
 
 fn month_name(stamp: &Stamp) -> Option<&'static str> {
-    // Harmless: a month has a number above 0.
+    // Harmless: the number of a month is positive.
     let place = usize::try_from(stamp.month - 1).ok().filter(|_| says(stamp.kind).month)?;
     MONTHS.get(place).copied()
 }
 
 fn day_name(stamp: &Stamp) -> Option<&'static str> {
     let place =
-        // Harmless: the number of a weekday is not below 0.
+        // Harmless: the number of a weekday is not negative.
         usize::try_from(weekday(stamp.day_number())).ok().filter(|_| full(says(stamp.kind)))?;
     DAYS.get(place).copied()
 }
@@ -142,12 +142,12 @@ fn second_in_minute(
 
 fn format_date(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let pattern = text(arguments, 1, call);
-    // A letter becomes at most as many digits as it is repeated, and no name has more than nine letters.
+    // A letter produces at most as many digits as it is repeated, and names have at most nine letters.
     call.budget.text(pattern.len().saturating_mul(9))?;
     written(Stamp::parse(&text(arguments, 0, call)).map(|stamp| format(&stamp, &pattern)))
 }
 
-/// Returns the seconds since 1970 of a date, or the seconds of a duration without months.
+/// Returns a date as seconds since 1970, or a duration without months as seconds.
 fn seconds(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
     if let Some(duration) =
         arguments.first().and_then(|_| Duration::parse(&text(arguments, 0, call)))
@@ -158,7 +158,7 @@ fn seconds(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surround
     Ok(Value::Number(stamp.map_or(f64::NAN, |stamp| nanos_seconds(stamp.nanos_since_1970()))))
 }
 
-/// Returns seconds as a duration; without an argument those since 1970.
+/// Returns a number of seconds as a duration; without an argument, the time since 1970.
 fn duration(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
     let duration = if arguments.is_empty() {
         Some(Duration { months: 0, nanos: i128::from(now(surroundings)?) * 1_000_000_000 })
@@ -171,7 +171,7 @@ fn duration(arguments: &[Value], call: &mut Call<'_>, surroundings: &mut Surroun
 fn add(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let stamp = Stamp::parse(&text(arguments, 0, call));
     let duration = Duration::parse(&text(arguments, 1, call));
-    // Harmless: EXSLT wants an empty string where one of them cannot be read.
+    // Harmless: EXSLT specifies an empty string if one of them is invalid.
     let moved = stamp.zip(duration).and_then(|(stamp, duration)| duration.after(stamp));
     written(moved.map(|moved| moved.text()))
 }
@@ -179,7 +179,7 @@ fn add(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcom
 fn add_duration(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let first = Duration::parse(&text(arguments, 0, call));
     let second = Duration::parse(&text(arguments, 1, call));
-    // Harmless: EXSLT wants an empty string where one of them cannot be read.
+    // Harmless: EXSLT specifies an empty string if one of them is invalid.
     written(first.zip(second).and_then(|(first, second)| first.plus(second)).map(Duration::text))
 }
 
@@ -210,7 +210,7 @@ fn difference(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
     written(Some(duration.text()))
 }
 
-/// Returns the sum of a node-set's durations; empty if one of them is invalid.
+/// Returns the sum of the durations in a node-set, or an empty string if one of them is invalid.
 fn sum(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let mut sum = None;
     for &node in nodes(arguments, 0)? {

@@ -48,7 +48,7 @@ fn two(arguments: &[Value], call: &Call<'_>, function: impl Fn(f64, f64) -> f64)
     Ok(Value::Number(function(number(arguments, 0, call), number(arguments, 1, call))))
 }
 
-/// Returns the best number of a node-set and the nodes that have it: NaN and no nodes if the set is empty or one is not a number.
+/// Returns the best number in a node-set and the nodes that have it. Returns NaN and no nodes if the set is empty or contains a non-number.
 fn extreme(
     arguments: &[Value],
     call: &mut Call<'_>,
@@ -79,7 +79,7 @@ fn constant(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
     let digits = match text(arguments, 0, call).as_str() {
         "PI" => "3.1415926535897932384626433832795028841971693993751",
         "E" => "2.71828182845904523536028747135266249775724709369996",
-        // The specification has this spelling.
+        // This is how the specification spells it.
         "SQRRT2" | "SQRT2" => "1.41421356237309504880168872420969807856967187537694",
         "LN2" => "0.69314718055994530941723212145817656807550013436025",
         "LN10" => "2.302585092994045684017991454684364207601101488628772",
@@ -97,14 +97,15 @@ fn constant(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
     Ok(Value::Number(kept.map_or(f64::NAN, text_number)))
 }
 
-/// Returns a number from 0 to below 1. The sequence starts from the caller's seed: a transformation can be repeated.
+/// Returns a number that is at least 0 and less than 1. The sequence depends on the caller's seed, so that a transformation can be
+/// repeated.
 fn random(_: &[Value], _: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
     surroundings.seed = surroundings.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut bits = surroundings.seed;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^= bits >> 31;
-    // As many bits as a double's mantissa has.
+    // 53 bits, the precision of a double.
     let (high, low) = ((bits >> 38) & 0x3FF_FFFF, (bits >> 11) & 0x7FF_FFFF);
     let (high, low) = (u32::try_from(high).unwrap_or(0), u32::try_from(low).unwrap_or(0));
     Ok(Value::Number((f64::from(high) * 134_217_728.0 + f64::from(low)) / 9_007_199_254_740_992.0))

@@ -1,7 +1,7 @@
 //! Extension functions beyond XSLT 1.0, by namespace and local name.
 //!
-//! Owns the registry. Each family of EXSLT has a module with a table of its functions. None of them loads anything or reads a
-//! clock: the caller of the transformation gives the current time.
+//! Owns the registry. Each family of EXSLT has a module with a table of its functions. None of them loads anything or reads a clock: the
+//! caller of the transformation supplies the current time.
 
 mod arguments;
 mod common;
@@ -12,16 +12,16 @@ mod strings;
 
 use xpath::{Call, ErrorKind, Value};
 
-/// Environment of a function, beside its arguments and the documents.
+/// The environment of a function, besides its arguments and the documents.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Surroundings {
-    /// Seconds since 1970 in UTC, if given by the caller.
+    /// Seconds since 1970 (UTC), if supplied by the caller.
     pub(crate) now: Option<i64>,
     /// Seed of random numbers, chosen by the caller.
     pub(crate) seed: u64,
 }
 
-/// Implementation of a function. The number of arguments has been checked.
+/// The implementation of a function. The number of arguments has been checked.
 pub(crate) type Code = fn(&[Value], &mut Call<'_>, &mut Surroundings) -> Result<Value, ErrorKind>;
 
 /// A row of the registry.
@@ -43,7 +43,7 @@ pub(crate) struct Function {
 const FAMILIES: &[&[Function]] =
     &[common::FUNCTIONS, strings::FUNCTIONS, sets::FUNCTIONS, math::FUNCTIONS, dates::FUNCTIONS];
 
-/// Returns the function of a name.
+/// Returns the function with a name.
 pub(crate) fn find(uri: &str, local: &str) -> Option<Function> {
     let all = FAMILIES.iter().flat_map(|family| family.iter());
     all.copied().find(|function| function.local == local && function.uri == uri)

@@ -1,4 +1,4 @@
-//! `set:*` (<http://exslt.org/sets>): set operations on node-sets. They are in document order, so that a search is a bisection.
+//! `set:*` (<http://exslt.org/sets>): operations on node-sets. Node-sets are in document order, so nodes are found by binary search.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ fn chosen(
     Ok(Value::Nodes(first.iter().copied().filter(|node| test(second, node)).collect()))
 }
 
-/// Returns the first node of each string-value.
+/// Returns the first node for each distinct string-value.
 fn distinct(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
@@ -61,12 +61,12 @@ fn has_same_node(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings)
     Ok(Value::Boolean(first.iter().any(|node| second.binary_search(node).is_ok())))
 }
 
-/// Returns the nodes of the first set before the first node of the second; none if that node is not in the first set.
+/// Returns the nodes of the first set before the first node of the second, or none if that node is not in the first set.
 fn leading(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     split(arguments, |first, at| first.get(..at))
 }
 
-/// Returns the nodes of the first set after the first node of the second; none if that node is not in the first set.
+/// Returns the nodes of the first set after the first node of the second, or none if that node is not in the first set.
 fn trailing(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     split(arguments, |first, at| first.get(at + 1..))
 }

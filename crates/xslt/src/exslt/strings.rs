@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 type Outcome = Result<Value, ErrorKind>;
 
-/// Splits at any of some characters, by default white space; an empty list splits into characters.
+/// Splits at any of the given characters, by default white space. An empty argument splits into single characters.
 fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let between = match arguments.len() {
@@ -37,7 +37,7 @@ fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
     tokens(whole.split(|c| between.contains(c)).filter(|piece| !piece.is_empty()), call)
 }
 
-/// Splits at a string, by default a space; an empty string splits into characters.
+/// Splits at a string, by default a space. An empty argument splits into single characters.
 fn split(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let between = match arguments.len() {
@@ -55,17 +55,17 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
     text.split("").filter(|character| !character.is_empty())
 }
 
-/// Replaces several strings at once, longer ones first, each by the string at the same place of the other list, or by nothing
+/// Replaces several strings at once, longer ones first. Each is replaced by the string at the same index of the other list, or by nothing
 /// if that list is shorter. An empty string matches between any two characters that no other string replaces.
 fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let mut by = texts(arguments, 2, call).into_iter();
     let pairs =
-        // Harmless: EXSLT has an empty string in the place of what is not there.
+        // Harmless: EXSLT specifies an empty string for a missing replacement.
         texts(arguments, 1, call).into_iter().map(|search| (search, by.next().unwrap_or_default()));
     let (empty, mut pairs): (Vec<_>, Vec<_>) = pairs.partition(|(search, _)| search.is_empty());
     let between = empty.first().map_or("", |(_, by)| by.as_str());
-    // Of equal strings the first one counts: the sort is stable.
+    // Among equal strings the first one counts, because the sort is stable.
     pairs.sort_by_key(|(search, _)| std::cmp::Reverse(search.len()));
     call.budget.charge(whole.len() as u64 * (1 + pairs.len() as u64))?;
     let mut out = String::with_capacity(whole.len());
@@ -101,7 +101,7 @@ fn too_long(text: &str, call: &Call<'_>) -> Result<(), ErrorKind> {
     }
 }
 
-/// Returns a string of this many characters, repeating another.
+/// Returns a string with this many characters by repeating another one.
 fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let wanted = number(arguments, 0, call);
     let unit = match arguments.len() {
@@ -132,13 +132,13 @@ fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
     Ok(Value::text(out))
 }
 
-/// Aligns a string within another at its left, right or middle; the result is as long as the other.
+/// Aligns a string within another one: left, right or centred. The result is as long as the other one.
 fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let given: Vec<char> = text(arguments, 0, call).chars().collect();
     let ground: Vec<char> = text(arguments, 1, call).chars().collect();
     call.budget.charge((given.len() + ground.len()) as u64)?;
     let Some(room) = ground.len().checked_sub(given.len()) else {
-        // Harmless: EXSLT cuts what is longer.
+        // Harmless: EXSLT specifies that a longer string is cut.
         return Ok(Value::text(given.into_iter().take(ground.len()).collect::<String>()));
     };
     let before = match text(arguments, 2, call).as_str() {
@@ -147,7 +147,7 @@ fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outc
         _ => 0,
     };
     let after = ground.iter().skip(before + given.len());
-    // Harmless: the rest of the ground follows.
+    // Harmless: this takes the beginning; `after` supplies the rest.
     let out: String = ground.iter().take(before).chain(&given).chain(after).collect();
     Ok(Value::text(out))
 }
@@ -163,8 +163,8 @@ fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Out
     Ok(Value::text(out))
 }
 
-/// Escapes a URI by RFC 2396, section 2: unreserved characters stay, reserved ones are escaped if asked for, all others always.
-/// The percent sign counts among the others, even at the start of an escape, as in libxslt.
+/// Escapes a URI by RFC 2396, section 2. Unreserved characters are kept, reserved ones are escaped if requested, and all others always. The
+/// percent sign is always escaped, even at the start of an escape, as in libxslt.
 fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     let escape_reserved = arguments.get(1).is_some_and(Value::to_boolean);
@@ -176,7 +176,7 @@ fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
     Ok(Value::text(percent::encoded(whole.as_bytes(), kept)))
 }
 
-/// Unescapes a URI; the result is empty if it is not UTF-8.
+/// Unescapes a URI. The result is empty if it is not UTF-8.
 fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let whole = text(arguments, 0, call);
     if !is_utf8(arguments, 1, call) {
@@ -184,7 +184,7 @@ fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
     }
     call.budget.text(whole.len())?;
     let bytes = percent::decoded(whole.as_bytes(), false).into_owned();
-    // Harmless: EXSLT wants an empty string for what cannot be decoded.
+    // Harmless: EXSLT specifies an empty string for text that cannot be decoded.
     Ok(Value::text(String::from_utf8(bytes).unwrap_or_default()))
 }
 

@@ -1,7 +1,7 @@
 //! Serialisation in canonical form (Canonical XML 1.0, 2.3).
 //!
-//! Handles what surrounds the root: the declaration, which gateways write although canonical form has none, and line breaks
-//! beside comments and instructions. The composer takes care of the order within a tag.
+//! Handles what surrounds the root: the XML declaration, which gateways write although canonical form has none, and line breaks next to
+//! comments and instructions. The composer handles the order within a tag.
 
 use super::{Serializer, Style};
 
@@ -11,7 +11,8 @@ impl Serializer {
         self.settings.style == Style::Canonical
     }
 
-    /// Writes the declaration with the encoding as the stylesheet spells it, and with `standalone` if it is yes. A line break
+    /// Writes the declaration with the encoding as spelled in the stylesheet, and with `standalone` if it is yes. A line break follows if
+    /// indentation is on.
     /// follows if indentation is on.
     pub(super) fn canonical_declaration(&mut self) {
         let settings = self.settings.clone();
@@ -27,7 +28,7 @@ impl Serializer {
         }
     }
 
-    /// Writes a comment or an instruction; beside the root it gets a line of its own.
+    /// Writes a comment or an instruction. Outside the root element it gets a line of its own.
     pub(super) fn canonical_leaf(&mut self, pieces: [&str; 4]) {
         let beside = self.open.is_empty();
         if beside && self.root_written {

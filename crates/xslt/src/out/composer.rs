@@ -1,4 +1,4 @@
-//! Builds a result: holds a start tag back until its attributes have come, and fixes its namespaces.
+//! Builds a result: holds a start tag back until its attributes are complete, and fixes its namespaces.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use super::Serializer;
 use super::scope::Scope;
 use super::tag::Tag;
 
-/// A smaller result is not worth a look at the memory of the process.
+/// Size of a result from which on the process's memory is checked.
 const LARGE_BYTES: u64 = 64 << 10;
 
 /// Destination of a result.
@@ -17,7 +17,7 @@ const LARGE_BYTES: u64 = 64 << 10;
 pub(crate) enum Target {
     Bytes(Box<Serializer>),
     Tree(Box<Builder>),
-    /// Only text is kept: the value of an attribute, a comment or an instruction.
+    /// Only text is kept, as the value of an attribute, a comment or an instruction.
     Text(String),
 }
 
@@ -26,11 +26,11 @@ pub(crate) enum Target {
 pub(crate) struct Composer {
     target: Target,
     desk: Box<Desk>,
-    /// The start tag is not written yet: attributes and namespaces may follow.
+    /// Whether a start tag has not been written yet, so that attributes and namespaces may follow.
     pending: bool,
     nodes: u64,
     bytes: u64,
-    /// The tree has reached its size limit.
+    /// Whether the tree has reached its size limit.
     full: bool,
 }
 
@@ -44,19 +44,19 @@ struct Desk {
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
-    /// The source node of a copied element.
+    /// The source node, if the element is a copy.
     origin: Option<Node>,
-    /// Number of declarations in scope before its own.
+    /// Number of declarations in scope before those of the element.
     scope: usize,
 }
 
 /// Prefix for attributes that have a namespace but no prefix.
 const PREFIX: &str = "ns_1";
 
-/// Larger memory is freed between results.
+/// Maximum amount of memory kept between results.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// Results are seldom nested deeper than this.
+/// Maximum number of desks kept. Results are rarely nested deeper than this.
 const KEPT_MAX: usize = 4;
 
 thread_local! {
@@ -67,7 +67,7 @@ thread_local! {
 impl Desk {
     /// Takes an empty desk, from the pool if there is one.
     fn take() -> Box<Desk> {
-        // Harmless: a thread that ends has no spare ones.
+        // Harmless: a thread that is ending has no spare ones.
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
@@ -78,11 +78,10 @@ impl Desk {
         if bytes > KEPT_BYTES_MAX {
             return;
         }
-        // Harmless: a desk that is given back is empty.
+        // Harmless: a desk must be empty before it is returned.
         self.scope.truncate(0);
         self.open.clear();
-        // The thread may be ending; the memory is simply freed then.
-        // Harmless: the thread may be ending.
+        // Harmless: if the thread is ending, the memory is simply freed.
         let _gone = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
@@ -102,7 +101,7 @@ impl Desk {
         self.open.last().map_or(0, |open| open.scope)
     }
 
-    /// Declares the prefix and namespace of the element's name unless they are in scope.
+    /// Declares the prefix and namespace of the element's name, unless they are in scope.
     #[inline]
     fn bind(&mut self, prefix: &str, uri: &str) {
         match self.scope.find(prefix) {
@@ -113,7 +112,7 @@ impl Desk {
         }
     }
 
-    /// Declares a requested namespace, unless it is in scope or conflicts with the element's name.
+    /// Declares a requested namespace, unless it is in scope or conflicts with the name of the element.
     fn ask(&mut self, prefix: &str, uri: &str) {
         let pieces = &self.tag.pieces;
         let name = self.tag.name;
@@ -137,13 +136,13 @@ impl Desk {
         match (prefix, uri) {
             ("", "") | ("xml", XML_NAMESPACE) => return,
             (_, XML_NAMESPACE) => return self.rename(at, "xml"),
-            // Harmless: another prefix is looked at below.
+            // Harmless: the code below chooses another prefix.
             _ => {}
         }
         if uri.is_empty() {
             return self.rename(at, "");
         }
-        // An attribute without prefix gets the one that libxslt would give.
+        // An attribute without a prefix gets the one that libxslt would choose.
         let (wanted, is_named) = match prefix {
             "" => (PREFIX, false),
             prefix => (prefix, true),
@@ -160,7 +159,7 @@ impl Desk {
             (true, false) => return self.rename(at, PREFIX),
             (false, _) => {}
         }
-        // Another prefix with that namespace that is not hidden, or a new one.
+        // Uses another visible prefix with that namespace, or a new one.
         let mut others = self.scope.since(0).rev();
         let fitting = others.find(|(p, u)| !p.is_empty() && *u == uri && self.scope.means(p, uri));
         if let Some((found, _)) = fitting {
@@ -172,7 +171,7 @@ impl Desk {
         let fresh = (1u32..)
             .map(|n| format!("{wanted}_{n}"))
             .find(|p| self.scope.find(p).is_none() && !self.used(p, at));
-        // Harmless: one of the numbers is free.
+        // Harmless: one of the numbers is always free.
         let fresh = fresh.unwrap_or_default();
         self.scope.declare(&fresh, self.tag.pieces.uri(piece));
         self.rename(at, &fresh);
@@ -212,7 +211,7 @@ impl Composer {
         Some(copy)
     }
 
-    /// Takes over the state of another composer that writes bytes with the same settings.
+    /// Takes over the state of another composer, which must write bytes with the same settings.
     pub(crate) fn copy_from(&mut self, other: &Composer) {
         if let (Target::Bytes(own), Target::Bytes(others)) = (&mut self.target, &other.target) {
             own.copy_from(others);
@@ -224,7 +223,7 @@ impl Composer {
         self.full = other.full;
     }
 
-    /// Returns the range of the text written last, if it was written unchanged and nothing was written since.
+    /// Returns the range of the last text, if it was written unchanged and nothing was written after it.
     pub(crate) fn last_written(&self, text: &str) -> Option<(usize, usize)> {
         let written = self.plainly_written()?;
         let from = written.len().checked_sub(text.len())?;
@@ -242,7 +241,7 @@ impl Composer {
         serializer.plainly_written().filter(|_| !self.pending)
     }
 
-    /// Restores a written result with other texts in the given ranges, which come in order.
+    /// Restores a written result with different texts in the given ranges, which must be in order.
     pub(crate) fn fill<'t>(
         &mut self,
         written: &[u8],
@@ -254,7 +253,7 @@ impl Composer {
         }
     }
 
-    /// What comes now has no place in a transcript of the result.
+    /// Gives up the transcript, because what follows cannot be recorded.
     #[inline]
     pub(crate) fn forget_transcript(&mut self) {
         if let Target::Bytes(serializer) = &mut self.target {
@@ -272,8 +271,8 @@ impl Composer {
         self.bytes
     }
 
-    /// Returns whether the result has more nodes or bytes than that, or is a tree that is full, or is large and there is no memory for
-    /// more of it.
+    /// Returns whether the result exceeds these numbers of nodes or bytes, is a tree that is full, or is large while there is no memory for
+    /// more.
     #[inline]
     pub(crate) fn is_over(&self, (nodes, bytes): (u64, u64)) -> bool {
         self.nodes > nodes
@@ -316,7 +315,7 @@ impl Composer {
         self.flush();
         self.nodes += 1;
         self.bytes += (prefix.len() + local.len()) as u64;
-        // If only text is wanted, an element contributes its content, as other processors recover too.
+        // If only text is wanted, an element contributes only its content, which is how other processors recover too.
         if let Target::Text(_) = self.target {
             return;
         }
@@ -327,7 +326,7 @@ impl Composer {
         self.pending = true;
     }
 
-    /// Starts an element that gets no attributes and declares nothing by itself. `origin` is the source node of a copied one.
+    /// Starts an element without attributes and declarations of its own. `origin` is the source node if the element is a copy.
     #[inline]
     pub(crate) fn start_plain(
         &mut self,
@@ -349,7 +348,7 @@ impl Composer {
         let scope = self.desk.scope.len();
         self.desk.open.push(Open { origin, scope });
         self.desk.bind(prefix, uri);
-        // There is at most one declaration, so nothing to sort.
+        // There is at most one declaration, so there is nothing to sort.
         serializer.start_plain(prefix, local, self.desk.scope.since(scope));
     }
 
@@ -361,7 +360,7 @@ impl Composer {
         }
     }
 
-    /// Adds a namespace node requested by itself: if its prefix is the element's, the element gets another prefix.
+    /// Adds a namespace node that was requested explicitly. If its prefix is that of the element, the element gets another prefix.
     pub(crate) fn own_namespace(&mut self, prefix: &str, uri: &str) {
         if !self.pending || prefix == "xml" || prefix == "xmlns" {
             return;
@@ -371,18 +370,18 @@ impl Composer {
         if pieces.prefix(name) == prefix && pieces.uri(name) != uri {
             let (local, own) = (pieces.local(name).to_owned(), pieces.uri(name).to_owned());
             let fresh = match (prefix, own.is_empty()) {
-                // A name without namespace can have no prefix.
+                // A name without a namespace cannot have a prefix.
                 (_, true) => return,
                 ("", false) => "ns0".to_owned(),
                 (prefix, false) => format!("{prefix}_0"),
             };
             desk.tag.name = pieces.push(&fresh, &local, &own, "");
-            // All its declarations are repeated, except the one of its old prefix.
+            // All declarations of the element are repeated, except the one for its old prefix.
             let from = desk.own();
             let others = desk.scope.since(from).filter(|(known, _)| *known != prefix);
             let others: Vec<(String, String)> =
                 others.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
-            // Harmless: the others are declared again.
+            // Harmless: the other declarations are added again.
             desk.scope.truncate(from);
             desk.bind(&fresh, &own);
             for (prefix, uri) in others {
@@ -392,7 +391,7 @@ impl Composer {
         desk.ask(prefix, uri);
     }
 
-    /// Adds an attribute to the element just started. One that comes too late is dropped (XSLT 1.0, 7.1.3).
+    /// Adds an attribute to the element just started. An attribute that comes too late is dropped (XSLT 1.0, 7.1.3).
     pub(crate) fn attribute(&mut self, prefix: &str, local: &str, uri: &str, value: &str) {
         if self.pending {
             self.nodes += 1;
@@ -401,7 +400,7 @@ impl Composer {
         }
     }
 
-    /// Adds text; if `raw`, without escaping.
+    /// Adds text. If `raw`, it is not escaped.
     #[inline]
     pub(crate) fn text(&mut self, text: &str, raw: bool) {
         if text.is_empty() {
@@ -411,7 +410,7 @@ impl Composer {
         self.more_text(text, raw);
     }
 
-    /// Adds text to the node written last.
+    /// Appends text to the last node.
     #[inline]
     pub(crate) fn more_text(&mut self, text: &str, raw: bool) {
         self.flush();
@@ -457,7 +456,7 @@ impl Composer {
             Target::Tree(builder) => self.full |= builder.end().is_err(),
             Target::Text(_) => {}
         }
-        // Harmless: what an element declared ends with it.
+        // Harmless: the declarations of an element end with it.
         self.desk.scope.truncate(open.scope);
     }
 
@@ -477,7 +476,7 @@ impl Composer {
         }
     }
 
-    /// Returns the serializer with everything written; None for other targets.
+    /// Returns the serializer with everything written, or `None` for other targets.
     pub(crate) fn into_serializer(self) -> Option<Serializer> {
         match self.into_target() {
             Target::Bytes(serializer) => Some(*serializer),
@@ -545,7 +544,7 @@ fn spaced(text: &str, first: char, second: char) -> std::borrow::Cow<'_, str> {
     let mut pair = [0; 8];
     let end = first.encode_utf8(&mut pair).len();
     let rest = pair.get_mut(end..).map_or(0, |rest| second.encode_utf8(rest).len());
-    // Harmless: two characters are UTF-8.
+    // Harmless: two characters are valid UTF-8.
     let pair = pair.get(..end + rest).and_then(|p| std::str::from_utf8(p).ok()).unwrap_or_default();
     let touches = text.contains(pair) || first == '-' && text.ends_with('-');
     if !touches {

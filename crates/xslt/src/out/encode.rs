@@ -2,8 +2,8 @@
 
 use super::Encoding;
 
-/// Re-encodes. Characters that the encoding lacks were written as references before. Those that remain, in names, comments and results of the
-/// method `text`, cannot be written (XSLT 1.0, 16.1 and 16.3): the error is the first of them.
+/// Converts the encoding. Characters that the encoding lacks have been written as references. Any that remain, in names, comments and
+/// results of the method `text`, cannot be written (XSLT 1.0, 16.1 and 16.3). The error is the first of them.
 pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char> {
     Ok(match encoding {
         Encoding::Utf8 => utf8,
@@ -25,9 +25,9 @@ pub(crate) fn encode(utf8: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, char>
             // Harmless: the bytes are UTF-8.
             let text = String::from_utf8_lossy(&utf8);
             let mut encoder = known.new_encoder();
-            // Harmless: a text this long is over every bound of results.
+            // Harmless: a text for which this overflows exceeds all limits on results.
             let room = encoder.max_buffer_length_from_utf8_without_replacement(text.len());
-            // Harmless: the vector grows.
+            // Harmless: this is only the initial capacity.
             let mut out = Vec::with_capacity(room.unwrap_or_default());
             let (result, _) =
                 encoder.encode_from_utf8_to_vec_without_replacement(&text, &mut out, true);

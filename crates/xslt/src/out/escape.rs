@@ -1,16 +1,16 @@
-//! Escaping: characters that are markup, or that the encoding lacks, are written as references.
+//! Escaping: markup characters, and characters that the encoding lacks, are written as references.
 
 use std::io::Write as _;
 
-/// A context of text, which determines the characters to escape.
+/// The escaping rules for one kind of text.
 #[derive(Debug)]
 pub(crate) struct EscapeRules {
     references: &'static [(u8, &'static str)],
-    /// Bytes of UTF-8 that have a reference.
+    /// Bytes that have a reference.
     marked: [bool; 256],
     /// The same, and lead bytes of characters that the encoding may lack.
     marked_or_wide: [bool; 256],
-    /// The text is within quotes.
+    /// Whether the text is within quotes.
     quoted: bool,
 }
 
@@ -81,10 +81,10 @@ impl EscapeRules {
         EscapeRules { references, marked, marked_or_wide, quoted }
     }
 
-    /// Writes `text`; characters above `last` become references.
+    /// Writes a text. Characters above `last` become references.
     #[inline]
     pub(crate) fn write(&self, text: &str, last: char, out: &mut Vec<u8>) {
-        // Most text is blanks, words and numbers: it is checked by blocks and copied unchanged.
+        // Fast path: most text consists of blanks, words and numbers. It is checked by blocks and copied unchanged.
         let bytes = text.as_bytes();
         let plain = last == char::MAX
             && match (bytes.last_chunk::<BLOCK>(), self.quoted) {
@@ -127,14 +127,14 @@ fn is_marked(marked: &[bool; 256], byte: u8) -> bool {
     marked.get(usize::from(byte)).copied().unwrap_or(true)
 }
 
-/// Returns whether any block of a text passes the test; the last block may overlap the one before it.
+/// Returns whether any block of a text passes the test. The last block may overlap the previous one.
 #[inline]
 fn any_block(bytes: &[u8], end: &[u8; BLOCK], is: impl Fn(&[u8; BLOCK]) -> bool) -> bool {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
     blocks.iter().any(&is) || is(end)
 }
 
-/// Returns whether a block may hold a character that has a reference.
+/// Returns whether a block may contain a character that has a reference.
 #[inline]
 fn is_suspect_text(block: &[u8; BLOCK]) -> bool {
     block.iter().fold(false, |found, byte| {
@@ -157,13 +157,12 @@ fn is_suspect_value(block: &[u8; BLOCK]) -> bool {
 /// Writes a character as a decimal reference.
 fn character(c: Option<char>, out: &mut Vec<u8>) {
     if let Some(c) = c {
-        // Writing to a vector cannot fail.
         // Harmless: writing to a vector cannot fail.
         write!(out, "&#{};", u32::from(c)).ok();
     }
 }
 
-/// Writes CDATA sections: `]]>` is split, and characters above `last` stand between sections as references.
+/// Writes CDATA sections. `]]>` is split, and characters above `last` are written as references between sections.
 pub(crate) fn cdata(text: &str, last: char, out: &mut Vec<u8>) {
     let mut open = false;
     let mut run = 0usize;
@@ -198,8 +197,8 @@ pub(crate) fn cdata(text: &str, last: char, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes an HTML attribute's value: `<` stays, and so does `&` before `{` (XSLT 1.0, 16.2). In a `uri`, characters beyond ASCII
-/// are percent-encoded as UTF-8.
+/// Writes the value of an HTML attribute: `<` is kept, and so is `&` before `{` (XSLT 1.0, 16.2). In a `uri`, characters beyond ASCII are
+/// percent-encoded as UTF-8.
 pub(crate) fn html_attribute(value: &str, uri: bool, last: char, out: &mut Vec<u8>) {
     let mut chars = value.chars().peekable();
     while let Some(c) = chars.next() {

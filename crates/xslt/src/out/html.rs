@@ -4,7 +4,7 @@ use super::serializer::{Open, Serializer};
 use super::tag::Tag;
 use super::{Encoding, escape};
 
-/// Treatment of an element's content.
+/// How the content of an element is treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Nature {
     /// Not an HTML element: written as XML.
@@ -15,7 +15,7 @@ pub(super) enum Nature {
     Void,
     /// Its text is not escaped.
     Raw,
-    /// A `meta` that repeats the content type, which the serializer has written: left out.
+    /// A `meta` element that repeats the content type, which the serializer has written already. It is left out.
     Dropped,
 }
 
@@ -26,14 +26,14 @@ const VOID: &[&str] = &[
 
 const RAW: &[&str] = &["script", "style"];
 
-/// A line break around these elements would be a visible space.
+/// Inline elements, around which a line break would be visible as a space.
 const INLINE: &[&str] = &[
     "a", "abbr", "acronym", "b", "basefont", "bdo", "big", "br", "button", "cite", "code", "dfn",
     "em", "font", "i", "iframe", "img", "input", "kbd", "label", "map", "object", "q", "s", "samp",
     "select", "small", "span", "strike", "strong", "sub", "sup", "textarea", "tt", "u", "var",
 ];
 
-/// Elements in which white space matters.
+/// Elements in which white space is significant.
 const PRESERVED: &[&str] = &["pre", "textarea", "script", "style"];
 
 const URI_ATTRIBUTES: &[&str] = &[
@@ -95,7 +95,7 @@ impl Serializer {
         } else {
             Nature::Ordinary
         };
-        // If white space matters, nothing is indented, and the element counts as mixed.
+        // If white space is significant, nothing is indented, so the element counts as mixed.
         let mixed = listed(PRESERVED, local);
         self.out.push(b'<');
         let name = self.name("", local);
@@ -142,7 +142,7 @@ impl Serializer {
     }
 }
 
-/// Returns whether a `meta` sets the content type, which the serializer does itself.
+/// Returns whether a `meta` element sets the content type, which the serializer writes itself.
 fn says_content_type(tag: &Tag) -> bool {
     let is = |name: &str, value: &str| {
         name.eq_ignore_ascii_case("http-equiv") && value.eq_ignore_ascii_case("content-type")

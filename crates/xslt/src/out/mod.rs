@@ -1,7 +1,6 @@
 //! Output of a transformation: start tags with fixed namespaces, written to bytes, a tree or a string.
 //!
-//! Owns namespace fixup and the three output methods. It knows nothing of instructions: the machine calls a [`Composer`], which
-//! is invisible to readers of the result.
+//! Owns namespace fixup and the three output methods. It knows nothing of instructions: the machine calls a [`Composer`].
 
 mod canonical;
 mod composer;

@@ -1,6 +1,6 @@
 //! Namespaces in scope in the open elements of a result.
 
-/// Declarations, inner ones last. Their text is in one string, so that a declaration costs no allocation.
+/// Declarations, inner ones last. Their text is in one string, so that a declaration needs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     text: String,
@@ -25,16 +25,16 @@ impl Scope {
     #[inline]
     pub(super) fn truncate(&mut self, len: usize) {
         let gone = self.bindings.get(len..).unwrap_or_default();
-        // They may have been reordered.
+        // The declarations may have been reordered.
         if let Some(from) = gone.iter().map(|binding| binding.from).min() {
-            // Harmless: what an element declared ends with it.
+            // Harmless: the declarations of an element end with it.
             self.text.truncate(from as usize);
-            // Harmless: as above.
+            // Harmless: the declarations of an element end with it.
             self.bindings.truncate(len);
         }
     }
 
-    /// Sorts the declarations from `from` on by prefix; all prefixes differ.
+    /// Sorts the declarations from `from` on by prefix. All prefixes must differ.
     pub(super) fn order(&mut self, from: usize) {
         let text = self.text.as_bytes();
         if let Some(own) = self.bindings.get_mut(from..).filter(|own| own.len() > 1) {
@@ -61,11 +61,11 @@ impl Scope {
     }
 
     fn end(&self) -> u32 {
-        // The text is bounded by the run's output budget, far below 4 GiB.
+        // The text is bounded by the output limit of the run, far below 4 GiB.
         u32::try_from(self.text.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the namespace of a prefix; None if it is not declared.
+    /// Returns the namespace of a prefix, or `None` if it is not declared.
     #[inline]
     pub(super) fn find(&self, prefix: &str) -> Option<&str> {
         let found = self.bindings.iter().rev().find(|binding| self.has(binding, prefix));

@@ -1,4 +1,4 @@
-//! Serialises events to bytes by the methods `xml` and `text`; the module `html` has the rest.
+//! Serialises events to bytes with the methods `xml` and `text`. Module `html` handles the third method.
 
 use xml::Transcript;
 
@@ -13,22 +13,22 @@ const ROOM_OPEN: usize = 16;
 pub(crate) struct Serializer {
     pub(super) out: Vec<u8>,
     pub(super) settings: OutputSettings,
-    /// None until the first element or text decides the method (XSLT 1.0, 16).
+    /// The output method, or `None` until the first element or text determines it (XSLT 1.0, 16).
     method: Option<Method>,
     /// White space, comments and instructions before that.
     early: Vec<Early>,
     pub(super) open: Vec<Open>,
-    /// The last start tag still lacks its `>`.
+    /// Whether the last start tag still lacks its `>`.
     tag_open: bool,
-    /// Text of a CDATA section, which may come in several pieces.
+    /// Text of a CDATA section, which may arrive in several pieces.
     section: String,
     pub(super) indent: bool,
     pub(super) last: char,
-    /// The first element has begun.
+    /// Whether the first element has been started.
     pub(super) root_written: bool,
-    /// Declarations that undeclare the default namespace are not written.
+    /// Whether declarations that undeclare the default namespace are left out.
     pub(super) strips_empty_namespaces: bool,
-    /// The events of what is written, for a reader that wants them.
+    /// The transcript of the output, if one is requested and possible.
     transcript: Option<Transcript>,
     /// Escaping rules of text and of attribute values.
     places: [&'static escape::EscapeRules; 2],
@@ -37,12 +37,12 @@ pub(crate) struct Serializer {
 /// State of an open element.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Open {
-    /// The element has text: nothing in it may be indented.
+    /// Whether the element has text, so that nothing in it may be indented.
     pub(super) mixed: bool,
     pub(super) children: bool,
     pub(super) cdata: bool,
     pub(super) html: html::Nature,
-    /// Range of its name in the output, for the end tag.
+    /// Range of the name in the output, for the end tag.
     pub(super) name: (usize, usize),
 }
 
@@ -85,7 +85,7 @@ impl Serializer {
         self.strips_empty_namespaces = true;
     }
 
-    /// Notes the events of what is written, if it may be written as it is meant.
+    /// Starts a transcript, if the settings allow plain output.
     pub(crate) fn transcribe(&mut self) {
         let settings = &self.settings;
         let utf8 = settings.encoding_name.as_ref().is_none_or(|name| {
@@ -101,12 +101,12 @@ impl Serializer {
         }
     }
 
-    /// What comes now cannot be noted.
+    /// Gives up the transcript, because what follows cannot be recorded.
     pub(crate) fn forget_transcript(&mut self) {
         self.transcript = None;
     }
 
-    /// Takes over the state of another serializer that has the same settings and a known method.
+    /// Takes over the state of another serializer, which must have the same settings and a known method.
     pub(crate) fn copy_from(&mut self, other: &Serializer) {
         self.forget_transcript();
         self.strips_empty_namespaces = other.strips_empty_namespaces;
@@ -120,7 +120,7 @@ impl Serializer {
         self.root_written = other.root_written;
     }
 
-    /// Copies the serializer with its state; None as long as the method is not known.
+    /// Copies the serializer with its state. Returns `None` while the method is unknown.
     pub(crate) fn copy(&self) -> Option<Serializer> {
         self.method?;
         let mut copy = Serializer::new(self.settings.clone(), self.out.len());
@@ -129,7 +129,7 @@ impl Serializer {
     }
 
     /// Returns the bytes in the output encoding, the method, and the transcript of the bytes if there is one.
-    /// The error is a character that the encoding lacks, where no reference can stand.
+    /// The error is a character that the encoding lacks, in a place where references are not allowed.
     pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Method, Option<Transcript>), char> {
         let method = self.method.unwrap_or(Method::Xml);
         if self.method.is_none() {
@@ -193,14 +193,14 @@ impl Serializer {
         self.method == Some(Method::Xml) && self.settings.cdata_sections.is_empty()
     }
 
-    /// Returns all bytes written, if texts in them are plain UTF-8.
+    /// Returns all bytes written, if texts in them are unescaped UTF-8.
     pub(crate) fn plainly_written(&self) -> Option<&[u8]> {
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
         let utf8 = encoding == Encoding::Utf8 && self.last == char::MAX;
         (self.is_plain() && utf8).then_some(&self.out)
     }
 
-    /// Restores a written result with other texts in the given ranges.
+    /// Restores a written result with different texts in the given ranges.
     pub(crate) fn fill<'t>(
         &mut self,
         written: &[u8],
@@ -247,7 +247,7 @@ impl Serializer {
         self.name(prefix, local)
     }
 
-    /// All of a start tag is written but its `>`.
+    /// Ends a start tag except for its `>`.
     #[inline]
     fn tag_begun(&mut self) {
         self.tag_open = true;
@@ -261,7 +261,7 @@ impl Serializer {
             return;
         }
         self.end_section();
-        // Harmless: each end has its start.
+        // Harmless: each end has a start.
         let open = self.open.pop().unwrap_or_default();
         if open.html != html::Nature::Foreign {
             return self.end_html(open);
@@ -390,7 +390,7 @@ impl Serializer {
         self.out.extend_from_slice(close);
     }
 
-    /// Decides the method, and writes the declaration and what came before.
+    /// Sets the method, and writes the declaration and everything that came before.
     fn decide(&mut self, method: Method) {
         self.method = Some(method);
         self.indent = match method {
@@ -521,7 +521,7 @@ impl Serializer {
         self.section.clear();
     }
 
-    /// Begins a line for a child of the open element, if indentation is on and the element has no text.
+    /// Starts a new line for a child of the open element, if indentation is on and the element has no text.
     #[inline]
     pub(super) fn break_line(&mut self, inline: bool) {
         self.end_section();
@@ -544,7 +544,7 @@ impl Serializer {
 
     pub(super) fn line(&mut self, depth: usize) {
         self.out.push(b'\n');
-        // Limited, so that deep nesting does not give quadratic white space.
+        // Limited, so that deep nesting does not produce a quadratic amount of white space.
         self.out.resize(self.out.len() + 2 * depth.min(64), b' ');
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Output method: the form of a result as bytes (XSLT 1.0, 16).
+/// Output method: how a result is written as bytes (XSLT 1.0, 16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Xml,
@@ -10,16 +10,16 @@ pub enum Method {
     Text,
 }
 
-/// Form of a result with the method `xml`.
+/// How a result with the method `xml` is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Style {
-    /// As the stylesheet asks (XSLT 1.0, 16.1).
+    /// As the stylesheet specifies (XSLT 1.0, 16.1).
     #[default]
     Plain,
-    /// Canonical XML 1.0 with comments, behind the declaration that the stylesheet asks for: the bytes of gateways that write
-    /// libxslt's results in this form. It has no CDATA sections, document types or unescaped text, and no indentation. Of the
-    /// namespaces that XSLT 1.0 copies (7.1.1, 7.5), those are dropped that no name needs and that libxslt does not copy: those
-    /// declared around an element copied by `xsl:copy`, and those around a literal element within an instruction.
+    /// Canonical XML 1.0 with comments, after the declaration that the stylesheet specifies. These are the bytes of gateways that write
+    /// libxslt's results in this form. There are no CDATA sections, no document types, no unescaped text, and no indentation. Of the
+    /// namespaces that XSLT 1.0 copies (7.1.1, 7.5), those are dropped that no name needs and that libxslt does not copy: those declared
+    /// around an element copied by `xsl:copy`, and those around a literal element within an instruction.
     Canonical,
 }
 
@@ -31,17 +31,17 @@ pub enum Encoding {
     Utf16,
     Latin1,
     Ascii,
-    /// Another encoding of the WHATWG's standard. Characters outside ASCII are written as references where these are allowed.
+    /// Another encoding of the WHATWG standard. Characters beyond ASCII are written as references where these are allowed.
     Other(&'static encoding_rs::Encoding),
 }
 
-/// The merged `xsl:output` declarations of a stylesheet; absent attributes are None.
+/// The merged `xsl:output` declarations of a stylesheet. Absent attributes are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct OutputDeclaration {
     pub(crate) method: Option<Method>,
     pub(crate) version: Option<Box<str>>,
     pub(crate) encoding: Option<Encoding>,
-    /// The name as written in the stylesheet, whether supported or not.
+    /// The name as written in the stylesheet, even if it is not supported.
     pub(crate) encoding_name: Option<Box<str>>,
     pub(crate) omit_declaration: Option<bool>,
     pub(crate) standalone: Option<bool>,
@@ -54,11 +54,11 @@ pub(crate) struct OutputDeclaration {
     pub(crate) style: Style,
 }
 
-/// The settings of one run: shared, as the stylesheet is.
+/// The settings of one run, shared with the stylesheet.
 pub(crate) type OutputSettings = Arc<OutputDeclaration>;
 
 impl OutputDeclaration {
-    /// Returns the settings for canonical form; methods other than XML have none.
+    /// Returns the settings for canonical form. Methods other than XML are not affected.
     pub(crate) fn canonical(&self) -> OutputDeclaration {
         match self.method {
             Some(Method::Html | Method::Text) => self.clone(),
@@ -73,7 +73,8 @@ impl OutputDeclaration {
         }
     }
 
-    /// Returns the last character that is written as itself. An unsupported encoding is unknown, but nearly all include ASCII.
+    /// Returns the last character that is written unescaped. For an unsupported encoding this is the end of ASCII, which nearly all
+    /// encodings include.
     pub(crate) fn last(&self) -> char {
         match (self.style, self.encoding, &self.encoding_name) {
             (Style::Canonical, None, Some(_)) => Encoding::Ascii.last(),
@@ -96,7 +97,7 @@ impl Encoding {
             Some(Encoding::Ascii)
         } else {
             encoding_rs::Encoding::for_label(name.as_bytes())
-                // The standard has no encoder for some encodings.
+                // The standard defines no encoder for some encodings.
                 .filter(|known| known.output_encoding() == *known)
                 .filter(|known| *known != encoding_rs::UTF_8)
                 .map(Encoding::Other)

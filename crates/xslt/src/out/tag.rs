@@ -10,7 +10,7 @@ pub(crate) struct TagPiece {
     value_end: u32,
 }
 
-/// Names and values in one string, so that a tag costs no allocation.
+/// Names and values in one string, so that a tag needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     text: String,
@@ -33,7 +33,7 @@ impl Pieces {
     }
 
     fn end(&self) -> u32 {
-        // A tag's text is bounded by the run's output budget, far below 4 GiB.
+        // The text of a tag is bounded by the output limit of the run, far below 4 GiB.
         u32::try_from(self.text.len()).unwrap_or(u32::MAX)
     }
 
@@ -68,9 +68,9 @@ impl Pieces {
 pub(crate) struct Tag {
     pub(crate) pieces: Pieces,
     pub(crate) name: TagPiece,
-    /// In the order they came; a later attribute replaces an earlier one of the same name.
+    /// The attributes in the order added. A later attribute replaces an earlier one with the same name.
     pub(crate) attributes: Vec<TagPiece>,
-    /// Some attribute has a prefix or a namespace.
+    /// Whether some attribute has a prefix or a namespace.
     pub(crate) qualified: bool,
 }
 
@@ -83,7 +83,7 @@ impl Tag {
         self.name = self.pieces.push(prefix, local, uri, "");
     }
 
-    /// Adds an attribute; it replaces one of the same name.
+    /// Adds an attribute, or replaces the one with the same name.
     pub(crate) fn attribute(&mut self, prefix: &str, local: &str, uri: &str, value: &str) {
         let same = |p: &TagPiece| self.pieces.local(*p) == local && self.pieces.uri(*p) == uri;
         let at = self.attributes.iter().position(same);

@@ -9,7 +9,7 @@ use crate::out::Composer;
 use crate::program::Pc;
 
 impl Machine<'_> {
-    /// Copies the context node without its content; `behind` is the address at which a node without content continues.
+    /// Copies the context node without its content. `behind` is the address at which execution continues if the node has no content.
     #[inline]
     pub(super) fn copy(&mut self, behind: Pc, reach: &mut Reach<'_>) -> Result<(), Error> {
         let node = self.now.focus.node;
@@ -38,7 +38,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Copies a node that has no content; does nothing for others.
+    /// Copies a node that has no content. Does nothing for other nodes.
     #[inline]
     pub(super) fn copy_leaf(
         &mut self,
@@ -87,7 +87,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Copies a node with its subtree.
+    /// Copies a node and its subtree.
     pub(super) fn copy_node(&mut self, node: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
         let world = reach.world.get();
         let kind = world.kind(node);
@@ -99,7 +99,7 @@ impl Machine<'_> {
         if let Err(kind) = reach.budget.charge(u64::from(end.0.saturating_sub(node.id.0))) {
             return Err(self.fault_kind(kind));
         }
-        // Ends of the open elements.
+        // The open elements whose end is still to be written.
         let mut open: Vec<NodeId> = Vec::new();
         let lean = self.given.lean;
         for id in (node.id.0..end.0).map(NodeId) {
@@ -140,20 +140,20 @@ impl Machine<'_> {
     }
 }
 
-/// True if the node is copied into a copy of its parent, whose namespaces are then in scope already.
+/// Returns true if the node is copied into a copy of its parent, so that the parent's namespaces are in scope.
 #[inline]
 fn is_within_copy(out: &Composer, node: Node, reach: &Reach<'_>) -> bool {
     let parent = reach.world.get().of(node).parent(node.id);
     parent.is_some_and(|parent| out.origin() == Some(node.with(parent)))
 }
 
-/// True if nothing above the element declares namespaces.
+/// Returns true if no ancestor of the element can declare namespaces.
 #[inline]
 fn is_outermost(node: Node, reach: &Reach<'_>) -> bool {
     reach.world.get().of(node).parent(node.id) == Some(Document::ROOT)
 }
 
-/// Starts a copy of an element with its namespaces; if `known`, only its own declarations are new.
+/// Starts a copy of an element with its namespaces. If `known`, only its own declarations are new.
 fn start(out: &mut Composer, node: Node, known: bool, reach: &Reach<'_>) {
     let world = reach.world.get();
     let document = world.of(node);

@@ -1,4 +1,4 @@
-//! Choice of the template for a node: the rules of a mode, then the built-in ones (XSLT 1.0, 5).
+//! Selects the template for a node: the rules of a mode, then the built-in rules (XSLT 1.0, 5).
 
 use xml::Document;
 use xpath::{DocId, Node, NodeKind};
@@ -8,17 +8,17 @@ use super::{Machine, NEXT_NODE, Reach, dynamic};
 use crate::error::Error;
 use crate::program::{ByName, Pass, Program, Template};
 
-/// Cache of the rules for each name of the first document, looked up once per name and mode: a thread's messages mostly share
-/// their names.
+/// Cache of the rules for each name in the first document, filled once per name and mode. The messages of a thread mostly share their
+/// names.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     /// The ids of the program and of the name table.
     of: (u64, u64),
-    /// By mode, elements before attributes, then by name.
+    /// By mode (elements before attributes), then by name.
     known: Vec<Vec<RuleLookup>>,
 }
 
-/// Cached rules of a name.
+/// The cached rules of a name.
 #[derive(Debug, Clone, Copy)]
 enum RuleLookup {
     Not,
@@ -27,7 +27,7 @@ enum RuleLookup {
 }
 
 impl Lists {
-    /// Begins a run with a program and a document's names; clears the cache if either has changed.
+    /// Prepares for a run with a program and the names of a document. Clears the cache if either has changed.
     pub(super) fn begin(&mut self, program: &Program, document: &Document) {
         let of = (program.id, document.names_id());
         if self.of != of {
@@ -97,7 +97,7 @@ impl Lists {
         let name = document.name_of(id);
         let found = rules.find(name.local, name.namespace.uri);
         if let Some(known) = known {
-            // Harmless: there are fewer than that many.
+            // Harmless: there are fewer rules than a `u32` can count.
             let named = found.and_then(|at| u32::try_from(at).ok()).map(RuleLookup::Named);
             *known = named.unwrap_or(RuleLookup::Others);
         }
@@ -157,7 +157,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Begins to apply templates to the content of a node, which may be copied; its siblings continue afterwards.
+    /// Begins to apply templates to the content of a node, which may be copied. Its siblings follow afterwards.
     fn pass(
         &mut self,
         node: Node,
@@ -174,19 +174,19 @@ impl<'s> Machine<'s> {
         self.push_apply(start, pass.mode, NEXT_NODE, self.params_end(), copied)
     }
 
-    /// `xsl:apply-imports` (XSLT 1.0, 5.6).
+    /// Executes `xsl:apply-imports` (XSLT 1.0, 5.6).
     pub(super) fn apply_imports(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
         let Some(importer) = self.now.rule else {
             return Err(dynamic("xsl:apply-imports where no template rule is running"));
         };
-        // A frame of its own, to which the built-in rules can return.
+        // A separate frame, to which the built-in rules can return.
         let node = self.now.focus.node;
         let start = self.memory.nodes.len();
         self.memory.nodes.push(node);
         let params = self.params_end();
         self.push_apply(start, self.now.mode, self.now.pc, params, false)?;
         self.now.pc = NEXT_NODE;
-        // Harmless: there is a first node.
+        // Harmless: there is always a first node.
         let _turn = self.next_node();
         let kind = reach.world.get().kind(node);
         let rules = self.rules(node, kind, reach);
@@ -194,7 +194,7 @@ impl<'s> Machine<'s> {
         self.start_rule(rule, kind, (params, params), reach).map(drop)
     }
 
-    /// Starts the rule for the context node. False if a built-in rule did everything already.
+    /// Starts the rule for the context node. Returns false if a built-in rule has already done everything.
     fn start_rule(
         &mut self,
         rule: Option<u32>,
@@ -246,7 +246,7 @@ impl<'s> Machine<'s> {
         program.templates.get(rule.template as usize)
     }
 
-    /// Returns the best rule for the context node; with an importer, among those its stylesheet imports.
+    /// Returns the best rule for the context node. With an importer, only considers rules that its stylesheet imports.
     fn find_rule(
         &mut self,
         rules: &[u32],

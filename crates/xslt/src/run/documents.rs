@@ -9,10 +9,10 @@ use xpath::{DocId, Node, Value};
 use super::{Machine, Reach, dynamic, no_nodes, spaces};
 use crate::error::{At, Error, ErrorKind};
 
-/// Documents of the run by address.
+/// The documents of the run, by address.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
-    /// By reference and base, as asked for.
+    /// By reference and base, as requested.
     asked: HashMap<(Box<str>, Box<str>), DocId>,
     /// By the address that the resolver returned.
     known: HashMap<Box<str>, DocId>,
@@ -22,7 +22,7 @@ pub(super) struct Documents {
 }
 
 impl Machine<'_> {
-    /// Evaluates `document(value)` or `document(value, base)` for an expression of a module.
+    /// Evaluates `document(value)` or `document(value, base)` for an expression in a module.
     pub(super) fn document_call(
         &mut self,
         value: &Value,
@@ -76,7 +76,7 @@ impl Machine<'_> {
         self.module(module, reach)
     }
 
-    /// Returns a module as if it were a source document (XSLT 1.0, 12.1).
+    /// Returns a module as a source document (XSLT 1.0, 12.1).
     fn module(&mut self, module: u32, reach: &mut Reach<'_>) -> Result<Node, Error> {
         if let Some(doc) = self.documents.modules.get(&module) {
             return Ok(Node::new(*doc, Document::ROOT));
@@ -105,7 +105,7 @@ impl Machine<'_> {
             (DocId(0), _) => self.given.base.into(),
             (_, Some((module, _))) => {
                 let module = self.given.program.modules.get(*module as usize);
-                // Harmless: each number is that of a module.
+                // Harmless: each number belongs to a module.
                 module.map(|module| Box::from(&*module.uri)).unwrap_or_default()
             }
             (doc, None) => {
@@ -129,7 +129,7 @@ impl Machine<'_> {
             || self.given.program.modules.iter().position(|module| *module.uri == *found.uri);
         let doc = match self.documents.known.get(&*found.uri) {
             Some(doc) => *doc,
-            // Documents with the same address are one document.
+            // References that resolve to the same address yield the same document.
             None if !found.uri.is_empty() && *found.uri == *self.given.base => DocId(0),
             None if let Some(module) = modules() => {
                 let module = u32::try_from(module).unwrap_or(u32::MAX);
@@ -156,7 +156,7 @@ impl Machine<'_> {
         Ok(Node::new(doc, Document::ROOT))
     }
 
-    /// Adds a document that stays until the run ends.
+    /// Adds a document that is kept until the run ends.
     fn add(&mut self, document: Arc<Document>, reach: &mut Reach<'_>) -> Result<DocId, Error> {
         let doc = reach.world.get().add(document).map_err(|kind| self.fault_kind(kind))?;
         // A nested run removes no documents, and keeps all that were added when it ends.

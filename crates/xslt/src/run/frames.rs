@@ -16,7 +16,7 @@ pub(super) enum Frame {
         base: u32,
         params: (u32, u32),
         rule: Option<u32>,
-        /// Number of documents at the call: fragments made since can be dropped.
+        /// Number of documents at the time of the call. Fragments created since then can be dropped.
         documents: u32,
     },
     /// An `xsl:for-each`.
@@ -28,7 +28,7 @@ pub(super) enum Frame {
         focus: Focus,
         mode: u32,
         params: (u32, u32),
-        /// The nodes are in an element that was copied, and that ends behind them.
+        /// Whether the nodes are in an element that is being copied and ends after them.
         copied: bool,
     },
 }
@@ -90,7 +90,7 @@ impl Machine<'_> {
 
     /// Ends the running entry.
     pub(super) fn leave(&mut self, reach: &mut Reach<'_>) -> Result<(), Error> {
-        // A function's result may be inside loops.
+        // The result of a function may be inside loops.
         while let Some(frame) = self.memory.frames.pop() {
             match frame {
                 Frame::Call { pc, base, params, rule, documents } => {
@@ -112,13 +112,13 @@ impl Machine<'_> {
         Err(dynamic("nothing to return from"))
     }
 
-    /// Drops documents to which only variables out of scope could refer.
+    /// Drops documents that only variables out of scope could refer to.
     fn cut(&mut self, documents: u32, reach: &mut Reach<'_>) {
         let keep = documents.max(self.pinned);
         if let DocumentsHandle::Own(world) = &mut reach.world
             && world.len() > keep
         {
-            // Harmless: documents that nobody can reach end.
+            // Harmless: these documents cannot be reached any more.
             world.truncate(keep);
             self.keys.retain(|(_, doc), _| doc.0 < keep);
         }
@@ -136,7 +136,7 @@ impl Machine<'_> {
         self.push(Frame::Loop { nodes, body, end, focus, rule })
     }
 
-    /// Goes on with a loop's next node, or behind the loop.
+    /// Continues with the next node of a loop, or after the loop.
     pub(super) fn next_turn(&mut self) -> Result<(), Error> {
         let memory = &mut self.memory;
         let Some(Frame::Loop { nodes, body, end, focus, rule }) = memory.frames.last_mut() else {
@@ -156,8 +156,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Begins to apply templates to the nodes pushed from `start` on; the parameters from `params` on the stack are for all of
-    /// them. The nodes may be in an element that was copied.
+    /// Begins to apply templates to the nodes pushed from `start` on. All of them get the parameters from `params` on the stack. The nodes
+    /// may be in an element that is being copied.
     #[inline]
     pub(super) fn push_apply(
         &mut self,
@@ -179,7 +179,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Returns the next node to which templates are applied; None at the end.
+    /// Returns the next node to which templates are applied, or `None` at the end.
     #[inline]
     pub(super) fn next_node(&mut self) -> Option<PendingNode> {
         let memory = &mut self.memory;
@@ -190,7 +190,7 @@ impl Machine<'_> {
         nodes.next(&memory.nodes).map(|focus| PendingNode { focus, params })
     }
 
-    /// Restores the state after templates were applied to all nodes.
+    /// Restores the state after templates have been applied to all nodes.
     #[inline]
     pub(super) fn leave_nodes(&mut self) -> Result<(), Error> {
         let memory = &mut self.memory;
@@ -211,7 +211,7 @@ impl Machine<'_> {
     }
 }
 
-/// A node to be processed: its context for expressions, and the parameters for its template.
+/// A node to be processed, with its focus and the parameters for its template.
 pub(super) struct PendingNode {
     pub(super) focus: Focus,
     pub(super) params: (u32, u32),

@@ -54,7 +54,7 @@ const STANDARD: &[&str] = &[
     "unparsed-entity-uri",
 ];
 
-/// True for the elements that stylesheets may use.
+/// Returns true for the elements that stylesheets may use.
 fn is_element(name: &Name) -> bool {
     if *name.uri == *XSLT {
         return compile::is_instruction(&name.local);
@@ -71,7 +71,7 @@ impl Machine<'_> {
     ) -> Result<Value, Error> {
         let text = |at: usize| {
             let value = arguments.get(at);
-            // Harmless: an argument that is not there is empty.
+            // Harmless: a missing argument is an empty string.
             value.map(|value| value.to_text(call.world).into_owned()).unwrap_or_default()
         };
         match site.function {
@@ -97,7 +97,7 @@ impl Machine<'_> {
                         None => return Err(dynamic("generate-id() takes a node-set")),
                     },
                 };
-                // Harmless: XSLT wants an empty string for an empty node-set (12.4).
+                // Harmless: XSLT specifies an empty string for an empty node-set (12.4).
                 Ok(Value::text(node.map(|node| identity(node, call)).unwrap_or_default()))
             }
             CalledFunction::SystemProperty => Ok(property(&self.runtime_name(&text(0), site)?)),
@@ -172,8 +172,8 @@ impl Machine<'_> {
             let text = value.to_text(world).into_owned();
             return self.keyed(number, &text, doc, &mut reach).map(Value::Nodes);
         };
-        // Each value is looked up once, however many nodes have it, and the nodes found are charged. Otherwise many nodes with
-        // the same value would cost quadratic time.
+        // Each value is looked up only once, however many nodes have it, and the nodes found are charged. Otherwise many nodes with the
+        // same value would take quadratic time.
         let (mut all, mut asked) = (Vec::new(), HashSet::new());
         for node in nodes.iter() {
             let text = world.string_value(*node);
@@ -190,7 +190,7 @@ impl Machine<'_> {
 
     fn missing(&self, number: u32) -> Error {
         let missing = self.given.program.missing.get(number as usize);
-        // Harmless: each number is that of an error.
+        // Harmless: each number belongs to an error.
         dynamic(missing.map(|error| error.kind.to_string()).unwrap_or_default())
     }
 
@@ -229,7 +229,7 @@ impl Machine<'_> {
             let name = &function.name.local;
             return Err(dynamic(format!("`{name}()` takes fewer arguments")));
         }
-        // Harmless: parameters without an argument have their default.
+        // Harmless: parameters without an argument use their default.
         let given = function.params.iter().copied().zip(arguments.drain(..)).collect();
         let mut reach =
             Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
@@ -237,7 +237,7 @@ impl Machine<'_> {
     }
 }
 
-/// `system-property()` (XSLT 1.0, 12.4).
+/// Evaluates `system-property()` (XSLT 1.0, 12.4).
 fn property(name: &Name) -> Value {
     match (&*name.uri, &*name.local) {
         (XSLT, "version") => Value::Number(1.0),
@@ -247,7 +247,7 @@ fn property(name: &Name) -> Value {
     }
 }
 
-/// Returns an identifier of a node that is unique and stays the same during the run.
+/// Returns an identifier for a node that is unique and constant during the run.
 fn identity(node: Node, call: &Call<'_>) -> String {
     if node.is_namespace() {
         let prefix = call.world.namespace(node).map_or("", |(prefix, _)| prefix);

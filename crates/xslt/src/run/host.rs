@@ -1,4 +1,4 @@
-//! Answers the requests of expressions: variables, functions, keys.
+//! Answers requests of expressions: variables, functions, keys.
 
 use std::rc::Rc;
 
@@ -49,17 +49,17 @@ impl Host for Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// Stores an error while it passes through an expression, which can carry only its text.
+    /// Stores an error while it passes through an expression, which can only carry its text.
     fn keep(&mut self, error: Error) -> ErrorKind {
         let text = error.kind.to_string();
         self.failed = Some(error);
         ErrorKind::Host(text.into())
     }
 
-    /// Returns the value of a global variable, evaluated on first use, after those it refers to.
+    /// Returns the value of a global variable. It is evaluated on first use, after the globals that it refers to.
     fn global(&mut self, number: u32, reach: &mut Reach<'_>) -> Result<Value, Error> {
         let globals = &self.given.program.globals;
-        // A chain of globals may have any length: it is walked with an explicit stack, not by recursion.
+        // A chain of globals can have any length, so it is processed with an explicit stack instead of recursion.
         let mut path = vec![(number, 0)];
         while let Some((number, next)) = path.last_mut() {
             let needs = globals.get(*number as usize).map(|g| g.needs.as_slice());

@@ -1,4 +1,4 @@
-//! Keys: each document's nodes by value, indexed on first use (XSLT 1.0, 12.2).
+//! Keys: an index of the nodes of each document by value, built on first use (XSLT 1.0, 12.2).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,22 +10,22 @@ use super::{Machine, Reach, dynamic};
 use crate::error::Error;
 use crate::program::Key;
 
-/// Cost of an index entry: a look-up and some memory, while a step stands for a visited node.
+/// Steps for an index entry, which takes a look-up and some memory. One step is the cost of visiting a node.
 const ENTRY_STEPS: u64 = 4;
 
-/// Cost of a value's text, which is read, hashed and perhaps kept.
+/// Number of bytes of a value per step. Its text is read, hashed and possibly stored.
 const BYTES_PER_STEP: u64 = 32;
 
 /// Index of a key in one document.
 #[derive(Debug)]
 pub(super) enum Index {
-    /// Under construction: a request for it means that the key depends on itself.
+    /// Under construction. A request for it means that the key depends on itself.
     Busy,
     Done(HashMap<Rc<str>, Rc<[Node]>>),
 }
 
 impl Machine<'_> {
-    /// Returns the nodes that a key has for a value, in document order.
+    /// Returns the nodes with this value for a key, in document order.
     pub(super) fn keyed(
         &mut self,
         number: u32,
@@ -102,7 +102,7 @@ impl Machine<'_> {
                 Some(list) => list,
                 None => lists.entry(Rc::from(text)).or_default(),
             };
-            // A node is entered once, however many of its values are equal.
+            // A node is entered only once, even if several of its values are equal.
             if list.last() != Some(&node) {
                 list.push(node);
             }

@@ -1,4 +1,4 @@
-//! Pool of the machine's stacks and lists, per thread: a message's transformation allocates little beside its result.
+//! Per-thread pool of the machine's stacks and lists, so that a transformation allocates little besides its result.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use super::dispatch::Lists;
 use super::frames::Frame;
 use crate::out::Composer;
 
-/// Larger memory is freed between runs.
+/// Maximum amount of memory kept between runs.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
@@ -26,14 +26,14 @@ pub(super) struct Memory {
     pub(super) text: String,
     /// Nodes of all loops, the innermost loop last.
     pub(super) nodes: Vec<Node>,
-    /// Empty list, kept for its capacity.
+    /// An empty list, kept for its capacity.
     pub(super) out: Vec<Composer>,
 }
 
 impl Memory {
-    /// Takes empty memory, from the pool if there is some.
+    /// Takes empty memory, from the pool if possible.
     pub(super) fn take() -> Box<Memory> {
-        // Harmless: a thread that ends has no spare ones.
+        // Harmless: a thread that is ending has no spare ones.
         SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default()
     }
 
@@ -52,8 +52,7 @@ impl Memory {
             + self.lists.capacity()
             + self.text.capacity();
         if bytes <= KEPT_BYTES_MAX {
-            // The thread may be ending; the memory is simply freed then.
-            // Harmless: the thread may be ending.
+            // Harmless: if the thread is ending, the memory is simply freed.
             let _gone = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
         }
     }

@@ -1,7 +1,7 @@
-//! The machine: runs a program over documents and writes the result.
+//! The machine: runs a program on documents and writes the result.
 //!
-//! It has its own stack of frames, so that templates may nest as deep as the budget allows, whatever the size of the thread's
-//! stack. Only global variables and functions of the stylesheet, which expressions use, run recursively.
+//! It has its own stack of frames, so that templates may nest as deep as the budget allows, whatever the size of the thread's stack. Only
+//! global variables and user-defined functions, which expressions use, run recursively.
 
 mod copy;
 mod dispatch;
@@ -33,19 +33,19 @@ use memory::Memory;
 /// Return address of an entry that was started from outside.
 const HALT: Pc = Pc::MAX;
 
-/// Address of the instruction that goes on with the nodes of an apply frame.
+/// Address of the instruction that continues with the nodes of an apply frame.
 const NEXT_NODE: Pc = 0;
 
-/// Depth of nested runs: each takes some kilobytes of the thread's stack.
+/// Maximum nesting of runs. Each takes some kilobytes of the thread's stack.
 const NESTED_MAX: u32 = 40;
 
-/// The documents and the remaining budget. The outermost run owns its world and may truncate it.
+/// The documents and the remaining budget. The outermost run owns its set of documents and may truncate it.
 pub(crate) struct Reach<'w> {
     pub(crate) world: DocumentsHandle<'w>,
     pub(crate) budget: &'w mut Budget,
 }
 
-/// An owned world, or one lent to an expression.
+/// A set of documents: owned, or lent by an expression.
 pub(crate) enum DocumentsHandle<'w> {
     Own(&'w mut DocumentSet),
     Lent(&'w DocumentSet),
@@ -61,7 +61,7 @@ impl DocumentsHandle<'_> {
     }
 }
 
-/// Inputs of a transformation beside the documents.
+/// The inputs of a transformation, besides the documents.
 pub(crate) struct RunInputs<'s> {
     pub(crate) program: &'s Program,
     pub(crate) resolver: &'s dyn Resolver,
@@ -69,9 +69,9 @@ pub(crate) struct RunInputs<'s> {
     /// The address of the source, for `document()`.
     pub(crate) base: &'s str,
     pub(crate) surroundings: Surroundings,
-    /// Namespaces that libxslt does not copy are not copied: see [`crate::Style::Canonical`].
+    /// Whether to omit namespaces that libxslt does not copy; see [`crate::Style::Canonical`].
     pub(crate) lean: bool,
-    /// Numbers and orders are those of libxslt.
+    /// Whether numbers and sort orders are those of libxslt.
     pub(crate) libxslt: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct RunInputs<'s> {
 #[derive(Debug, Clone)]
 enum State {
     Fresh,
-    /// Under evaluation: a request for it means that it depends on itself.
+    /// Under evaluation. A request for it means that it depends on itself.
     Busy,
     Done(Value),
 }
@@ -91,7 +91,7 @@ struct Registers {
     focus: Focus,
     /// Index of the running entry's first variable.
     base: u32,
-    /// Range of its parameters on their stack.
+    /// Range of the entry's parameters on the parameter stack.
     params: (u32, u32),
     /// The rule that selected the running template, for `xsl:apply-imports`.
     rule: Option<u32>,
@@ -110,14 +110,14 @@ pub(crate) struct Machine<'s> {
     keys: HashMap<(u32, DocId), keys::Index>,
     documents: documents::Documents,
     messages: Vec<String>,
-    /// Error of a request by an expression.
+    /// The error of a request by an expression.
     failed: Option<Error>,
     nested: u32,
-    /// Documents below this number are kept when variables go out of scope.
+    /// Documents with smaller numbers are kept when variables go out of scope.
     pinned: u32,
     /// Nodes and bytes of finished fragments.
     spent: (u64, u64),
-    /// Nodes and bytes that the innermost of `out` may have.
+    /// Number of nodes and bytes that the innermost of `out` may have.
     allowed: (u64, u64),
 }
 
@@ -151,7 +151,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Sets a global parameter, if the stylesheet has one of that name.
+    /// Sets a global parameter, if the stylesheet declares one with that name.
     pub(crate) fn set_parameter(&mut self, name: &xpath::Name, value: Value) {
         let globals = &self.given.program.globals;
         let at = globals.iter().position(|global| global.is_param && global.name == *name);
@@ -175,7 +175,7 @@ impl<'s> Machine<'s> {
     /// Returns the composer with the result, and the messages.
     pub(crate) fn finish(self) -> (Option<Composer>, Vec<String>) {
         let Machine { mut memory, mut out, messages, .. } = self;
-        // Harmless: fragments that are not complete end with their run.
+        // Harmless: incomplete fragments end with their run.
         out.truncate(1);
         let result = out.pop();
         memory.out = out;
@@ -201,7 +201,7 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// Runs an entry to its end and returns its result. The registers are restored.
+    /// Runs an entry to its end and returns its result. Afterwards restores the registers.
     fn run_entry(
         &mut self,
         entry: CodeBlock,
@@ -226,14 +226,13 @@ impl<'s> Machine<'s> {
             self.now.focus = focus;
             self.run(reach)
         });
-        // Harmless: parameters of a template end with it.
+        // Harmless: the parameters of a template end with it.
         self.memory.params.truncate(start as usize);
-        // A function's result may be inside a fragment, which then stays unfinished.
-        // Harmless: a fragment that is not complete ends with its function.
+        // Harmless: the result of a function may be inside a fragment, which is then incomplete and ends with the function.
         self.out.truncate(open);
         self.allow();
         self.now = before;
-        // Documents made in the run may be part of its result.
+        // Documents created in the run may be part of its result.
         self.pinned = pinned.max(reach.world.get().len());
         self.nested -= 1;
         done?;
@@ -247,7 +246,7 @@ impl<'s> Machine<'s> {
         Evaluation { world: reach.world.get(), focus, host: self, budget: reach.budget }
     }
 
-    /// Converts the error of an expression, or returns the stored error that caused it.
+    /// Converts the error of an expression, or returns the stored error behind it.
     fn fault(&mut self, error: xpath::Error) -> Error {
         self.fault_kind(error.kind)
     }
@@ -283,7 +282,7 @@ impl<'s> Machine<'s> {
         expr.write(&mut self.evaluation(reach), text).map_err(|error| self.fault(error))
     }
 
-    /// Evaluates an attribute value template and appends its text.
+    /// Evaluates an attribute value template and appends the text.
     fn write_avt(
         &mut self,
         avt: &Avt,
@@ -316,10 +315,10 @@ impl<'s> Machine<'s> {
     }
 
     fn at(&self, place: Option<SourcePosition>) -> At {
-        // Harmless: an error without a place has none.
+        // Harmless: an error without a position is reported without one.
         let place = place.unwrap_or_default();
         let module = self.given.program.modules.get(place.module as usize);
-        // Harmless: each number is that of a module.
+        // Harmless: each number belongs to a module.
         let file = module.map(|module| module.uri.clone()).unwrap_or_default();
         At { file, line: place.line, column: place.column }
     }
@@ -328,7 +327,7 @@ impl<'s> Machine<'s> {
         u32::try_from(self.memory.params.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the composer being written to.
+    /// Returns the composer that is currently written to.
     #[inline]
     fn top(&mut self) -> Result<&mut Composer, Error> {
         self.out.last_mut().ok_or_else(|| dynamic("nothing is being written"))
@@ -361,7 +360,7 @@ impl<'s> Machine<'s> {
         );
     }
 
-    /// Checks the written result against the budgets.
+    /// Checks the result against the limits.
     #[inline]
     fn check_spent(&self) -> Result<(), Error> {
         match self.out.last() {
@@ -381,7 +380,7 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// Makes an error of the run; code that knows the instruction adds the place.
+/// Creates an error of the run. Code that knows the instruction adds the position.
 fn dynamic(what: impl Into<Box<str>>) -> Error {
     Error::new(ErrorKind::Dynamic(what.into()), At::default())
 }

@@ -20,12 +20,12 @@ impl Machine<'_> {
         let format = self.avt(&n.format, reach)?;
         let separator = self.avt_or_empty(n.grouping_separator.as_ref(), reach)?;
         let size = self.avt_or_empty(n.grouping_size.as_ref(), reach)?;
-        // Grouping needs both.
+        // Grouping requires both attributes.
         let grouping = match (size.trim().parse::<usize>(), separator.is_empty()) {
             (Ok(size), false) => Some(Grouping { separator, size }),
             _ => None,
         };
-        // An empty list of numbers is written as nothing.
+        // An empty list of numbers produces no output.
         if !numbers.is_empty() {
             let text = numbering::format(&numbers, &format, grouping.as_ref());
             self.top()?.text(&text, false);
@@ -90,7 +90,7 @@ impl Machine<'_> {
             }
             at = reach.world.get().parent(ancestor);
         }
-        // Other processors count from the root then.
+        // If no node matches `from`, other processors count from the root.
         Ok(true)
     }
 
@@ -112,7 +112,7 @@ impl Machine<'_> {
         Ok(count)
     }
 
-    /// Counts nodes before this one in document order, back to the nearest that matches `from`.
+    /// Counts the nodes before this one in document order, back to the nearest one that matches `from`.
     fn any(&mut self, n: &Numbering, node: Node, reach: &mut Reach<'_>) -> Result<Vec<f64>, Error> {
         let mut count = 0.0;
         for id in (0..=node.id.0).rev().map(NodeId) {
@@ -135,7 +135,7 @@ impl Machine<'_> {
         Ok(if count > 0.0 { vec![count] } else { Vec::new() })
     }
 
-    /// Returns whether `count` matches; without `count`, whether a node is of the kind and name of the numbered one.
+    /// Returns whether a node matches `count`, or without `count`, whether it has the kind and name of the numbered node.
     fn counts(
         &mut self,
         n: &Numbering,

@@ -10,13 +10,13 @@ use crate::collate::{self, Case};
 use crate::error::Error;
 use crate::program::SortKey;
 
-/// Order of one sort key.
+/// How one sort key orders nodes.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     descending: bool,
     number: bool,
     case: Case,
-    /// By the characters' numbers, as libxslt does without a `lang`.
+    /// Whether texts are compared by code point, as libxslt does without a `lang`.
     plain: bool,
 }
 
@@ -66,7 +66,7 @@ impl Machine<'_> {
         for (position, node) in (1..).zip(nodes.iter().copied()) {
             self.now.focus = Focus { node, position, size, current: node };
             let mut row = Vec::with_capacity(keys.len());
-            // Harmless: each key has its order.
+            // Harmless: there is one order for each key.
             for (key, order) in keys.iter().zip(orders) {
                 let mut text = String::new();
                 self.write(&key.value, reach, &mut text)?;
@@ -96,7 +96,7 @@ impl Machine<'_> {
         let number = match data_type.trim() {
             "" | "text" => false,
             "number" => true,
-            // Data types of other vendors are sorted as text.
+            // Values with data types of other vendors are sorted as text.
             other if other.contains(':') => false,
             other => return Err(dynamic(format!("there is no sort data type `{other}`"))),
         };

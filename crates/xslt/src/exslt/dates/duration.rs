@@ -1,4 +1,4 @@
-//! Durations in the form of XML Schema: `P1Y2M3DT4H5M6.7S`. Months and seconds are kept apart: no number of days is a month.
+//! Durations in the format of XML Schema: `P1Y2M3DT4H5M6.7S`. Months and seconds are separate, because a month has no fixed number of days.
 
 use super::stamp::{Kind, SECOND, Stamp, seconds_text};
 use kit::calendar::month_days;
@@ -10,7 +10,7 @@ pub(super) struct Duration {
     pub(super) nanos: i128,
 }
 
-/// Longer numbers are unrealistic and would overflow.
+/// Maximum number of digits. Longer numbers are unrealistic and could overflow.
 const DIGITS_MAX: usize = 12;
 
 const DAY: i128 = 86_400 * SECOND as i128;
@@ -57,7 +57,7 @@ impl Duration {
                 if fraction.is_empty() {
                     return None;
                 }
-                // Harmless: a nanosecond is the least that is counted.
+                // Harmless: the resolution is a nanosecond.
                 let kept: String = fraction.chars().chain("000000000".chars()).take(9).collect();
                 self.nanos += kept.parse::<i128>().ok()?;
             }
@@ -67,7 +67,7 @@ impl Duration {
     }
 
     pub(super) fn of_seconds(seconds: f64) -> Option<Duration> {
-        // Larger doubles have no precise seconds any more.
+        // Larger doubles no longer represent whole seconds precisely.
         if !seconds.is_finite() || seconds.abs() > 9e15 {
             return None;
         }
@@ -82,7 +82,7 @@ impl Duration {
         Duration { months: -self.months, nanos: -self.nanos }
     }
 
-    /// Returns the sum; None if months and seconds have different signs, which has no lexical form.
+    /// Returns the sum, or `None` if months and seconds have different signs, which cannot be written.
     pub(super) fn plus(self, other: Duration) -> Option<Duration> {
         let sum = Duration {
             months: self.months.checked_add(other.months)?,
@@ -127,13 +127,13 @@ impl Duration {
         out
     }
 
-    /// Returns the duration in seconds; None if there are months, which have no fixed length.
+    /// Returns the duration in seconds, or `None` if it has months, whose length varies.
     pub(super) fn seconds(self) -> Option<f64> {
         (self.months == 0).then(|| nanos_seconds(self.nanos))
     }
 
-    /// Adds the duration to a date (XML Schema part 2, appendix E): months first, then the day is limited to the month's last,
-    /// then the seconds. The kind of the date stays, and determines which parts of the duration matter.
+    /// Adds the duration to a date (XML Schema part 2, appendix E): first the months, then the day is limited to the last of the month,
+    /// then the seconds. The result has the same kind of date, which determines the relevant parts of the duration.
     pub(super) fn after(self, stamp: Stamp) -> Option<Stamp> {
         if !matches!(stamp.kind, Kind::DateTime | Kind::Date | Kind::YearMonth | Kind::Year) {
             return None;
@@ -143,7 +143,7 @@ impl Duration {
             Stamp { year: months.div_euclid(12), month: months.rem_euclid(12) + 1, ..stamp };
         moved.day = stamp.day.min(month_days(moved.year, moved.month));
         let moved = moved.moved_to(moved.nanos_since_1970().checked_add(self.nanos)?)?;
-        // Longer years could not be parsed again.
+        // A date with a longer year could not be parsed again.
         (moved.year.abs() < 1_000_000_000).then_some(moved)
     }
 }
@@ -152,7 +152,7 @@ impl Duration {
 pub(super) fn nanos_seconds(nanos: i128) -> f64 {
     let second = i128::from(SECOND);
     let (whole, fraction) = (nanos.div_euclid(second), nanos.rem_euclid(second));
-    // Goes through text to get the nearest double, without a cast that could lose more.
+    // The conversion through text yields the nearest double, whereas a cast could lose more.
     format!("{whole}").parse::<f64>().unwrap_or(f64::NAN)
         + format!("0.{fraction:09}").parse::<f64>().unwrap_or(0.0)
 }

@@ -1,4 +1,4 @@
-//! `date:format-date()`: the patterns of Java's `SimpleDateFormat`, in English.
+//! `date:format-date()`, with the patterns of Java's `SimpleDateFormat`, in English.
 
 use super::stamp::{Kind, SECOND, Stamp};
 use kit::calendar::{day_in_year, week_in_month, week_in_year, weekday};
@@ -26,7 +26,7 @@ pub(super) fn short(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Formats a date by a pattern. Parts that the date does not have are written as nothing.
+/// Formats a date by a pattern. Parts that the date lacks are left out.
 pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;
@@ -47,7 +47,7 @@ pub(super) fn format(stamp: &Stamp, pattern: &str) -> String {
     out
 }
 
-/// Reads text up to the next quote; two quotes stand for one, also on their own.
+/// Reads literal text up to the next quote. Two quotes stand for one, also outside literal text.
 fn quoted<'p>(rest: &'p str, out: &mut String) -> &'p str {
     if let Some(after) = rest.strip_prefix('\'') {
         out.push('\'');
@@ -104,7 +104,7 @@ fn field(stamp: &Stamp, letter: char, width: usize) -> String {
 }
 
 fn name(known: bool, names: &[&str], place: i64, width: usize) -> String {
-    // Harmless: a place without a name has none.
+    // Harmless: an index out of range has no name.
     let name = usize::try_from(place).ok().and_then(|place| names.get(place)).filter(|_| known);
     let name = name.copied().unwrap_or("");
     if width > 3 { name.into() } else { short(name).into() }

@@ -2,7 +2,7 @@
 
 use kit::calendar::{date_of, day_number, month_days};
 
-/// Kind of a date by the parts it has.
+/// The kind of a date, by the parts that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     DateTime,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Day,
 }
 
-/// A date or time. Parts that its kind does not have are at their minimum.
+/// A date or time. Parts that its kind lacks have their minimum value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) kind: Kind,
@@ -24,7 +24,7 @@ pub(super) struct Stamp {
     pub(super) day: i64,
     pub(super) hour: i64,
     pub(super) minute: i64,
-    /// Nanoseconds of the minute.
+    /// Nanoseconds since the start of the minute.
     pub(super) nanos: i64,
     /// Offset from UTC in minutes.
     pub(super) zone: Option<i64>,
@@ -32,7 +32,7 @@ pub(super) struct Stamp {
 
 pub(super) const SECOND: i64 = 1_000_000_000;
 
-/// Longer years are unrealistic and would overflow.
+/// Maximum number of digits of a year. Longer years are unrealistic and could overflow.
 const YEAR_DIGITS_MAX: usize = 9;
 
 impl Stamp {
@@ -52,7 +52,7 @@ impl Stamp {
         }
     }
 
-    /// Parses any of the kinds.
+    /// Parses a date of any kind.
     pub(super) fn parse(text: &str) -> Option<Stamp> {
         let mut reader = Reader { rest: text.trim_matches([' ', '\t', '\r', '\n']) };
         let mut stamp = reader.body()?;
@@ -62,7 +62,7 @@ impl Stamp {
         (reader.rest.is_empty() && valid).then_some(stamp)
     }
 
-    /// Writes the date in the form of its kind.
+    /// Returns the date in the format of its kind.
     pub(super) fn text(&self) -> String {
         let Stamp { year, month, day, hour, minute, .. } = *self;
         let sign = if year < 0 { "-" } else { "" };
@@ -81,7 +81,7 @@ impl Stamp {
         body + &self.zone_text("Z")
     }
 
-    /// Writes `+01:00`, the given text for UTC, and nothing if there is no zone.
+    /// Returns the zone as `+01:00`, as the given text for UTC, or as nothing if there is none.
     pub(super) fn zone_text(&self, utc: &str) -> String {
         match self.zone {
             None => String::new(),
@@ -116,7 +116,7 @@ impl Stamp {
     }
 }
 
-/// Writes seconds without trailing zeros, with at least this many digits before the point.
+/// Formats seconds without trailing zeros, with at least this many digits before the point.
 pub(super) fn seconds_text(nanos: i64, digits: usize) -> String {
     let (whole, fraction) = (nanos / SECOND, nanos % SECOND);
     let whole = format!("{whole:0digits$}");
@@ -149,7 +149,7 @@ impl Reader<'_> {
         if self.eat("--") {
             stamp.month = self.two()?;
             stamp.kind = Kind::Month;
-            // `--07--` as first published, `--07` since.
+            // `--07--` as originally published, `--07` as corrected later.
             if !self.eat("--")
                 && self.rest.get(1..).is_some_and(|rest| rest.len() >= 2 && !rest.contains(':'))
                 && self.eat("-")
@@ -195,7 +195,7 @@ impl Reader<'_> {
         (stamp.hour < 24 && stamp.minute < 60 && seconds < 60).then_some(())
     }
 
-    /// Reads `Z`, `+01:00`, or nothing; None if the zone is invalid.
+    /// Reads `Z`, `+01:00`, or nothing. Returns `None` if the zone is invalid.
     fn zone(&mut self) -> Option<Option<i64>> {
         if self.rest.is_empty() {
             return Some(None);
@@ -238,23 +238,23 @@ impl Reader<'_> {
     fn year(&mut self) -> Option<i64> {
         let digits = self.digits();
         let fits = (4..=YEAR_DIGITS_MAX).contains(&digits.len());
-        // Harmless: a value that does not fit is not a date.
+        // Harmless: a year out of range makes the date invalid.
         digits.parse().ok().filter(|year| fits && *year != 0)
     }
 
     fn two(&mut self) -> Option<i64> {
         let (digits, rest) = self.rest.split_at_checked(2)?;
         self.rest = rest;
-        // Harmless: two digits are a number.
+        // Harmless: two digits are always a number.
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
     }
 
-    /// Reads a fraction; digits beyond nanoseconds are cut off.
+    /// Reads a fraction. Digits after nanoseconds are dropped.
     fn fraction(&mut self) -> Option<i64> {
         let digits = self.digits();
-        // Harmless: digits after the nanoseconds are cut off, as documented.
+        // Harmless: digits after nanoseconds are dropped, as documented.
         let kept: String = digits.chars().chain("000000000".chars()).take(9).collect();
-        // Harmless: nine digits are a number.
+        // Harmless: nine digits are always a number.
         (!digits.is_empty()).then(|| kept.parse().ok())?
     }
 }
