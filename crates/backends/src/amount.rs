@@ -1,12 +1,12 @@
-//! Amounts as people write them: `250ms`, `1.5s`, `5m`; `350B`, `64KiB`, `1MiB`.
+//! Parses amounts with units: `250ms`, `1.5s`, `5m`; `350B`, `64KiB`, `1MiB`.
 
 use std::time::Duration;
 
-/// A duration with its unit: `ms`, `s`, `m` or `h`.
+/// Parses a duration with its unit: `ms`, `s`, `m` or `h`.
 ///
 /// # Errors
 ///
-/// If the text is not such a duration; the error says what was expected.
+/// If the text is not such a duration. The error states what was expected.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let seconds = match unit {
@@ -20,17 +20,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a duration; write 250ms or 1s"))
 }
 
-/// A plain number of seconds, or a duration with its unit.
+/// Parses a plain number of seconds, or a duration with its unit.
 pub(super) fn parse_seconds(text: &str) -> Option<Duration> {
-    // Harmless: what is not a number of seconds may be a duration with a unit.
+    // Harmless: text that is not a number may be a duration with a unit, tried next.
     seconds_of(text, 1.0).or_else(|| parse_duration(text).ok())
 }
 
-/// A size with its unit: `B` or none, `KiB` or `KB`, `MiB` or `MB`.
+/// Parses a size with its unit: `B` or none, `KiB` or `KB`, `MiB` or `MB`.
 ///
 /// # Errors
 ///
-/// If the text is not such a size; the error says what was expected.
+/// If the text is not such a size. The error states what was expected.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = split(text);
     let unit: usize = match unit {
@@ -41,7 +41,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         "MiB" => 1 << 20,
         _ => return Err(format!("`{text}` is not a size; write 350B, 64KiB or 1MiB")),
     };
-    // Harmless: what is not a number is refused below.
+    // Harmless: text that is not a number is refused below.
     let number: Option<usize> = number.parse().ok();
     number
         .and_then(|number| number.checked_mul(unit))
@@ -54,9 +54,9 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn seconds_of(number: &str, unit_seconds: f64) -> Option<Duration> {
-    // Harmless: what is not a number is refused by the caller.
+    // Harmless: the caller refuses text that is not a number.
     let number: f64 = number.parse().ok()?;
-    // Harmless: the same.
+    // Harmless: the caller refuses a number that is out of range.
     Duration::try_from_secs_f64(number * unit_seconds).ok()
 }
 

@@ -1,4 +1,4 @@
-//! Bodies and replies of the backends: one boxed body type, a bounded gather, short constructors.
+//! Bodies and replies of the backends: one boxed body type, a bounded function to gather a body, and short constructors.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, StatusCode, header};
@@ -23,12 +23,12 @@ pub(super) fn reply(status: StatusCode, kind: HeaderValue, bytes: impl Into<Byte
     reply
 }
 
-/// A reply that says why the request was not served.
+/// Returns a reply with the reason why the request was not served.
 pub(super) fn refusal(status: StatusCode, why: &str) -> Reply {
     reply(status, TEXT, format!("{why}\n"))
 }
 
-/// The whole body, or the refusal to send if it is too large or broken.
+/// Returns the whole body, or the reply to send if it is too large or incomplete.
 pub(super) async fn gather(mut body: Incoming, bytes_max: usize) -> Result<Bytes, Reply> {
     let mut gathered = BytesMut::new();
     while let Some(frame) = body.frame().await {

@@ -1,8 +1,8 @@
 //! A calculator that speaks SOAP 1.1 and 1.2: Add, Subtract, Multiply, Divide and Power of two whole numbers.
 //!
-//! The service that the load tests of SOAP gateways are written for: document/literal, `http://tempuri.org/`, with its
-//! description at `?wsdl`. Of a repeated operand the last one counts. If a result cannot be computed, the answer is a fault of
-//! the client's SOAP version, never a wrong number.
+//! It is the service that load tests of SOAP gateways expect: document/literal, `http://tempuri.org/`, with its description at `?wsdl`. If
+//! an operand is repeated, the last one counts. If a result cannot be computed, the answer is a fault of the client's SOAP version, never a
+//! wrong number.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 const NAMESPACE: &str = "http://tempuri.org/";
 
-/// The description, with the address of the load tests' own service.
+/// The description, with the service address used by the load tests.
 const WSDL: &str = include_str!("../../../examples/soap/calculator/calculator.wsdl");
 
 /// A version of SOAP.
@@ -26,7 +26,7 @@ enum Soap {
     V12,
 }
 
-/// The reason why there is no result, as in the fault.
+/// The reason why there is no result, as written in the fault.
 type Why = &'static str;
 
 /// An envelope to send.
@@ -36,7 +36,7 @@ struct Answer {
     text: String,
 }
 
-/// Answers one request; `region` names this service, as `X-SOAP-Region`.
+/// Answers one request. `region` identifies this service in `X-SOAP-Region`.
 pub(super) async fn answer(request: Request<Incoming>, region: &HeaderValue) -> Reply {
     let (head, body) = request.into_parts();
     if head.method == Method::GET
@@ -79,7 +79,7 @@ fn calculated(body: &[u8]) -> Answer {
     }
 }
 
-/// The version of the envelope and the first element in its body.
+/// Returns the version of the envelope and the first element in its body.
 fn operation(document: &Document) -> Option<(Soap, NodeId)> {
     let root = document.root_element()?;
     let namespace = document.name(root).namespace.uri;
@@ -102,14 +102,14 @@ fn result(document: &Document, operation: NodeId, name: &str) -> Result<i32, Why
         "Multiply" => a.checked_mul(b),
         "Divide" if b == 0 => return Err("division by zero"),
         "Divide" => a.checked_div(b),
-        // Harmless: a negative exponent has no result, which the reply says.
+        // Harmless: for a negative exponent, the reply states that there is no result.
         "Power" => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
         _ => return Err("there is no such operation"),
     };
     result.ok_or("the result does not fit 32 bits")
 }
 
-/// The last child of that name in the service's namespace.
+/// Returns the value of the last child with this name in the service's namespace.
 fn operand(document: &Document, operation: NodeId, name: &str) -> Result<i32, Why> {
     let children = document.children(operation).filter(|node| {
         let written = document.name(*node);
@@ -127,7 +127,7 @@ impl Soap {
         }
     }
 
-    /// Without a blank, because clients of the load tests compare it as text.
+    /// Returns the content type, without a space, because clients of the load tests compare it as text.
     fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Soap::V11 => "text/xml;charset=utf-8",
@@ -169,8 +169,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 fn gzip(text: &str) -> Option<Vec<u8>> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    // Writing to memory cannot fail.
-    // Harmless: without a compressed reply the plain one is sent.
+    // Writing to memory cannot fail. Harmless: without a compressed reply, the plain one is sent.
     encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).ok()
 }
 

@@ -1,7 +1,7 @@
 //! The echo: answers any method and path with the request's own body, as it arrives.
 //!
-//! A request without a body is answered with a text of its method, path and headers, one a line, so that a person can see the
-//! gateway's changes.
+//! A request without a body is answered with its method, path and headers as text, one per line, so that a person can see the gateway's
+//! changes.
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -31,7 +31,7 @@ pub(super) fn answer(request: Request<Incoming>) -> Reply {
     reply
 }
 
-/// Streams: the first byte goes back before the last one comes.
+/// Streams the body: the first byte is sent back before the last one arrives.
 fn send_back(request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
     let mut reply = Response::new(body.boxed_unsync());
@@ -48,7 +48,7 @@ fn describe(request: &Request<Incoming>) -> String {
     let first = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
     let headers = request.headers().iter();
     let headers = headers
-        // Harmless: the text is for people.
+        // Harmless: the text is only displayed.
         .map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
     std::iter::once(first).chain(headers).collect()
 }

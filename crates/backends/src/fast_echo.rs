@@ -1,4 +1,4 @@
-//! The cheapest echo we can make, so that a comparison never measures the backend.
+//! The cheapest possible echo server, so that comparisons never measure the backend.
 //!
 //! One thread, epoll, one read and one write per request, everything in one scratch buffer. It supports only what load
 //! generators and gateways send it: HTTP/1.1, bodies with a Content-Length or in chunks. A body comes back unchanged, with a
@@ -14,7 +14,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Socket, Type};
 
-/// Most requests fit into it; a larger one is gathered in its connection.
+/// The size of the scratch buffer. Most requests fit; a larger one is gathered in its connection.
 const SCRATCH_BYTES: usize = 256 << 10;
 const REQUEST_BYTES_MAX: usize = 64 << 20;
 const EVENTS_MAX: usize = 1024;
@@ -23,11 +23,11 @@ const LISTENER: Token = Token(usize::MAX);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// The answer to requests.
+/// How requests are answered.
 pub enum Answers {
-    /// The request's body; this many bytes if there is none.
+    /// With the request's body, or with this many bytes if there is none.
     Echo(usize),
-    /// This XML text.
+    /// With this XML text.
     Xml(Vec<u8>),
 }
 
@@ -64,7 +64,7 @@ pub fn serve(
     }
 }
 
-/// A listener with a backlog for all the connections that a gateway opens at once.
+/// Opens a listener with a backlog for all connections that a gateway opens at once.
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -94,13 +94,13 @@ fn head(length: usize, kind: &str) -> Vec<u8> {
 }
 
 struct Echo {
-    /// Keyed by token.
+    /// The connections, by epoll token.
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     fixed: Fixed,
 }
 
-/// The whole reply to a request without a body, or to every one.
+/// The constant reply to a request without a body, or to every request.
 struct Fixed {
     reply: Vec<u8>,
     always: bool,
@@ -108,19 +108,19 @@ struct Fixed {
 
 struct Connection {
     stream: TcpStream,
-    /// The beginning of an incomplete request.
+    /// The received part of an incomplete request.
     received: Vec<u8>,
-    /// Bytes that the kernel has not taken yet.
+    /// Bytes that the kernel has not accepted yet.
     unsent: Vec<u8>,
 }
 
-/// The content at the start of the received bytes.
+/// The result of parsing the start of the received bytes.
 enum RequestScan {
     Whole {
         head_bytes: usize,
         body_bytes: usize,
     },
-    /// The bytes of the request, and its body without the chunks' lengths.
+    /// A chunked request: its length, and its decoded body.
     Chunked {
         bytes: usize,
         body: Vec<u8>,
@@ -232,7 +232,7 @@ impl Connection {
         self.send(&head(body.len(), kind), body)
     }
 
-    /// Sends both parts in one system call; bytes that the kernel does not take are kept for later.
+    /// Sends both parts in one system call. Bytes that the kernel does not accept are kept for later.
     fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         if self.unsent.is_empty() {
@@ -284,38 +284,38 @@ enum Length {
     Chunks,
 }
 
-/// None if it is not a number or too large.
+/// Returns the length of the body, or `None` if it is not a number or too large.
 fn body_length(head: &[u8]) -> Option<Length> {
     let mut length = 0;
-    // Harmless: the last line has no next one.
+    // Harmless: no line follows the last one.
     for line in memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..)) {
         // The first letter decides for nearly every header.
         match line.first() {
             Some(b'c' | b'C') => {
                 if let Some(value) = value_of(line, b"content-length:") {
-                    // Harmless: what is not a length is refused.
+                    // Harmless: an invalid length is refused.
                     length = value.parse().ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
                 }
             }
             Some(b't' | b'T') if value_of(line, b"transfer-encoding:").is_some() => {
                 return Some(Length::Chunks);
             }
-            // Harmless: other headers change nothing.
+            // Harmless: other headers do not matter.
             _ => {}
         }
     }
     Some(Length::Bytes(length))
 }
 
-/// Puts the chunks of a body together. Trailers are not expected.
+/// Joins the chunks of a body. Trailers are not supported.
 fn chunks(bytes: &[u8], head_bytes: usize) -> RequestScan {
     let (mut at, mut body) = (head_bytes, Vec::new());
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
         let Some(line_bytes) = memmem::find(rest, b"\r\n") else { return RequestScan::Part };
-        // Harmless: what is not a length is refused below.
+        // Harmless: an invalid length is refused below.
         let length = rest.get(..line_bytes).and_then(|line| str::from_utf8(line).ok());
-        // Harmless: the same.
+        // Harmless: an invalid length is refused below.
         let length = length.and_then(|text| usize::from_str_radix(text, 16).ok());
         let Some(length) = length.filter(|length| body.len() + length <= REQUEST_BYTES_MAX) else {
             return RequestScan::Nonsense;
@@ -334,7 +334,7 @@ fn chunks(bytes: &[u8], head_bytes: usize) -> RequestScan {
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let (start, rest) = line.split_at_checked(name.len())?;
     let value = rest.get(..memchr::memchr(b'\r', rest).unwrap_or(rest.len()))?;
-    // Harmless: a value that is not text is not the one that is sought.
+    // Harmless: a value that is not text does not match.
     if start.eq_ignore_ascii_case(name) { Some(str::from_utf8(value).ok()?.trim()) } else { None }
 }
 

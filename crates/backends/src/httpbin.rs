@@ -17,10 +17,10 @@ use super::amount::{parse_bytes, parse_seconds};
 use super::body::{JSON, Reply, TEXT, gather, refusal, reply};
 use super::serve::Client;
 
-/// The answer has the body twice, as text and as JSON.
+/// The maximum size of a body. The answer contains it twice, as text and as JSON.
 const BODY_BYTES_MAX: usize = 16 << 20;
 const SIZE_BYTES_MAX: usize = 64 << 20;
-/// The limit of httpbin.org itself.
+/// The longest delay, which is the limit of httpbin.org itself.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
 const INDEX: &str = "\
@@ -77,11 +77,11 @@ fn only(method: &Method, mirror: Mirror) -> Reply {
     json(&everything)
 }
 
-/// Final statuses only: a 1xx alone is not an answer.
+/// Returns a reply with this status. Only final statuses are allowed, since a 1xx alone is not a reply.
 fn status(text: &str) -> Reply {
-    // Harmless: what is not a status is refused below.
+    // Harmless: an invalid status is refused below.
     let status = text.parse().ok().filter(|status| (200..=599).contains(status));
-    // Harmless: the same.
+    // Harmless: an invalid status is refused below.
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
         Some(status) => reply(status, TEXT, ""),
         None => refusal(StatusCode::BAD_REQUEST, "a status from 200 to 599"),
@@ -115,7 +115,7 @@ fn response_headers(head: &Parts) -> Reply {
         else {
             return refusal(StatusCode::BAD_REQUEST, "not a header");
         };
-        // hyper does the framing; a wrong length would break the connection.
+        // hyper writes the framing headers. A wrong length would break the connection.
         if ![header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(&name)
         {
             answer.headers_mut().append(name, value);
@@ -124,7 +124,7 @@ fn response_headers(head: &Parts) -> Reply {
     answer
 }
 
-/// A request in httpbin.org's description: members and header names in its order and spelling.
+/// A request described as by httpbin.org, with the same order and spelling of members and header names.
 struct Mirror {
     head: Parts,
     body: Bytes,
@@ -167,7 +167,7 @@ impl Mirror {
         for name in self.head.headers.keys() {
             let values = self.head.headers.get_all(name).into_iter();
             let values: Vec<_> =
-                // Harmless: the text is for people.
+                // Harmless: the text is only displayed.
                 values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
             headers.push((title_case(name.as_str()), values.join(",")));
         }
@@ -200,7 +200,7 @@ fn query(head: &Parts) -> Map<String, Value> {
     pairs(head.uri.query().unwrap_or_default().as_bytes())
 }
 
-/// A name that occurs once has its value, one that occurs more often has the list of values.
+/// Returns the parameters as JSON. A name that occurs once has its value, and a repeated name has the list of its values.
 fn pairs(encoded: &[u8]) -> Map<String, Value> {
     let mut pairs = Map::new();
     for (name, value) in form_urlencoded::parse(encoded) {

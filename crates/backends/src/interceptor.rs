@@ -1,5 +1,5 @@
-//! An interceptor service by the contract of Choreo Connect: answers `handle-request` and `handle-response` with the answers
-//! given at its start, and refuses requests that no gateway would send.
+//! An interceptor service (the interceptor contract of Choreo Connect): it answers `handle-request` and `handle-response` with configured
+//! answers, and refuses requests that no gateway would send.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use super::body::{JSON, Reply, full, gather, refusal, reply};
 
-/// A body of 1 MiB in base64, and everything else in a call.
+/// The maximum size of a call, enough for a body of several MiB in Base64 and everything else.
 const TOLD_BYTES_MAX: usize = 16 << 20;
 
 /// The service's answers.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// To `handle-request`, as JSON.
+    /// The answer to `handle-request`, as JSON.
     pub request: String,
-    /// To `handle-response`, as JSON.
+    /// The answer to `handle-response`, as JSON.
     pub response: String,
-    /// With 200 the answer is sent; 204 is not a change; with any other status the interceptor fails.
+    /// The status of answers. With 200, the answer is sent. 204 means no change. With any other status, the interceptor fails.
     pub status: u16,
-    /// Adds the body of the call, in capitals.
+    /// Whether the body of the call is added to the answer, in upper case.
     pub capitals: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
         *reply.body_mut() = full(Bytes::new());
         return reply;
     }
-    // There has to be an object, even if it is not used.
+    // The call must contain an object, even if it is not used.
     if told.first() != Some(&b'{') {
         return refusal(StatusCode::BAD_REQUEST, "not a JSON object");
     }
@@ -75,7 +75,7 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
 fn capitals(told: &[u8], answer: &str, told_body: &str) -> Result<String, String> {
     let told: Value = serde_json::from_slice(told).map_err(|error| error.to_string())?;
     let mut answer: Value = serde_json::from_str(answer).map_err(|error| error.to_string())?;
-    // Harmless: a message without a body has an empty one.
+    // Harmless: a missing body is treated as empty.
     let body = told.get(told_body).and_then(Value::as_str).unwrap_or_default();
     let body = STANDARD.decode(body).map_err(|error| error.to_string())?;
     if let Some(members) = answer.as_object_mut() {

@@ -1,8 +1,8 @@
-//! Small origin servers to put behind a gateway: for `tidegate backend`, the demo, tests and benches.
+//! Small origin servers behind a gateway, for `tidegate backend`, the demo, tests and benches.
 //!
-//! Owns listening, TLS, HTTP/1 and HTTP/2 framing and the choice of the answer. A request enters in [`serve()`] and is answered
-//! by the module named after its [`Kind`]. It is never a proxy and has no configuration file, and keeps nothing from one
-//! request to the next, except for the counts of a webhook. Test tokens are minted in [`token`], which serves nothing.
+//! Owns listening, TLS, HTTP/1 and HTTP/2 framing, and the choice of the answer. A request enters in [`serve()`] and is answered by the
+//! module named after its [`Kind`]. It is never a proxy, has no configuration file, and keeps no state between requests, except for the
+//! counts of a webhook. Test tokens are made in [`token`], which serves nothing.
 
 #![forbid(unsafe_code)]
 
@@ -34,17 +34,17 @@ use std::time::Duration;
 /// The kind of a backend's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The request's body, or a text that describes the request when it has none.
+    /// Sends back the request's body, or a text that describes a request without one.
     Echo,
     /// The paths of httpbin.org that tests of gateways use, and `/size/350B`.
     Httpbin,
-    /// A stream of server-sent events.
+    /// Sends a stream of server-sent events.
     Sse,
     /// A WebSocket that sends each message back reversed.
     Reverse,
-    /// A SOAP service that computes.
+    /// A SOAP service with arithmetic operations.
     Calculator,
-    /// An interceptor service, as Choreo Connect calls it.
+    /// An interceptor service for Choreo Connect's contract.
     Interceptor,
     /// A subscriber of a hub.
     Webhook,
@@ -53,24 +53,24 @@ pub enum Kind {
 /// The settings of a backend.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address to listen on. Port 0 takes a free one, and `serve` reports it.
+    /// The address to listen on. With port 0, a free port is chosen, and `serve` reports it.
     pub address: SocketAddr,
-    /// Sent as `x-backend` with every answer, so that balancing can be seen.
+    /// The value of `x-backend` in every answer, so that balancing is visible.
     pub name: Option<String>,
     /// The delay of every answer. It does not delay other requests.
     pub delay: Duration,
-    /// Plain TCP if absent.
+    /// The TLS settings, or `None` for plain TCP.
     pub tls: Option<Tls>,
-    /// HTTP/2 by ALPN on TLS and by prior knowledge on plain TCP, beside HTTP/1.
+    /// Whether HTTP/2 is served in addition to HTTP/1: by ALPN on TLS, and by prior knowledge on plain TCP.
     pub http2: bool,
-    /// The answers of an interceptor; other kinds ignore them.
+    /// The answers of an interceptor. Other kinds ignore them.
     pub answers: Answers,
-    /// What a webhook knows and counts; other kinds ignore it.
+    /// The state of a webhook. Other kinds ignore it.
     pub webhook: Webhook,
 }
 
 impl Kind {
-    /// Every kind, in the order `--help` lists them.
+    /// All kinds, in the order of `--help`.
     pub const ALL: [Self; 7] = [
         Self::Echo,
         Self::Httpbin,
@@ -81,7 +81,7 @@ impl Kind {
         Self::Webhook,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

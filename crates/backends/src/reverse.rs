@@ -1,7 +1,7 @@
-//! The reversing WebSocket: each message comes back reversed, text by visible characters (a flag or an accented letter stays
-//! whole), binary by bytes.
+//! The reversing WebSocket: each message is sent back reversed, text by grapheme clusters (a flag or an accented letter is kept whole),
+//! binary data by bytes.
 //!
-//! Supports HTTP/1.1 upgrades on any path; pings are answered and the closing handshake is completed.
+//! It supports HTTP/1.1 upgrades on any path, answers pings and completes the closing handshake.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -19,13 +19,13 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::body::{Reply, full, refusal};
 
-/// A message is held in memory to be reversed.
+/// The maximum size of a message, which is held in memory to be reversed.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// RFC 6455 section 1.3.
+/// The suffix for computing `Sec-WebSocket-Accept` (RFC 6455, 1.3).
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The 101, with the rest of the connection in `upgrade`; or a refusal.
+/// Returns the 101, with the rest of the connection in `upgrade`, or a refusal.
 pub(super) fn answer(request: &mut Request<Incoming>, upgrade: &OnceLock<OnUpgrade>) -> Reply {
     let Some(key) = websocket_key(request.headers()) else {
         let mut reply = refusal(StatusCode::UPGRADE_REQUIRED, "this backend speaks WebSocket 13");
@@ -51,7 +51,7 @@ pub(super) async fn converse(upgrade: OnUpgrade) {
     let Ok(upgraded) = upgrade.await else { return };
     let limits = Limits::default().max_payload_len(Some(MESSAGE_BYTES_MAX));
     let mut socket = pin!(ServerBuilder::new().limits(limits).serve(TokioIo::new(upgraded)));
-    // The library answers pings and the peer's close while messages are read.
+    // The library answers pings and the peer's Close frame while messages are read.
     while let Some(Ok(message)) = socket.next().await {
         if let Some(message) = reversed(&message)
             && socket.send(message).await.is_err()
@@ -72,7 +72,7 @@ fn reversed(message: &Message) -> Option<Message> {
 
 fn websocket_key(headers: &HeaderMap) -> Option<&HeaderValue> {
     let is = |name: HeaderName, word: &str| {
-        // Harmless: a header that is not text names no upgrade.
+        // Harmless: a header that is not text does not request an upgrade.
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
     };
@@ -86,15 +86,15 @@ fn accept(key: &HeaderValue) -> Option<HeaderValue> {
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(ACCEPT_SUFFIX);
-    // Harmless: Base64 is always text; without it the request is refused.
+    // Harmless: Base64 is always a valid header value.
     HeaderValue::from_str(&STANDARD.encode(hash.finish())).ok()
 }
 
-/// Some clients insist on one of the subprotocols they offered, so the first one is accepted.
+/// Returns the subprotocol for the reply. Some clients require one of those that they offer, so the first one is accepted.
 fn subprotocol(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
     // Harmless: a protocol that is not text is not chosen.
     let offered = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
-    // Harmless: the same.
+    // Harmless: a protocol that is not a valid header value is not chosen.
     let first = HeaderValue::from_str(offered.split(',').next()?.trim()).ok()?;
     Some((header::SEC_WEBSOCKET_PROTOCOL, first))
 }
@@ -110,7 +110,7 @@ mod tests {
             ("", ""),
             ("größe", "eßörg"),
             ("日本語", "語本日"),
-            // A combining accent, a flag and a family stay whole.
+            // A combining accent, a flag and a family emoji are kept whole.
             ("e\u{301}x", "xe\u{301}"),
             ("🇩🇪🇫🇷", "🇫🇷🇩🇪"),
             ("a👨‍👩‍👧b", "b👨‍👩‍👧a"),

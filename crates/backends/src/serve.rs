@@ -23,13 +23,13 @@ use super::{
     Answers, Kind, Options, Webhook, calculator, echo, httpbin, interceptor, reverse, sse, webhook,
 };
 
-/// Above any load that a demo or test on a laptop opens; further connections are closed at once.
+/// The maximum number of connections, above the load of any demo or test on a laptop. Further connections are closed at once.
 const CONNECTIONS_MAX: usize = 16_384;
-/// If accepting fails (no more file descriptors), trying again at once would be a busy loop.
+/// The pause after a failed accept, such as without free file descriptors. Retrying at once would be a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// Serves until `shutdown` is done; `ready` gets the address as soon as connections are accepted.
+/// Serves until `shutdown` completes. `ready` is called with the address as soon as connections are accepted.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub async fn serve(
     let listener = TcpListener::bind(options.address).await?;
     let origin = Arc::new(Origin::new(kind, &options)?);
     ready(listener.local_addr()?);
-    // Dropping it at the return below ends every connection.
+    // It is dropped at the return below, which ends every connection.
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {
@@ -67,7 +67,7 @@ pub async fn serve(
 struct Origin {
     kind: Kind,
     name: Option<HeaderValue>,
-    /// `X_SOAP_REGION` of the environment. It tells several calculators apart.
+    /// The value of the environment variable `X_SOAP_REGION`, which distinguishes several calculators.
     region: HeaderValue,
     delay: Duration,
     http2: bool,
@@ -86,14 +86,14 @@ impl Origin {
         Ok(Self { kind, name, region, delay, http2, answers, webhook })
     }
 
-    /// A failing connection concerns only its client, which sees the failure; there is nothing to report.
+    /// Serves one connection. A failure only concerns its client, which sees it, so it is not reported.
     async fn connection(
         self: Arc<Self>,
         stream: TcpStream,
         client: SocketAddr,
         tls: Option<TlsAcceptor>,
     ) {
-        // Harmless: only the latency changes.
+        // Harmless: a failure only affects latency.
         let _latency_only = stream.set_nodelay(true);
         let Some(tls) = tls else {
             return self.converse(stream, Client { address: client, scheme: "http" }).await;
@@ -128,7 +128,7 @@ impl Origin {
         }
     }
 
-    /// If the answer is a 101, `upgrade` gets the rest of the connection.
+    /// Answers a request. If the answer is a 101, `upgrade` is set to the rest of the connection.
     async fn answer(
         &self,
         mut request: Request<Incoming>,

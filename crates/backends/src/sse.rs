@@ -1,7 +1,7 @@
-//! The event source: `text/event-stream`, one event per interval, each sent when it is made.
+//! The event source: `text/event-stream`, one event per interval, each sent at once.
 //!
-//! Query parameters: `?interval=100ms&count=10&size=64`. Without a count it continues until the client leaves; with
-//! `Last-Event-ID` it continues after that event. It waits for slow clients: at most one event is made and not sent yet.
+//! Query parameters: `?interval=100ms&count=10&size=64`. Without a count, it continues until the client disconnects. With `Last-Event-ID`,
+//! it continues after that event. It waits for slow clients: at most one event is unsent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use super::amount::{parse_bytes, parse_duration};
 use super::body::{Reply, refusal};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Proxies commonly cut a stream that is silent for 30 or 60 s; half of the shorter time keeps it open.
+/// The interval of comments. Proxies commonly cut a stream that is silent for 30 or 60 s; half of the shorter time keeps it open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// tokio's timer counts in milliseconds; a shorter interval would be a busy loop.
+/// The shortest interval. tokio's timer has a resolution of a millisecond, so a shorter interval would be a busy loop.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// The size of an event that was not asked for in another, as in the usual load of event streams.
+/// The default size of an event, as in the usual load tests of event streams.
 const EVENT_BYTES_USUAL: usize = 82;
-/// Larger events would show nothing that 1 MiB does not show.
+/// The maximum size of an event. Larger ones would show nothing that 1 MiB does not show.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn answer(request: &Request<Incoming>) -> Reply {
@@ -41,15 +41,15 @@ pub(super) fn answer(request: &Request<Incoming>) -> Reply {
     reply
 }
 
-/// The body: an event at each interval, and a comment if nothing was sent for long.
+/// The body: an event at each interval, and a comment if nothing was sent for a long time.
 struct Events {
     interval: Interval,
     heartbeat: Interval,
-    /// The id of the next event; the first is 1.
+    /// The id of the next event. The first one has the id 1.
     id: u64,
-    /// `None` continues until the client leaves.
+    /// The number of events left, or `None` to continue until the client disconnects.
     left: Option<u64>,
-    /// Of each event; none makes events of `EVENT_BYTES_USUAL`.
+    /// The padding of each event, or `None` for events of `EVENT_BYTES_USUAL` bytes.
     padding: Option<String>,
 }
 
@@ -65,12 +65,12 @@ impl Events {
                 "interval" => pause = parse_duration(&value)?.clamp(INTERVAL_MIN, INTERVAL_MAX),
                 "count" => left = Some(value.parse().map_err(|_| "count is a number")?),
                 "size" => size_bytes = Some(parse_bytes(&value)?.min(EVENT_BYTES_MAX)),
-                // Harmless: other parameters change nothing.
+                // Harmless: other parameters are ignored.
                 _ => {}
             }
         }
         let last = request.headers().get("last-event-id");
-        // Harmless: what is not a number of an event is not one of ours.
+        // Harmless: an id that is not a number was not sent by this source.
         let last: Option<u64> = last.and_then(|id| id.to_str().ok()?.parse().ok());
         let mut interval = interval(pause);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! A backend on a thread of its own, for tests and benches that are not async.
+//! A backend on a separate thread, for tests and benches that are not async.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Kind, Options, serve};
 
-/// A running backend. Dropping it stops the backend, closes its connections and waits until that is done.
+/// A running backend. Dropping it stops the backend, closes its connections, and waits for that.
 #[derive(Debug)]
 pub struct Backend {
     address: SocketAddr,
@@ -18,7 +18,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// The address it listens on.
+    /// Returns the address that the backend listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -28,12 +28,12 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // The panic of the backend's thread has been printed already; panicking in a drop would hide it.
+        // A panic of the backend's thread was already printed. Another panic in this drop would hide it.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
 
-/// Starts a backend and returns when it accepts connections.
+/// Starts a backend. Returns when it accepts connections.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! TLS of the backends: a certificate from files, or a self-signed one made at start.
+//! TLS of the backends: a certificate from files, or a self-signed one generated at start.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
 
-/// The certificate that a backend shows.
+/// The certificate that a backend presents.
 #[derive(Clone, Debug)]
 pub enum Tls {
-    /// A certificate for `localhost` and 127.0.0.1, made at start.
+    /// A certificate for `localhost` and 127.0.0.1, generated at start.
     SelfSigned,
     /// PEM files.
     Files {
@@ -22,7 +22,7 @@ pub enum Tls {
         certificate: PathBuf,
         /// Its private key.
         key: PathBuf,
-        /// If given, clients must show a certificate signed by one of these.
+        /// If given, clients must present a certificate signed by one of these authorities.
         client_ca: Option<PathBuf>,
     },
     /// PEM text from [`Certificate::self_signed`].
@@ -39,11 +39,11 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one for these names and IP addresses.
+    /// Generates a certificate for these names and IP addresses.
     ///
     /// # Errors
     ///
-    /// If a name cannot stand in a certificate.
+    /// If a name is not valid in a certificate.
     pub fn self_signed(names: &[&str]) -> io::Result<Self> {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;

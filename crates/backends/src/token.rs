@@ -1,6 +1,6 @@
 //! Test tokens: a key, the JSON Web Tokens it signs, and the key set that verifies them.
 //!
-//! For demos and tests. Never verifies anything and never holds a key that guards something real.
+//! For demos and tests. It never verifies anything, and its keys must never protect real data.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -61,20 +61,20 @@ enum Key {
 }
 
 impl Minter {
-    /// A new key, which is not stored.
+    /// Generates a new key, which is not stored.
     ///
     /// # Errors
     ///
-    /// If no key can be made.
+    /// If no key can be generated.
     pub fn new(algorithm: Algorithm) -> io::Result<Self> {
         Self::from_pem(&generate(algorithm)?)
     }
 
-    /// The key in the file (PEM, of either algorithm). If the file does not exist, a key is made.
+    /// Loads the key in the file (PEM, of either algorithm). If the file does not exist, generates a key and stores it there.
     ///
     /// # Errors
     ///
-    /// If the file can be neither read nor made, or holds no supported signing key.
+    /// If the file can be neither read nor created, or contains no supported signing key.
     pub fn load_or_create(file: &Path, algorithm: Algorithm) -> io::Result<Self> {
         match fs::read_to_string(file) {
             Ok(pem) => Self::from_pem(&pem),
@@ -89,7 +89,7 @@ impl Minter {
         }
     }
 
-    /// A signed token.
+    /// Returns a signed token.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Minter {
         Ok(format!("{signed}.{}", encode(signature)))
     }
 
-    /// The key set (RFC 7517) with the public key, in the form that issuers publish.
+    /// Returns the key set (RFC 7517) with the public key, in the form that issuers publish.
     #[must_use]
     pub fn jwks(&self) -> Value {
         let mut key = self.key.public_members();
@@ -174,7 +174,7 @@ impl Key {
         if let Ok(key) = elliptic {
             return Ok(Self::Es256(key));
         }
-        // PKCS#1, or PKCS#8 around it.
+        // PKCS#1, or PKCS#8.
         let rsa = RsaKeyPair::from_der(bytes).or_else(|_| RsaKeyPair::from_pkcs8(bytes));
         rsa.map(Self::Rs256).map_err(|_| wrong())
     }
@@ -198,7 +198,7 @@ impl Key {
         }
     }
 
-    /// The required members in lexical order, as RFC 7638 hashes them.
+    /// Returns the required members in lexical order, in which RFC 7638 hashes them.
     fn public_members(&self) -> Map<String, Value> {
         let members = match self {
             Self::Es256(key) => {
@@ -233,7 +233,7 @@ mod tests {
         URL_SAFE_NO_PAD.decode(text.as_str().unwrap()).unwrap()
     }
 
-    /// Verifies with nothing but the published key set.
+    /// Verifies a token with only the published key set.
     fn verifies(token: &str, jwks: &Value) -> bool {
         let key = &jwks["keys"][0];
         let (signed, signature) = token.rsplit_once('.').unwrap();

@@ -1,7 +1,7 @@
-//! A subscriber of a hub (W3C WebSub): confirms what it is asked, checks the signatures of events, counts, and fails on demand.
+//! A subscriber of a hub (W3C WebSub): it confirms subscriptions, checks the signatures of events, counts events, and fails on demand.
 //!
-//! What a callback does is in its own query: `?status=503` fails always, `?fail=2` fails the first two tries of each event,
-//! `?confirm=no` confirms nothing. `GET /stats` tells the counts.
+//! The query of a callback determines its behaviour: `?status=503` always fails, `?fail=2` fails the first two attempts of each event,
+//! `?confirm=no` confirms nothing. `GET /stats` returns the counts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use super::body::{JSON, Reply, TEXT, gather, refusal, reply};
 
-/// A larger event is refused.
+/// The maximum size of an event.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// Events that are remembered, to tell a second try from a first. Above that all are forgotten.
+/// The maximum number of remembered events, which are used to distinguish retries from first attempts. Beyond it, all are forgotten.
 const KNOWN_MAX: usize = 1_000_000;
 
-/// What a subscriber knows and has counted. Copies count together.
+/// The state of a subscriber. Clones share their counts.
 #[derive(Clone, Debug, Default)]
 pub struct Webhook {
-    /// The `hub.secret` of its subscriptions: events without its signature are not valid.
+    /// The `hub.secret` of its subscriptions. Events without a valid signature are refused.
     secret: Option<String>,
     counts: Arc<Mutex<Counts>>,
 }
@@ -36,18 +36,18 @@ struct Counts {
     duplicates: u64,
     unsigned: u64,
     invalid: u64,
-    /// Tries by callback and event, and whether one was taken.
+    /// The number of attempts by callback and event, and whether one was accepted.
     known: HashMap<(String, String), (u32, bool)>,
 }
 
 impl Webhook {
-    /// A subscriber with this secret, if it has one.
+    /// Creates a subscriber, with a secret if given.
     #[must_use]
     pub fn new(secret: Option<String>) -> Self {
         Self { secret, counts: Arc::default() }
     }
 
-    /// The counts: questions that were confirmed or not, events that were taken, and what was wrong with them.
+    /// Returns the counts: confirmed and unconfirmed requests, accepted events, and errors.
     #[must_use]
     pub fn statistics(&self) -> Value {
         let counts = self.lock();
@@ -66,7 +66,7 @@ impl Webhook {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an event, and gives the status to answer it with.
+    /// Counts an event, and returns the status of the answer.
     fn take(&self, request: &http::request::Parts, body: &[u8]) -> StatusCode {
         // Harmless: a header that is not text counts as absent.
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
@@ -89,15 +89,15 @@ impl Webhook {
             counts.known.clear();
         }
         let key =
-            // Harmless: an event without an id counts by its URL.
+            // Harmless: an event without an id is identified by its URL alone.
             (request.uri.to_string(), header("x-hub-event-id").unwrap_or_default().to_owned());
         let (tries, was_taken) = counts.known.entry(key).or_default();
         *tries += 1;
-        // Harmless: what is not a number counts as absent.
+        // Harmless: a parameter that is not a number counts as absent.
         let number = |name| parameter(query, name).and_then(|value| value.parse::<u32>().ok());
-        // Harmless: the same.
+        // Harmless: an invalid status counts as absent.
         let status = number("status").and_then(|status| u16::try_from(status).ok());
-        // Harmless: the same.
+        // Harmless: an invalid status counts as absent.
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
         let fails = number("fail").is_some_and(|fail| *tries <= fail);
         let status = match status {
@@ -111,7 +111,7 @@ impl Webhook {
             (true, true) => counts.duplicates += 1,
             (true, false) => {
                 counts.events += 1;
-                // Harmless: a body in memory fits a counter.
+                // Harmless: the size of a body in memory fits in a `u64`.
                 counts.bytes += u64::try_from(body.len()).unwrap_or_default();
             }
         }
@@ -152,7 +152,7 @@ fn parameter(query: &str, name: &str) -> Option<String> {
     pairs.find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
 }
 
-/// True if a signature, `METHOD=HEX`, is one of the bytes.
+/// Returns true if `signature`, `METHOD=HEX`, is a valid signature of the body.
 fn is_signed(secret: &str, signature: &str, body: &[u8]) -> bool {
     let Some((method, hex)) = signature.split_once('=') else { return false };
     let algorithm = match method {

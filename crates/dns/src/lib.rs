@@ -1,9 +1,9 @@
-//! Questions to DNS name servers that the system's resolver cannot ask: where a service is (SRV, RFC 2782), and the addresses of a
-//! name at servers that the operator chose, with the time for which an answer holds.
+//! Sends DNS queries that the system's resolver does not support: SRV records (RFC 2782), and addresses from name servers that the operator
+//! has chosen. Answers include their TTL.
 //!
-//! Owns the choice of a server, the retries and the reading of answers. It asks recursive servers, keeps nothing and has no search
-//! list: a name is a full one. A question enters by [`Servers::services`] or [`Servers::addresses`] and is over within
-//! [`TRIES`] times the number of servers times four seconds.
+//! Owns the choice of a server, the retries and the parsing of answers. It queries recursive servers, has no cache and no search list:
+//! names are fully qualified. A query enters by [`Servers::services`] or [`Servers::addresses`], and completes within [`TRIES`] times the
+//! number of servers times four seconds.
 #![forbid(unsafe_code)]
 
 mod question;
@@ -21,31 +21,31 @@ use domain::base::record::Ttl;
 use domain::base::{Message, Name, ParseRecordData, Rtype};
 use domain::rdata::{A, Aaaa, Srv};
 
-/// The name servers that are asked, one after the other.
+/// The name servers to query, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Servers {
-    /// Those of `/etc/resolv.conf` as it is then, if empty.
+    /// The addresses of the servers. If empty, those in `/etc/resolv.conf` at the time of the query.
     pub addresses: Vec<SocketAddr>,
 }
 
-/// The records of an answer, at least one, and the time for which they hold.
+/// The records of an answer, at least one, and their TTL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer<T> {
     pub records: Vec<T>,
     pub ttl: Duration,
 }
 
-/// A record of SRV.
+/// An SRV record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Service {
     pub priority: u16,
     pub weight: u16,
     pub port: u16,
-    /// In lower case and without the last dot. Empty for `.`: the service is not available.
+    /// The host, in lower case and without the trailing dot. Empty for `.`, which means that the service is not available.
     pub host: String,
 }
 
-/// The versions of IP, each of which has its own kind of record.
+/// The versions of IP, each of which has its own record type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     V4,
@@ -55,25 +55,25 @@ pub enum Family {
 /// The reason why a lookup found no records.
 #[derive(Debug)]
 pub enum Failure {
-    /// The text cannot be a name.
+    /// The text is not a valid name.
     BadName(String),
-    /// The servers say that the name does not exist.
+    /// The servers report that the name does not exist.
     NoSuchName,
-    /// The name exists, without such records.
+    /// The name exists, but has no such records.
     NoRecords,
-    /// The last server that was asked has a problem, or refuses to answer.
+    /// The last server has failed or refused to answer.
     Refused(SocketAddr, Rcode),
-    /// The answer of the last server that was asked cannot be read.
+    /// The answer of the last server is malformed.
     Malformed(SocketAddr),
-    /// The last server that was asked is silent.
+    /// The last server did not answer.
     Silent(SocketAddr),
-    /// The last server that was asked cannot be reached.
+    /// The last server cannot be reached.
     Io(SocketAddr, io::Error),
     /// No name server is configured or known.
     NoServer(String),
 }
 
-/// Each server is asked so often, and one after the other, before a question has failed.
+/// The number of rounds over all servers before a query fails.
 pub const TRIES: usize = 2;
 
 impl Family {
@@ -81,7 +81,7 @@ impl Family {
 }
 
 impl Servers {
-    /// The services of a name such as `_orders._tcp.example.com`.
+    /// Returns the services of a name such as `_orders._tcp.example.com`.
     pub async fn services(&self, name: &str) -> Result<Answer<Service>, Failure> {
         let service = |record: Srv<ParsedName<&[u8]>>| Service {
             priority: record.priority(),
@@ -92,7 +92,7 @@ impl Servers {
         self.ask(name, Rtype::SRV, |answer, from| read(answer, from, service)).await
     }
 
-    /// The addresses of a name in one version of IP.
+    /// Returns the addresses of a name in one version of IP.
     pub async fn addresses(&self, name: &str, family: Family) -> Result<Answer<IpAddr>, Failure> {
         match family {
             Family::V4 => {
@@ -106,7 +106,7 @@ impl Servers {
         }
     }
 
-    /// The first answer of a server that says whether there are such records, read.
+    /// Returns the parsed answer of the first server that determines whether there are such records.
     async fn ask<T>(
         &self,
         name: &str,
@@ -138,7 +138,7 @@ impl Servers {
     }
 }
 
-/// The records of one type that an answer has for the name that was asked for, or for what that is an alias of.
+/// Returns the records of one type in an answer for the queried name, or for the name that it is an alias of.
 fn read<'m, D: ParseRecordData<'m, Vec<u8>>, T>(
     answer: &'m Message<Vec<u8>>,
     from: SocketAddr,
@@ -157,7 +157,7 @@ fn read<'m, D: ParseRecordData<'m, Vec<u8>>, T>(
             records.push(record(found.into_data()));
         }
     }
-    // An alias holds no longer than its own record.
+    // The TTL of an alias limits that of the answer.
     for alias in section.limit_to_in::<domain::rdata::Cname<ParsedName<_>>>() {
         ttl = ttl.min(alias.map_err(malformed)?.ttl());
     }

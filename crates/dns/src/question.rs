@@ -1,4 +1,4 @@
-//! One question to one server: by UDP, and by TCP if the answer does not fit there (RFC 1035, 4.2; RFC 7766).
+//! Sends one query to one server: by UDP, and by TCP if the answer is truncated (RFC 1035, 4.2; RFC 7766).
 
 use std::future::Future;
 use std::io;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use crate::Failure;
 
-/// The time of a server for its answer, over UDP and again over TCP. A recursive server may have to ask several others.
+/// The timeout for an answer, over UDP and again over TCP. A recursive server may have to query several others.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// The most that one datagram holds.
+/// The maximum size of a datagram.
 const DATAGRAM_BYTES: usize = 65_535;
 
 pub(crate) async fn ask(
@@ -43,8 +43,8 @@ async fn in_time<T>(
     }
 }
 
-/// The number of a question and the port it comes from are all that tells its answer from one of somebody else, so nobody may guess
-/// them (RFC 5452). The system chooses the port at random.
+/// Builds a query. Its id and source port are all that distinguishes an answer from a forged one, so they must be unpredictable (RFC 5452).
+/// The system chooses a random port.
 fn query(name: &Name<Vec<u8>>, rtype: Rtype) -> io::Result<Message<Vec<u8>>> {
     let mut id = [0; 2];
     rand::fill(&mut id).map_err(|_| io::Error::other("no random numbers"))?;
@@ -69,9 +69,9 @@ async fn by_udp(server: SocketAddr, query: &Message<Vec<u8>>) -> io::Result<Mess
     let mut bytes = vec![0; DATAGRAM_BYTES];
     loop {
         let length = socket.recv(&mut bytes).await?;
-        // Harmless: a socket receives no more than it has room for.
+        // Harmless: the length is at most the size of the buffer.
         let received = bytes.get(..length).unwrap_or_default().to_vec();
-        // Harmless: a datagram that does not answer this question did not come from the server, and the answer may still come.
+        // Harmless: a datagram that does not answer this query may be forged, and the real answer may still arrive.
         if let Ok(answer) = Message::from_octets(received)
             && answer.is_answer(query)
         {

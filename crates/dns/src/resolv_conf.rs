@@ -1,4 +1,4 @@
-//! The name servers of the system, from `/etc/resolv.conf` (resolv.conf(5)).
+//! Reads the name servers of the system from `/etc/resolv.conf` (resolv.conf(5)).
 
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,21 +7,21 @@ use crate::Failure;
 
 const PATH: &str = "/etc/resolv.conf";
 
-/// The file is read again for each question, so it must not be endless.
+/// The maximum size of the file, which is read again for each query.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// As many servers as the system's resolver asks.
+/// The maximum number of servers, as in the system's resolver.
 const SERVERS_MAX: usize = 3;
 
 const PORT: u16 = 53;
 
-/// The servers of the file as it is now: it may change, and servers are asked seldom.
+/// Returns the servers in the file. It is read each time, since it may change and queries are rare.
 pub(crate) async fn servers() -> Result<Vec<SocketAddr>, Failure> {
     let text = kit::task::beside(text).await;
     let text = text.unwrap_or_else(|| Err(io::Error::other("it was not read")));
     match text {
         Ok(text) => listed(&text),
-        // As the system's resolver: without a file the server is on this machine.
+        // Like the system's resolver: without the file, the server is on this machine.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Ok(vec![(IpAddr::from(Ipv4Addr::LOCALHOST), PORT).into()])
         }
@@ -31,7 +31,7 @@ pub(crate) async fn servers() -> Result<Vec<SocketAddr>, Failure> {
 
 fn text() -> io::Result<String> {
     let mut text = String::new();
-    // Harmless: more is an error.
+    // Harmless: a larger file is an error.
     let read = std::fs::File::open(PATH)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if read > usize::try_from(BYTES_MAX).unwrap_or(usize::MAX) {
         Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than 64 KiB"))
@@ -45,13 +45,13 @@ fn listed(text: &str) -> Result<Vec<SocketAddr>, Failure> {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some("nameserver")).then(|| words.next().unwrap_or("").to_owned())
     };
-    // Harmless: other lines say nothing about servers.
+    // Harmless: other lines do not name servers.
     let written: Vec<String> = text.lines().filter_map(words).collect();
     if written.is_empty() {
         return Ok(vec![(IpAddr::from(Ipv4Addr::LOCALHOST), PORT).into()]);
     }
     let address = |word: &String| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
-    // Harmless: the system's resolver passes over such lines too, and asks no more servers.
+    // Harmless: the system's resolver also ignores invalid lines and further servers.
     let servers: Vec<SocketAddr> =
         written.iter().map(address).filter_map(Result::ok).take(SERVERS_MAX).collect();
     if servers.is_empty() {

@@ -1,4 +1,4 @@
-//! Questions to a server that the tests write byte by byte.
+//! Queries to a name server whose answers the tests write byte by byte.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn an_answer_that_is_too_long_for_a_datagram_comes_over_tcp() {
     assert_eq!(found.records.last(), Some(&service(0, 1, 80, "h999.a.test")));
 }
 
-/// What somebody else sends is passed over, and a server that has a problem is not the last one.
+/// Datagrams of others are ignored, and after a server that fails, the next one is queried.
 #[tokio::test]
 async fn another_server_is_asked_when_one_cannot_answer() {
     let well = NameServer::start();

@@ -1,4 +1,4 @@
-//! Appends: what waits for a topic goes out as one batch; while it is under way, the next gathers.
+//! Appends: those that wait for a topic are sent as one batch. While it is in flight, the next batch accumulates.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,12 +19,12 @@ use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::logs::{ByteReservation, CALL_MAX};
 use crate::protocol::{Failure, check, name, unread};
 
-/// An append that waits.
+/// A waiting append.
 pub(crate) struct Append {
     pub(crate) messages: Vec<Message>,
     pub(crate) bytes: usize,
     pub(crate) done: oneshot::Sender<Result<RangeInclusive<u64>, Error>>,
-    /// Held until it is answered.
+    /// The reservation of its bytes, held until it is answered.
     pub(crate) _place: ByteReservation,
 }
 
@@ -33,23 +33,24 @@ pub(crate) struct Append {
 pub(crate) struct Appends {
     waiting: RefCell<VecDeque<Append>>,
     is_sending: Cell<bool>,
-    /// Under whose number the topic's next batch goes out. With it a broker notices a batch that comes twice.
+    /// The producer id and the sequence number of the topic's next batch, by which a broker detects duplicates.
     producer: Cell<Option<Producer>>,
 }
 
-/// Bytes after which a batch takes no further append: below what brokers allow by default, a mebibyte.
+/// The size in bytes from which a batch takes no further append. It is below the default maximum of brokers, 1 MiB.
 const BATCH_BYTES: usize = 900 << 10;
 
-/// The time for which an append is retried while the topic's leader changes.
+/// How long an append is retried while the topic's leader changes.
 const TRY_MAX: Duration = Duration::from_secs(6);
 
-/// The wait for the replicas of one try. It ends before `TRY_MAX`, so that a broker that has gone silent is asked once more.
+/// The timeout of one attempt, including the replicas. It is shorter than `TRY_MAX`, so that after an unanswered attempt there is another
+/// one.
 const WAIT: Duration = Duration::from_secs(4);
 
-/// The pause before the next try.
+/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes an append in, and sends it with those that wait already.
+/// Adds an append, and sends it with those already waiting.
 pub(crate) fn append(cluster: &Rc<Cluster>, topic: Rc<Topic>, append: Append) {
     topic.appends.waiting.borrow_mut().push_back(append);
     if !topic.appends.is_sending.replace(true) {
@@ -57,7 +58,7 @@ pub(crate) fn append(cluster: &Rc<Cluster>, topic: Rc<Topic>, append: Append) {
     }
 }
 
-/// Sends batches until nothing waits.
+/// Sends batches until no append waits.
 async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
     let mut bytes_max = BATCH_BYTES;
     loop {
@@ -71,7 +72,7 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
         match sent {
             Ok(first) => answer(&topic, batch, first),
             Err(Error::Size { .. }) if batch.len() > 1 => {
-                // Each may be small enough by itself.
+                // Each append may be small enough on its own.
                 topic.appends.put_back(batch);
                 bytes_max = 0;
             }
@@ -85,7 +86,7 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
     }
 }
 
-/// Tells each append of a batch its positions.
+/// Returns its positions to each append of a batch.
 fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
     let mut next = first;
     for append in batch {
@@ -99,7 +100,7 @@ fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
 }
 
 impl Appends {
-    /// The next batch. There is room for the first append whatever its size.
+    /// Takes the next batch. It contains at least one append, whatever its size.
     fn next_batch(&self, bytes_max: usize) -> Vec<Append> {
         let mut waiting = self.waiting.borrow_mut();
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -121,10 +122,10 @@ impl Appends {
 }
 
 impl Cluster {
-    /// Sends a batch until it is written by all replicas, and gives the position of its first record.
+    /// Sends a batch, with retries, until all replicas have written it. Returns the position of its first record.
     async fn send_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Error> {
         let began = clock::now();
-        // Whether an earlier try may have been written.
+        // Whether an earlier attempt may have been written.
         let mut is_open = false;
         let failure = loop {
             let left = CALL_MAX.saturating_sub(began.elapsed());
@@ -169,7 +170,7 @@ impl Cluster {
         if !is_open {
             return Err(error);
         }
-        // The next batch has to be written whether this one was or not.
+        // The next batch must be accepted whether this one was written or not.
         topic.appends.producer.set(None);
         if let Error::Away(why) = error {
             return Err(Error::Unknown(why));
@@ -186,7 +187,7 @@ impl Cluster {
                     .with_transactional_id(None)
                     .with_producer_id(ProducerId(-1))
                     .with_producer_epoch(-1);
-                // Nothing was written yet, whatever comes of it.
+                // No attempt was sent before, so a failure here means that nothing was written.
                 let unreached = |failure| match failure {
                     Failure::Lost(why) => Failure::Unreached(why),
                     other @ (Failure::NoBroker(_)
@@ -212,7 +213,7 @@ impl Cluster {
             .with_name(name(&topic.name))
             .with_partition_data(vec![partition]);
         let wait = i32::try_from(WAIT.as_millis() / 2).unwrap_or(i32::MAX);
-        // All replicas that are in step.
+        // Acknowledged by all in-sync replicas.
         let request = ProduceRequest::default()
             .with_acks(-1)
             .with_timeout_ms(wait)
@@ -228,13 +229,13 @@ impl Cluster {
     }
 }
 
-/// The number behind so many; they begin again at 0.
+/// Returns the sequence number after `count` records. Sequence numbers wrap around to 0.
 fn after(sequence: i32, count: i32) -> i32 {
     let next = (i64::from(sequence) + i64::from(count)) % (i64::from(i32::MAX) + 1);
     i32::try_from(next).unwrap_or(0)
 }
 
-/// The broker does not know the producer as we do.
+/// Returns true if the broker's state of the producer differs from the gateway's.
 fn is_strange(code: &ResponseError) -> bool {
     matches!(
         code,

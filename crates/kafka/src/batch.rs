@@ -1,4 +1,4 @@
-//! Batches of records, as Kafka keeps them: written by its library, read here, since anybody may have written them.
+//! Record batches of Kafka. They are written by a library, and parsed here, since any producer may have written them.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use kafka_protocol::protocol::StrBytes;
@@ -9,10 +9,10 @@ use kafka_protocol::records::{
 
 use crate::{Message, compression};
 
-/// The header with the content type, as CloudEvents has it for Kafka.
+/// The header with the content type (CloudEvents, Kafka protocol binding).
 const CONTENT_TYPE: &str = "content-type";
 
-/// Who writes, and which number its next record has. A broker takes a number once.
+/// A producer id, and the sequence number of its next record. A broker accepts each number only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Producer {
     pub(crate) id: i64,
@@ -20,46 +20,46 @@ pub(crate) struct Producer {
     pub(crate) sequence: i32,
 }
 
-/// A record that was read.
+/// A parsed record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FetchedRecord {
     pub(crate) offset: i64,
-    /// Milliseconds since the Unix epoch.
+    /// The timestamp, in milliseconds since the Unix epoch.
     pub(crate) time: i64,
     pub(crate) message: Message,
 }
 
-/// The content of an answer.
+/// The content of a fetch response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batches {
     pub(crate) found: Vec<FetchedRecord>,
-    /// The offset behind the last batch; none if there was none.
+    /// The offset after the last batch, or `None` if there was no batch.
     pub(crate) next: Option<i64>,
-    /// The first offsets of batches that nobody can read.
+    /// The first offsets of batches that cannot be parsed.
     pub(crate) unread: Vec<i64>,
 }
 
-/// A transaction that was given up: its producer, and the first offset of it.
+/// An aborted transaction: its producer id, and its first offset.
 pub(crate) type AbortedTransaction = (i64, i64);
 
-/// A batch is not what was written.
+/// A batch is damaged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DamagedBatch;
 
-/// Bytes of a batch before its records.
+/// The length of a batch's header, before its records.
 const HEAD_BYTES: usize = 61;
 
-/// The bytes of a batch around an event, at most: a head, a record's lengths and the name of one header.
+/// The maximum overhead of a batch with one event: the header, a record's lengths and the name of one header.
 pub(crate) const AROUND_BYTES: usize = 256;
 
-/// Bytes that the batches of one answer may take in memory before the rest is left for the next fetch. One batch more may have as many.
+/// The decoded size after which the rest of a response is left for the next fetch. The last batch may exceed it by as much.
 const UNPACKED_BYTES_MAX: usize = 64 << 20;
 
-/// Records of one batch and their headers: sixteen times the records of a mebibyte of the smallest. A header has two bytes and takes
-/// sixty in memory.
+/// The maximum number of records and headers in one batch: sixteen times the number of the smallest records in 1 MiB. A header may have two
+/// bytes, but takes sixty in memory.
 const ITEMS_MAX: usize = 1 << 20;
 
-/// The one form of batches since 2017.
+/// The format version of batches, the only one since 2017.
 const MAGIC: u8 = 2;
 
 /// Writes messages as one batch.
@@ -102,7 +102,7 @@ pub(crate) fn encode<'m>(
     Some(bytes.freeze())
 }
 
-/// Reads the batches of an answer, from an offset on, without those of transactions that were given up.
+/// Parses the batches of a response from an offset on, without those of aborted transactions.
 pub(crate) fn decode(
     mut bytes: Bytes,
     from: i64,
@@ -113,7 +113,7 @@ pub(crate) fn decode(
     let mut aborted = aborted.into_iter().peekable();
     let mut given_up = Vec::new();
     let mut spent = 0;
-    // An answer may end in the middle of a batch. What is behind the bound is fetched again.
+    // A response may end in the middle of a batch. Data beyond the bound is fetched again.
     while spent < UNPACKED_BYTES_MAX
         && let Some(batch) = Batch::next(&mut bytes)?
     {
@@ -122,7 +122,7 @@ pub(crate) fn decode(
         }
         batches.next = Some(batch.last().saturating_add(1));
         if batch.is(CONTROL) {
-            // The end of a transaction.
+            // A control batch, which ends a transaction.
             given_up.retain(|producer| *producer != batch.producer);
             continue;
         }
@@ -137,7 +137,7 @@ pub(crate) fn decode(
     Ok(batches)
 }
 
-/// One batch, with its head read.
+/// One batch with its parsed header.
 struct Batch {
     first: i64,
     last_delta: i32,
@@ -150,13 +150,13 @@ struct Batch {
 }
 
 const COMPRESSION: u16 = 0b111;
-/// The time is the broker's.
+/// The flag for a timestamp set by the broker.
 const APPENDED: u16 = 1 << 3;
 const TRANSACTIONAL: u16 = 1 << 4;
 const CONTROL: u16 = 1 << 5;
 
 impl Batch {
-    /// Takes the next batch off; none if the bytes end before it does.
+    /// Takes the next batch. Returns `None` if it is incomplete.
     fn next(bytes: &mut Bytes) -> Result<Option<Batch>, DamagedBatch> {
         let Some(head) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
         let mut head = Bytes::copy_from_slice(head);
@@ -167,7 +167,7 @@ impl Batch {
             return Ok(None);
         }
         let mut records = bytes.split_to(whole);
-        // The epoch of the leader.
+        // Skips the epoch of the leader.
         head.advance(4);
         let magic = head.get_u8();
         let sum = head.get_u32();
@@ -198,8 +198,7 @@ impl Batch {
         self.first.saturating_add(i64::from(self.last_delta.max(0)))
     }
 
-    /// Its records from an offset on; none if they cannot be read.
-    /// `spent` grows by what they take in memory.
+    /// Returns its records from an offset on, or `None` if they cannot be parsed. `spent` is increased by their size in memory.
     fn read(&self, from: i64, spent: &mut usize) -> Option<Vec<FetchedRecord>> {
         let mut records = match self.attributes & COMPRESSION {
             0 => self.records.clone(),
@@ -222,7 +221,7 @@ impl Batch {
         Some(all)
     }
 
-    /// The next of its records; none if it has more headers than these.
+    /// Parses the next record. Returns `None` if it is invalid or has more than `headers_max` headers.
     fn record(&self, bytes: &mut Bytes, headers_max: usize) -> Option<FetchedRecord> {
         let len = usize::try_from(number(bytes)?).ok()?;
         let mut record = take(bytes, len)?;
@@ -262,7 +261,7 @@ fn take(bytes: &mut Bytes, len: usize) -> Option<Bytes> {
     (len <= bytes.len()).then(|| bytes.split_to(len))
 }
 
-/// A field with its length before it; null if that is negative.
+/// Parses a length-prefixed field. A negative length means null, the inner `None`.
 fn field(bytes: &mut Bytes) -> Option<Option<Bytes>> {
     match usize::try_from(number(bytes)?) {
         Ok(len) => take(bytes, len).map(Some),
@@ -270,7 +269,7 @@ fn field(bytes: &mut Bytes) -> Option<Option<Bytes>> {
     }
 }
 
-/// A number in groups of seven bits, with its sign last.
+/// Parses a zigzag-encoded varint.
 fn number(bytes: &mut Bytes) -> Option<i64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -304,7 +303,7 @@ mod tests {
         batches.found.iter().map(|found| (found.offset, &*found.message.value)).collect()
     }
 
-    /// The bytes of a batch, changed, with the right sum.
+    /// Returns the bytes of a changed batch, with a valid checksum.
     fn changed(values: &[&'static str], change: impl FnOnce(&mut Vec<u8>)) -> Bytes {
         let mut bytes = batch(values).to_vec();
         change(&mut bytes);
@@ -335,7 +334,7 @@ mod tests {
         for at in 8..bytes.len() {
             let mut wrong = bytes.to_vec();
             wrong[at] ^= 0x10;
-            // The leader's epoch is not part of the sum, and a length that grew ends behind what is there.
+            // The leader's epoch is not covered by the checksum, and a batch with a larger length is incomplete.
             let read = decode(wrong.into(), 0, Vec::new());
             let is_seen = matches!(read, Err(DamagedBatch)) || read == Ok(Batches::default());
             assert!(is_seen || (12..16).contains(&at), "{at}: {read:?}");
@@ -353,12 +352,12 @@ mod tests {
                 assert!(read.found.len() + read.unread.len() == 1, "{at}: {read:?}");
             }
         }
-        // It promises two thousand million records.
+        // It announces two billion records.
         let bytes = changed(&["abc"], |bytes| bytes[57..61].copy_from_slice(&[0x7f; 4]));
         assert_eq!(decode(bytes, 0, Vec::new()).unwrap().unread, [0]);
     }
 
-    /// Small batches that unpack to many times their size.
+    /// Small batches that decompress to many times their size.
     #[test]
     fn an_answer_takes_no_more_memory_than_a_bound() {
         let large = vec![0; 20 << 20];
@@ -379,7 +378,7 @@ mod tests {
         assert_eq!((read.unread.len(), read.next), (4, Some(4)), "the rest is fetched again");
     }
 
-    /// Headers of two bytes each, which take many times as much in memory.
+    /// Headers of two bytes each, which take much more memory.
     #[test]
     fn a_record_has_no_more_headers_than_a_bound() {
         for (count, is_read) in [(1000, true), (ITEMS_MAX, false), (10 * ITEMS_MAX, false)] {

@@ -1,4 +1,4 @@
-//! The cluster as it is known: its brokers, the leaders of topics, and the connections to them.
+//! The known state of the cluster: its brokers, the leaders of topics, and the connections to them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -20,73 +20,72 @@ use crate::protocol::{Failure, check, name};
 use crate::tail::{Tail, Windows};
 use crate::{Broker, KafkaSettings, is_topic};
 
-/// The cluster as this thread knows it.
+/// The state of the cluster, owned by this thread.
 pub(crate) struct Cluster {
     pub(crate) settings: KafkaSettings,
     pub(crate) watches: Arc<Watches>,
     /// Wakes the follower when a topic is watched for the first time.
     pub(crate) followed: Notify,
-    /// Bytes of all tails.
+    /// The number of bytes in all tails.
     pub(crate) tail_bytes: Cell<usize>,
-    /// Records that were read and not taken yet.
+    /// Records that were fetched but not returned yet.
     pub(crate) windows: RefCell<Windows>,
     topics: RefCell<HashMap<String, Rc<Topic>>>,
     brokers: RefCell<HashMap<i32, Broker>>,
     slots: RefCell<Slots>,
-    /// One at a time asks where topics are.
+    /// Held while the location of topics is queried, so that there is one query at a time.
     asking: Mutex<()>,
 }
 
 /// A topic.
 pub(crate) struct Topic {
     pub(crate) name: String,
-    /// The logs that it is: one, or several where hubs share it.
+    /// The logs that the topic stores: one, or several if hubs share it.
     pub(crate) logs: RefCell<BTreeSet<String>>,
-    /// The broker that has it, if that is known.
+    /// The id of the broker that leads it, if known.
     pub(crate) leader: Cell<Option<i32>>,
     pub(crate) appends: Appends,
-    /// The newest position that was appended here, or 0.
+    /// The newest position appended by this process, or 0.
     pub(crate) appended: Cell<u64>,
     pub(crate) tail: RefCell<Tail>,
-    /// Why its leader could not be found, and when.
+    /// The last failure to find its leader, and its time.
     lost: RefCell<Option<(Instant, Failure)>>,
 }
 
 /// The purpose of a connection. A broker serves the requests of one connection in order, and some take long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ConnectionPurpose {
-    /// Questions and reads, which are answered at once.
+    /// Metadata queries and reads, which are answered at once.
     Reads,
     /// Appends, which wait for the replicas.
     Appends,
-    /// Fetches that wait for news.
+    /// Long-polling fetches.
     News,
 }
 
-/// The connections, each with those who wait for it.
+/// The connections, each behind a lock for tasks that wait until it is open.
 type Slots = HashMap<(Broker, ConnectionPurpose), Rc<Mutex<Slot>>>;
 
 #[derive(Default)]
 struct Slot {
     open: Option<Rc<Connection>>,
-    /// Why the last try failed, and when.
+    /// The last failure, and its time.
     failed: Option<(Instant, Failure)>,
 }
 
-/// The pause before a broker that could not be reached is tried again, and before a topic is looked for again. Whoever asks in
-/// between hears the same.
+/// The pause before a failed broker is tried again, and before a topic is searched again. In between, the same failure is returned.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The wait for an answer about topics.
+/// The timeout of queries about topics.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Brokers of a cluster; the largest have some hundreds.
+/// The maximum number of brokers of a cluster. The largest clusters have some hundreds.
 const BROKERS_MAX: usize = 1000;
 
-/// The time for which brokers are tried until one answers.
+/// How long brokers are tried until one answers.
 const ANY_MAX: Duration = Duration::from_secs(12);
 
-/// The number of tries to find a topic that was just made, until all brokers know it.
+/// The number of attempts to find a topic that was just created, until all brokers know it.
 const LOOKS_MAX: u32 = 20;
 
 impl Cluster {
@@ -104,7 +103,7 @@ impl Cluster {
         }
     }
 
-    /// The topic of a log.
+    /// Returns the topic of a log.
     pub(crate) fn topic(&self, log: &str) -> Rc<Topic> {
         let name = log.rsplit('/').next().unwrap_or(log);
         let name = format!("{}{name}", self.settings.topics_prefix);
@@ -126,12 +125,12 @@ impl Cluster {
         topic.clone()
     }
 
-    /// All topics that were asked for.
+    /// Returns all topics used so far.
     pub(crate) fn topics(&self) -> Vec<Rc<Topic>> {
         self.topics.borrow().values().cloned().collect()
     }
 
-    /// A connection to the leader of a topic, which is made if it is not there.
+    /// Returns a connection to the leader of a topic. The topic is created if it does not exist.
     pub(crate) async fn leader(
         &self,
         topic: &Topic,
@@ -145,7 +144,7 @@ impl Cluster {
         connected
     }
 
-    /// The broker that has a topic.
+    /// Returns the broker that leads a topic.
     pub(crate) async fn locate(&self, topic: &Topic) -> Result<Broker, Failure> {
         if let Some(known) = self.known(topic) {
             return Ok(known);
@@ -164,7 +163,7 @@ impl Cluster {
         found
     }
 
-    /// A broker by its number.
+    /// Returns a broker by its id.
     pub(crate) fn broker(&self, id: i32) -> Option<Broker> {
         self.brokers.borrow().get(&id).cloned()
     }
@@ -173,7 +172,7 @@ impl Cluster {
         self.broker(topic.leader.get()?)
     }
 
-    /// Asks the cluster for a topic, and makes it if it is not there.
+    /// Queries the leader of a topic, and creates the topic if it does not exist.
     async fn find(&self, topic: &Topic) -> Result<Broker, Failure> {
         if !is_topic(&topic.name) {
             let what = format!("`{}` is not a Kafka topic name", topic.name);
@@ -220,7 +219,7 @@ impl Cluster {
         Ok(broker)
     }
 
-    /// Forgets the connections to brokers that are not part of the cluster any more.
+    /// Drops the connections to brokers that are no longer part of the cluster.
     fn forget_slots(&self) {
         let brokers = self.brokers.borrow();
         let is_known = |broker: &Broker| {
@@ -229,7 +228,7 @@ impl Cluster {
         self.slots.borrow_mut().retain(|(broker, _), _| is_known(broker));
     }
 
-    /// Makes a topic of one partition. Another node may be quicker.
+    /// Creates a topic with one partition. Another node may have created it in the meantime.
     async fn make(&self, topic: &Topic) -> Result<(), Failure> {
         let made = &self.settings.made;
         let settings = [
@@ -247,7 +246,7 @@ impl Cluster {
         let new = CreatableTopic::default()
             .with_name(name(&topic.name))
             .with_num_partitions(1)
-            // As many replicas as the brokers' own settings say.
+            // The number of replicas is determined by the settings of the brokers.
             .with_replication_factor(-1)
             .with_configs(settings.collect());
         let wait = i32::try_from(WAIT.as_millis()).unwrap_or(i32::MAX);
@@ -268,7 +267,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A connection to any broker.
+    /// Returns a connection to any broker.
     async fn any(&self) -> Result<Rc<Connection>, Failure> {
         let mut brokers = self.settings.brokers.clone();
         brokers.extend(self.brokers.borrow().values().cloned());
@@ -287,7 +286,7 @@ impl Cluster {
         Err(Failure::NoBroker(why))
     }
 
-    /// A connection to a broker. Who comes while one is being opened waits for it.
+    /// Returns a connection to a broker. While one is being opened, other callers wait for it.
     pub(crate) async fn connect(
         &self,
         broker: &Broker,
@@ -318,7 +317,7 @@ impl Cluster {
     }
 }
 
-/// The number of a topic's leader.
+/// Returns the id of a topic's leader.
 fn leader(topic: &Topic, answer: &MetadataResponse) -> Result<i32, Failure> {
     let found = answer.topics.iter().find(|found| {
         let name = found.name.as_ref();

@@ -1,13 +1,13 @@
-//! Decompression of batches of other producers, within a bound.
+//! Decompresses batches of other producers, within a bound.
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
-/// The most that one batch may be unpacked: as large as an answer may be.
+/// The maximum decompressed size of one batch, the same as for a response.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The records of a compressed batch; none if they are not what they say, or too large.
+/// Decompresses the records of a batch. Returns `None` if they are invalid or too large.
 pub(crate) fn unpack(kind: u16, packed: &[u8]) -> Option<Bytes> {
     match kind {
         1 => unpacked(flate2::read::GzDecoder::new(packed)),
@@ -20,16 +20,16 @@ pub(crate) fn unpack(kind: u16, packed: &[u8]) -> Option<Bytes> {
 
 fn unpacked(reader: impl Read) -> Option<Bytes> {
     let mut bytes = Vec::new();
-    // One more than may be, by which it is seen that there is more.
+    // Reads one byte more than allowed, to detect excess data.
     let read: io::Result<usize> = reader.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     let len = u64::try_from(read.ok()?).ok()?;
     (len <= BYTES_MAX).then(|| bytes.into())
 }
 
-/// The head of what Java's library writes: its name, a version and the oldest that can read it.
+/// The header written by the Java library. A version and the oldest compatible version follow.
 const XERIAL: &[u8] = b"\x82SNAPPY\x00";
 
-/// Snappy has two forms here: Java's, in blocks with their lengths, and one block without any frame.
+/// Decompresses Snappy, of which there are two formats: that of Java, in length-prefixed blocks, and one block without framing.
 fn snappy(packed: &[u8]) -> Option<Bytes> {
     let mut bytes = Vec::new();
     let Some(mut blocks) = packed.strip_prefix(XERIAL).and_then(|rest| rest.get(8..)) else {

@@ -1,4 +1,4 @@
-//! One connection to a broker: requests go out as they come, and their answers come back in the same order.
+//! One connection to a broker: requests are pipelined, and answers arrive in the same order.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,31 +22,30 @@ pub(crate) struct Connection {
     writer: Mutex<WriteHalf<Box<dyn Stream>>>,
     waiting: Rc<RefCell<PendingRequests>>,
     next: Cell<i32>,
-    /// Of each request that the broker knows: its number, and the oldest and newest version.
+    /// For each request that the broker supports: its API key, and the oldest and newest version.
     versions: RefCell<Vec<(i16, i16, i16)>>,
     reader: JoinHandle<()>,
     broker: Broker,
 }
 
-/// Those who wait for answers, in the order of their requests.
+/// The callers that wait for answers, in the order of their requests.
 #[derive(Default)]
 struct PendingRequests {
     queue: VecDeque<(i32, oneshot::Sender<Bytes>)>,
     is_over: bool,
 }
 
-/// The longest wait for a connection, with its handshakes.
+/// The timeout for a connection, including its handshakes.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// The largest answer: the largest event with a batch around it, as others may have made it, and then some. What speaks another
-/// protocol is noticed by it.
+/// The maximum size of an answer, well above that of the largest event in a batch. A peer with another protocol is detected by it.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
-/// The name that brokers have in their logs.
+/// The client id, which brokers write in their logs.
 const CLIENT: &str = "tidegate";
 
 impl Connection {
-    /// Connects, and agrees on versions.
+    /// Connects, and negotiates versions.
     pub(crate) async fn open(
         broker: &Broker,
         settings: &KafkaSettings,
@@ -84,7 +83,7 @@ impl Connection {
     }
 
     async fn agree(&self, settings: &KafkaSettings) -> Result<(), Failure> {
-        // Version 0 of this one is known to every broker.
+        // Every broker supports version 0 of this request.
         let known = self.ask_in(&ApiVersionsRequest::default(), 0, CONNECT_MAX).await?;
         check(known.error_code)?;
         let versions = known.api_keys.iter();
@@ -100,7 +99,7 @@ impl Connection {
         !self.waiting.borrow().is_over
     }
 
-    /// Sends a request and waits for its answer, at most so long. The connection ends if none comes.
+    /// Sends a request and waits for its answer, at most `wait`. Without an answer, the connection is closed.
     pub(crate) async fn ask<A: ProtocolRequest>(
         &self,
         request: &A,
@@ -133,7 +132,7 @@ impl Connection {
         A::Answer::decode(&mut answer, version).map_err(|_| unread())
     }
 
-    /// The version of a request that both sides speak.
+    /// Returns the newest version of a request that both sides support.
     fn version<A: ProtocolRequest>(&self) -> Result<i16, Failure> {
         let versions = self.versions.borrow();
         let known = versions.iter().find(|(key, ..)| *key == A::KEY as i16);
@@ -177,8 +176,8 @@ impl Drop for Connection {
     }
 }
 
-/// A request that is being written. One that stays a part, because of an error or since nobody waits any more, ends the connection: the
-/// broker would take the next one for its rest.
+/// A request that is being written. If it remains incomplete, because of an error or a dropped caller, the connection is closed: the broker
+/// would treat the next request as the rest of this one.
 struct Written<'c> {
     waiting: &'c RefCell<PendingRequests>,
     is_whole: bool,
@@ -193,14 +192,14 @@ impl Drop for Written<'_> {
 }
 
 impl PendingRequests {
-    /// Nobody gets an answer any more.
+    /// Ends the connection for all waiting callers.
     fn end(&mut self) {
         self.is_over = true;
         self.queue.clear();
     }
 }
 
-/// A request as it is sent: its length, its header, and itself.
+/// Encodes a request with its length and its header.
 fn framed<A: ProtocolRequest>(request: &A, version: i16, id: i32) -> Option<BytesMut> {
     let mut frame = BytesMut::new();
     frame.put_i32(0);
@@ -216,13 +215,13 @@ fn framed<A: ProtocolRequest>(request: &A, version: i16, id: i32) -> Option<Byte
     Some(frame)
 }
 
-/// Hands answers to those who wait, until the connection ends.
+/// Passes answers to the waiting callers, until the connection ends.
 async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<PendingRequests>>) {
     while let Ok(answer) = frame(&mut stream).await {
         let id = answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id));
         let next = waiting.borrow_mut().queue.pop_front();
         match next {
-            // Whoever does not wait any more has no use for it.
+            // A caller that has stopped waiting does not need the answer.
             Some((expected, sender)) if Some(expected) == id => drop(sender.send(answer)),
             _ => break,
         }
@@ -230,14 +229,14 @@ async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<Pending
     waiting.borrow_mut().end();
 }
 
-/// The next answer. It takes memory as it comes, not as it announces itself.
+/// Reads the next answer. Memory grows with the received bytes, not with the announced length.
 async fn frame(stream: &mut ReadHalf<Box<dyn Stream>>) -> io::Result<Bytes> {
     let len = stream.read_u32().await?;
     if len > ANSWER_BYTES_MAX {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = Vec::new();
-    // Harmless: the rest is of the next frame.
+    // Harmless: the rest belongs to the next frame.
     stream.take(len.into()).read_to_end(&mut bytes).await?;
     if u32::try_from(bytes.len()) == Ok(len) {
         Ok(bytes.into())

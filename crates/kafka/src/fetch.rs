@@ -1,4 +1,4 @@
-//! Reads: records behind a position, and what a topic holds.
+//! Reads records after a position, and the extent of a topic.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::connection::Connection;
 use crate::protocol::{Failure, check, name, unread};
 use crate::tail::bounded;
 
-/// The content of a topic, as offsets.
+/// The extent of a topic, as offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ends {
-    /// Of the oldest record, or of the next.
+    /// The offset of the oldest record, or of the next one if there is none.
     pub(crate) oldest: i64,
-    /// Of the next record. Those of transactions that are not complete do not count.
+    /// The offset of the next record. Records of incomplete transactions do not count.
     pub(crate) next: i64,
 }
 
-/// One end of a topic.
+/// Queries one end of a topic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TopicEnd {
     Oldest,
@@ -36,39 +36,39 @@ pub(crate) enum TopicEnd {
 /// The records of one fetch from a topic.
 pub(crate) struct FetchResult {
     pub(crate) records: Vec<Record>,
-    /// The offset at which to go on.
+    /// The offset at which to continue.
     pub(crate) next: i64,
-    /// The offset of the next record there will be.
+    /// The offset of the next record to be written.
     pub(crate) end: i64,
 }
 
-/// The time for which a read is retried while the topic's leader changes.
+/// How long a read is retried while the topic's leader changes.
 const TRY_MAX: Duration = Duration::from_secs(6);
 
-/// Fetches of one read, over whatever nobody reads.
+/// The maximum number of fetches of one read, which skip records that are not returned.
 const FETCHES_MAX: usize = 1000;
 
-/// The wait for an answer.
+/// The timeout of a fetch.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// The pause before the next try.
+/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Only what is certain: nothing of transactions that were given up or are not complete.
+/// The isolation level: only committed records, without those of aborted or incomplete transactions.
 const COMMITTED: i8 = 1;
 
-/// Bytes that a read fetches at least: brokers give whole batches.
+/// The minimum size of a fetch, since brokers return whole batches.
 const FETCH_BYTES_MIN: usize = 64 << 10;
 
-/// Bytes for each record that a read asks for, where it asks for few.
+/// The size of a fetch per record, if few records are requested.
 const FETCH_BYTES_EACH: usize = 4 << 10;
 
 impl Cluster {
-    /// Records behind a position.
+    /// Returns the records after a position.
     pub(crate) async fn read(&self, topic: &Topic, read: ReadQuery) -> Result<Records, Error> {
         let near = topic.tail.borrow().read(read);
         let near = near.or_else(|| self.windows.borrow().read(&topic.name, read));
-        // What was appended here can be read at once; the follower may not have come to it yet.
+        // Records appended by this process must be readable at once, but the follower may not have fetched them yet.
         let near = near.filter(|(_, newest)| *newest >= topic.appended.get());
         if let Some((records, newest)) = near {
             return Ok(Records { records, newest });
@@ -94,7 +94,7 @@ impl Cluster {
             };
             let is_over = fetched.next <= offset || fetched.next >= fetched.end;
             if fetched.records.is_empty() && read.records_max > 0 && !is_over {
-                // Only what nobody reads was there.
+                // The fetch contained only records that are skipped.
                 offset = fetched.next;
                 continue;
             }
@@ -104,7 +104,7 @@ impl Cluster {
         Err(Error::Away(what))
     }
 
-    /// The part of a fetch that a read takes.
+    /// Returns the part of a fetch that a read requested.
     fn taken(&self, topic: &Topic, fetched: FetchResult, offset: i64, read: ReadQuery) -> Records {
         let newest = position(fetched.end - 1);
         let after = position(offset - 1);
@@ -115,7 +115,7 @@ impl Cluster {
         Records { records, newest }
     }
 
-    /// The content of a topic. Kafka does not say how many bytes of records that is.
+    /// Returns the extent of a topic. Kafka does not report its size in bytes.
     pub(crate) async fn span(&self, topic: &Topic) -> Result<Span, Error> {
         let ends = self.ends(topic).await?;
         Ok(Span { oldest: position(ends.oldest), newest: position(ends.next - 1), bytes: 0 })
@@ -131,7 +131,7 @@ impl Cluster {
         ends.await.map_err(|failure| failure.into_error(&topic.name))
     }
 
-    /// Tries something until the topic's leader does it.
+    /// Retries a call until the topic's leader has answered it.
     async fn again<T>(
         &self,
         topic: &Topic,
@@ -149,7 +149,7 @@ impl Cluster {
         }
     }
 
-    /// One fetch from an offset on, which does not wait.
+    /// Fetches once from an offset on, without waiting for new records.
     async fn fetch(
         &self,
         topic: &Topic,
@@ -170,7 +170,7 @@ impl Cluster {
     }
 }
 
-/// A fetch of some topics, which waits so long for news.
+/// Builds a fetch of some topics, which waits up to `wait_ms` for new records.
 pub(crate) fn request(topics: Vec<FetchTopic>, bytes_max: i32, wait_ms: i32) -> FetchRequest {
     FetchRequest::default()
         .with_replica_id(BrokerId(-1))
@@ -183,7 +183,7 @@ pub(crate) fn request(topics: Vec<FetchTopic>, bytes_max: i32, wait_ms: i32) -> 
         .with_topics(topics)
 }
 
-/// The part of a fetch that is about one topic.
+/// Builds the part of a fetch for one topic.
 pub(crate) fn part(topic: &Topic, offset: i64, bytes_max: i32) -> FetchTopic {
     let partition = FetchPartition::default()
         .with_current_leader_epoch(-1)
@@ -192,7 +192,7 @@ pub(crate) fn part(topic: &Topic, offset: i64, bytes_max: i32) -> FetchTopic {
     FetchTopic::default().with_topic(name(&topic.name)).with_partitions(vec![partition])
 }
 
-/// The answer about one topic.
+/// Parses the response for one topic.
 pub(crate) fn read_partition(
     topic: &Topic,
     partition: PartitionData,
@@ -204,7 +204,7 @@ pub(crate) fn read_partition(
         stable if stable >= 0 => stable,
         _ => partition.high_watermark,
     };
-    // Harmless: without the list no transaction was given up, and without records there are none.
+    // Harmless: without the list, no transaction was aborted; without records, there are none to return.
     let aborted = partition.aborted_transactions.unwrap_or_default();
     let aborted = aborted.iter().map(|lost| (lost.producer_id.0, lost.first_offset)).collect();
     // Harmless: as above.
@@ -225,14 +225,14 @@ pub(crate) fn read_partition(
         record
     });
     Ok(FetchResult {
-        // Harmless: what is left out is logged.
+        // Harmless: omitted records are logged.
         records: records.flatten().collect(),
         next: batches.next.unwrap_or(offset).max(offset),
         end,
     })
 }
 
-/// One end of a topic.
+/// Queries one end of a topic.
 pub(crate) async fn one_end(
     connection: &Connection,
     topic: &Topic,
@@ -258,14 +258,14 @@ pub(crate) async fn one_end(
     Ok(found.offset)
 }
 
-/// A message as a record of the log.
+/// Converts a message to a record of the log.
 fn record(found: FetchedRecord, form: RecordForm) -> Option<Record> {
     let bytes = (form.record)(&found.message)?;
     let time = Duration::from_millis(u64::try_from(found.time).unwrap_or(0));
     Some(Record { position: position(found.offset), time, bytes })
 }
 
-/// Positions begin at 1.
+/// Converts an offset to a position. Positions begin at 1.
 pub(crate) fn position(offset: i64) -> u64 {
     u64::try_from(offset.saturating_add(1)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! News: one long fetch for each broker waits for whatever comes into the topics that somebody watches.
+//! Follows watched topics: for each broker, one long-polling fetch waits for new records.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,23 +13,23 @@ use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::fetch::{TopicEnd, one_end, part, position, read_partition, request};
 use crate::protocol::{Failure, check};
 
-/// The time for which a fetch waits at the broker. A new topic joins after it.
+/// How long a fetch waits at the broker. A newly watched topic is included in the next fetch.
 const WAIT_MS: i32 = 500;
 
-/// The wait for the answer to it.
+/// The timeout for the answer to a fetch.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// The pause before it is looked again for topics without a leader, and after a broker has failed.
+/// The pause before topics without a leader are searched again, and after a broker has failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Bytes that a fetch takes of one topic, and of all.
+/// The maximum size of a fetch for one topic, and for all.
 const TOPIC_BYTES: i32 = 1 << 20;
 const FETCH_BYTES: i32 = 8 << 20;
 
-/// Bytes of all tails. Where there is more, the topic's readers read the topic.
+/// The maximum size of all tails. Beyond it, readers fetch from the topic itself.
 const TAIL_BYTES_MAX: usize = 64 << 20;
 
-/// Keeps one task for each broker that leads a topic that is watched.
+/// Runs one task for each broker that leads a watched topic.
 pub(crate) async fn follow(cluster: Rc<Cluster>) {
     let mut tasks: HashMap<i32, JoinHandle<()>> = HashMap::new();
     let mut is_away = false;
@@ -53,12 +53,12 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
             tracing::warn!(topic, "waits for Kafka: {error}");
         }
         is_away = why.is_some();
-        // Harmless: it checks again, whether anything is new or not.
+        // Harmless: the loop checks again in either case.
         let _new = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;
     }
 }
 
-/// Fetches from one broker for as long as it leads a topic that is watched.
+/// Fetches from one broker for as long as it leads a watched topic.
 async fn serve(cluster: Rc<Cluster>, leader: i32) {
     loop {
         let topics = cluster.topics().into_iter();
@@ -88,7 +88,7 @@ impl Cluster {
         logs.iter().for_each(|log| self.watches.wake(&Subject::Log(log.clone())));
     }
 
-    /// One fetch for all topics that a broker leads.
+    /// Makes one fetch for all watched topics that a broker leads.
     async fn round(&self, leader: i32, topics: &[Rc<Topic>]) -> Result<(), Failure> {
         let gone = || Failure::Unreached(format!("broker {leader} is not there any more"));
         let broker = self.broker(leader).ok_or_else(gone)?;
@@ -97,7 +97,7 @@ impl Cluster {
         for topic in topics {
             let known = topic.tail.borrow().newest();
             let offset = match known {
-                // A position is the offset behind it.
+                // A position is one more than its offset, so it is the offset after it.
                 Some(newest) => i64::try_from(newest).unwrap_or(i64::MAX),
                 None => {
                     let next = match one_end(&connection, topic, TopicEnd::Next).await {
@@ -111,7 +111,7 @@ impl Cluster {
                         Ok(next) => next,
                     };
                     topic.tail.borrow_mut().begin(position(next - 1));
-                    // Earlier records are not new, but a waiting reader may not have seen them.
+                    // Earlier records are not new, but a waiting reader may not have read them.
                     self.wake(topic);
                     next
                 }
@@ -130,7 +130,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes down what a fetch says of a topic.
+    /// Stores the records that a fetch returned for a topic.
     fn advance(&self, topic: &Topic, partition: PartitionData) {
         let Some(newest) = topic.tail.borrow().newest() else { return };
         let offset = i64::try_from(newest).unwrap_or(i64::MAX);
@@ -150,7 +150,7 @@ impl Cluster {
             }
             Ok(_) => {}
             Err(failure) => {
-                // It begins anew behind what is there by then; whoever waits looks.
+                // The follower starts again at the then newest position. Waiting readers are woken and read the topic.
                 let dropped = topic.tail.borrow_mut().reset();
                 self.count(dropped, 0);
                 if !matches!(failure, Failure::Code(ResponseError::OffsetOutOfRange)) {

@@ -1,8 +1,8 @@
-//! Logs in Kafka: the log part of the store's contract over the topics of a cluster that others use as well.
+//! Logs in Kafka: implements the log part of the store's contract with topics of a cluster that other systems may use as well.
 //!
-//! Owns the conversation with the brokers: connections, leaders, batches, and the thread on which it takes place. It never learns
-//! what a record means ([`RecordForm`] says what of it is whose), and keeps no table, no lease and no place of a reader. A call enters by
-//! [`Kafka`], which is a [`store::Logs`], and leaves as an answer from the thread.
+//! Owns the communication with the brokers: connections, leaders, batches, and the thread for it. It does not interpret records, which
+//! [`RecordForm`] converts, and keeps no tables, no leases and no positions of readers. A call enters by [`Kafka`], which is a
+//! [`store::Logs`], and leaves as an answer from the thread.
 //!
 //! ```text
 //! Kafka ── commands, bounded ──> thread: Cluster ── append ──> leader of the topic, acknowledged by all replicas
@@ -10,7 +10,7 @@
 //!                                                ── follow ──> one long fetch for each broker ──> Tail, Watches
 //! ```
 //!
-//! A log is a topic of one partition, and a position is an offset and one, since positions begin at 1.
+//! A log is a topic with one partition. A position is an offset plus one, since positions begin at 1.
 #![forbid(unsafe_code)]
 
 mod append;
@@ -36,11 +36,11 @@ pub use logs::Kafka;
 /// Settings of a cluster and of its topics.
 #[derive(Clone)]
 pub struct KafkaSettings {
-    /// Some of its brokers. They name the others.
+    /// Bootstrap brokers. They name the others.
     pub brokers: Vec<Broker>,
     pub tls: Option<tls::Client>,
     pub sasl: Option<Sasl>,
-    /// The prefix of the names of topics. The name of a log follows, from its last slash on.
+    /// The prefix of topic names. The part of a log's name after its last slash follows.
     pub topics_prefix: String,
     /// Settings of topics that are created.
     pub made: TopicSettings,
@@ -71,21 +71,21 @@ pub enum Mechanism {
     ScramSha512,
 }
 
-/// The settings of topics that are made.
+/// The settings of topics that are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopicSettings {
-    /// The time for which their records are kept.
+    /// How long records are kept.
     pub age: Duration,
-    /// The bytes of records that are kept.
+    /// How many bytes of records are kept.
     pub bytes: u64,
-    /// The largest message.
+    /// The maximum size of a message.
     pub message_bytes_max: usize,
 }
 
-/// A message as everybody sees it who uses the topic.
+/// A message in the form that all users of the topic see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// In a header; empty if there is none.
+    /// The content type, which is in a header, or empty if there is none.
     pub content_type: Bytes,
     /// The other headers, by name.
     pub headers: Vec<(Bytes, Bytes)>,
@@ -93,17 +93,17 @@ pub struct Message {
     pub value: Bytes,
 }
 
-/// The conversion between a record of a log and a message. None: the record has no such form.
+/// The conversion between a record of a log and a message. A function returns `None` if it cannot convert.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordForm {
     pub message: fn(&Bytes) -> Option<Message>,
     pub record: fn(&Message) -> Option<Bytes>,
 }
 
-/// The longest name of a topic.
+/// The maximum length of a topic name.
 pub const TOPIC_BYTES_MAX: usize = 249;
 
-/// True if a topic may have this name.
+/// Returns true if this is a valid topic name.
 pub fn is_topic(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     !name.is_empty()
@@ -119,7 +119,7 @@ impl fmt::Display for Broker {
 }
 
 impl fmt::Debug for Sasl {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sasl").field("user", &self.user).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! The handle that the workers have, and the thread that does what they ask.
+//! The handle for the workers, and the thread that executes their calls.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -19,12 +19,12 @@ use crate::batch::AROUND_BYTES;
 use crate::cluster::Cluster;
 use crate::{KafkaSettings, follow};
 
-/// Logs in Kafka. Nothing is opened before the first call.
+/// Logs in Kafka. No connection is opened before the first call.
 pub struct Kafka {
     settings: KafkaSettings,
     watches: Arc<Watches>,
     commands: OnceLock<Option<mpsc::Sender<Command>>>,
-    /// Bytes of appends that wait or are under way.
+    /// The number of bytes of waiting and in-flight appends.
     bytes: Arc<AtomicUsize>,
 }
 
@@ -36,13 +36,13 @@ enum Command {
     Follow(String),
 }
 
-/// The time for one call. It is longer than that for which a change of leaders is waited for.
+/// The timeout of one call. It is longer than the retries during a change of leaders.
 pub(crate) const CALL_MAX: Duration = Duration::from_secs(9);
 
-/// Commands that wait for the thread, which only hands them on.
+/// The maximum number of commands that wait for the thread, which only dispatches them.
 const COMMANDS_MAX: usize = 4096;
 
-/// Bytes of appends that may wait: some batches for each of some topics, or a few of the largest.
+/// The maximum number of bytes of waiting appends: several batches for several topics, or a few of the largest.
 const BYTES_MAX: usize = 64 << 20;
 
 impl Kafka {
@@ -55,7 +55,7 @@ impl Kafka {
         }
     }
 
-    /// Hands a command to the thread, which is started by the first.
+    /// Sends a command to the thread, which is started by the first one.
     fn send(&self, command: Command) -> Result<(), Error> {
         let commands = self.commands.get_or_init(|| {
             let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
@@ -90,7 +90,7 @@ impl Kafka {
         })
     }
 
-    /// An append for the thread, with a place among those that wait.
+    /// Prepares an append for the thread, with a reservation of its bytes.
     fn begin(
         &self,
         log: &str,
@@ -111,7 +111,7 @@ impl Kafka {
     }
 }
 
-/// The bytes of an append among those that wait.
+/// The reserved bytes of an append.
 #[derive(Default)]
 pub(crate) struct ByteReservation {
     bytes: usize,
@@ -131,7 +131,7 @@ impl fmt::Debug for Kafka {
 }
 
 impl Logs for Kafka {
-    /// Kafka knows no leases, so that an append with a guard is refused.
+    /// Appends records. Kafka has no leases, so an append with a guard is refused.
     fn append(
         &self,
         log: &str,
@@ -156,25 +156,25 @@ impl Logs for Kafka {
         self.ask(log, |log, done| Command::Read(log, read, done))
     }
 
-    /// The content of a topic. Kafka does not say how many bytes that is.
+    /// Returns the extent of a topic. Kafka does not report its size in bytes.
     fn span(&self, log: &str) -> Answer<Span> {
         self.ask(log, Command::Span)
     }
 
-    /// Forgets nothing: what a topic keeps is Kafka's to decide, and others read it as well.
+    /// Removes nothing: Kafka's own settings determine what a topic keeps, and others may read it as well.
     fn trim(&self, log: &str, _keep: Keep) -> Answer<Span> {
         self.span(log)
     }
 
     fn follow(&self, log: &str) -> Watch {
         let watch = self.watches.watch(Subject::Log(log.to_owned()));
-        // Harmless: without the thread no call gets an answer, and watchers learn that from the other calls.
+        // Harmless: without the thread, all other calls fail, from which watchers learn the failure.
         let _unheard = self.send(Command::Follow(log.to_owned()));
         watch
     }
 }
 
-/// The thread: hands each command to a task, until the last handle is gone.
+/// Runs the thread: passes each command to a task, until the last handle is dropped.
 fn run(settings: KafkaSettings, watches: Arc<Watches>, mut commands: mpsc::Receiver<Command>) {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let runtime = match runtime {
@@ -220,8 +220,8 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
     }
 }
 
-/// The outcome of a call, or that the cluster is away once it has had its time: it may wait for a leader, for a connection and for others
-/// that ask, one after the other.
+/// Returns the result of a call, or `Away` after the timeout: a call may wait for a leader, for a connection and for other callers, one
+/// after the other.
 async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let late = || Error::Away("Kafka does not answer in time".to_owned());
     tokio::time::timeout(CALL_MAX, call).await.unwrap_or_else(|_| Err(late()))

@@ -1,4 +1,4 @@
-//! The messages that are exchanged, in the versions that are spoken.
+//! The requests of the Kafka protocol, in the supported versions.
 
 use kafka_protocol::error::{ParseResponseErrorCode as _, ResponseError};
 use kafka_protocol::messages::{
@@ -13,21 +13,21 @@ use store::Error;
 
 use crate::shape::{self, Shape};
 
-/// A request, with what is known of it beside its fields.
+/// A request, with its key, version and bounds.
 pub(crate) trait ProtocolRequest: Encodable + HeaderVersion {
     const KEY: ApiKey;
-    /// The newest version that is spoken here. Later ones name topics by ids, or add what is not needed.
+    /// The newest supported version. Later ones identify topics by ids, or add fields that are not needed.
     const NEWEST: i16;
-    /// The shape of its answer, which is checked before that is decoded.
+    /// The shape of its response, which is checked before the response is decoded.
     const SHAPE: Shape;
-    /// The largest answer.
+    /// The maximum size of the response.
     const ANSWER_BYTES_MAX: usize;
     type Answer: Decodable + HeaderVersion;
 }
 
-/// The largest answer to a question: one topic with its brokers has some kilobytes.
+/// The maximum size of a metadata response. One topic with its brokers has some kilobytes.
 const SMALL: usize = 4 << 20;
-/// The largest answer with records: the connection's.
+/// No bound except that of the connection, for responses with records.
 const LARGE: usize = usize::MAX;
 
 macro_rules! asks {
@@ -54,23 +54,23 @@ asks! {
     Fetch(FetchRequest -> FetchResponse, 12, FETCH, LARGE);
 }
 
-/// Why a broker did not do what it was asked.
+/// The reason why a request failed.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
     /// No broker of the cluster answers. Nothing was sent.
     NoBroker(String),
     /// This broker does not answer. Nothing was sent.
     Unreached(String),
-    /// The connection ended, or time was over, before the answer came.
+    /// The connection ended, or the timeout passed, before the answer arrived.
     Lost(String),
-    /// The broker says no, for a reason that has a number.
+    /// The broker returned an error code.
     Code(ResponseError),
-    /// It cannot be done as things are.
+    /// The request cannot be executed in the current state.
     Refused(String),
 }
 
 impl Failure {
-    /// The error for callers of the store.
+    /// Converts a failure to the error for callers of the store.
     pub(crate) fn into_error(self, topic: &str) -> Error {
         Error::Away(match self {
             Failure::NoBroker(why) => format!("no broker of Kafka answers: {why}"),
@@ -80,7 +80,7 @@ impl Failure {
         })
     }
 
-    /// True if the topic may have another leader now, or will have one soon.
+    /// Returns true if the topic may have a new leader, now or soon.
     pub(crate) fn moves(&self) -> bool {
         match self {
             Failure::Unreached(_) | Failure::Lost(_) => true,
@@ -106,7 +106,7 @@ impl Failure {
     }
 }
 
-/// The failure behind a number, if it is one.
+/// Converts an error code to a failure.
 pub(crate) fn check(code: i16) -> Result<(), Failure> {
     match code.err() {
         None => Ok(()),
@@ -114,12 +114,12 @@ pub(crate) fn check(code: i16) -> Result<(), Failure> {
     }
 }
 
-/// A name as messages hold it.
+/// Converts a topic name to the library's type.
 pub(crate) fn name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-/// An answer of a broker that cannot be read.
+/// Returns the failure for a response that cannot be parsed.
 pub(crate) fn unread() -> Failure {
     Failure::Lost("an answer that cannot be read".to_owned())
 }

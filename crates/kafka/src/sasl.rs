@@ -14,20 +14,20 @@ use crate::connection::Connection;
 use crate::protocol::{Failure, check};
 use crate::{Mechanism, Sasl};
 
-/// The wait for each answer; the connection's own is shorter.
+/// The timeout of each answer. The timeout of the connection is shorter.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The most rounds of hashing that a broker may ask for; Kafka's own default is 4,096.
+/// The maximum number of hashing rounds that a broker may request. Kafka's own default is 4,096.
 const ROUNDS_MAX: u32 = 100_000;
 
-/// The algorithms of a mechanism of SCRAM.
+/// The algorithms of a SCRAM mechanism.
 struct Scram {
     digest: &'static digest::Algorithm,
     hmac: hmac::Algorithm,
     stretch: pbkdf2::Algorithm,
 }
 
-/// Tells the broker who we are, and lets it prove that it knows the password where the mechanism can.
+/// Authenticates the gateway to the broker. With SCRAM, also verifies that the broker knows the password.
 pub(crate) async fn authenticate(connection: &Connection, sasl: &Sasl) -> Result<(), Failure> {
     let mechanism = match sasl.mechanism {
         Mechanism::Plain => "PLAIN",
@@ -82,7 +82,7 @@ impl Scram {
             .ok_or_else(|| refused("a challenge that cannot be read"))?;
         let verdict = say(connection, last).await?;
         if let Some(error) = verdict.strip_prefix(b"e=") {
-            // Harmless: this is for the log.
+            // Harmless: the text is only logged.
             let error = String::from_utf8_lossy(error).escape_debug().to_string();
             return Err(refused(&format!("the broker says `{error}`")));
         }
@@ -93,7 +93,7 @@ impl Scram {
         }
     }
 
-    /// The last message, and what the broker has to sign.
+    /// Returns the final message, and the signature that the broker must return.
     fn answer(
         &self,
         password: &str,
@@ -116,7 +116,7 @@ impl Scram {
         let without_proof = format!("c=biws,r={theirs}");
         let signed = format!("{first},{challenge},{without_proof}");
         let signature = sign(stored.as_ref(), signed.as_bytes());
-        // Harmless: both are of one hash.
+        // Harmless: both have the length of the same hash.
         let proof =
             client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, sign)| key ^ sign);
         let proof = STANDARD.encode(proof.collect::<Vec<u8>>());
@@ -126,7 +126,7 @@ impl Scram {
     }
 }
 
-/// A name as SCRAM has it.
+/// Escapes a name for SCRAM.
 fn escaped(user: &str) -> String {
     user.replace('=', "=3D").replace(',', "=2C")
 }

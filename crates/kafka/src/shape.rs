@@ -1,26 +1,26 @@
-//! The shapes of answers, by which their lists are checked before the library decodes them.
+//! The shapes of responses, by which their lists are checked before the library decodes them.
 //!
-//! The library reserves memory for as many items as a list announces. A broker that announces two thousand million of them would end the
-//! process. Here each item has to be there.
+//! The library reserves memory for as many items as a list announces, so a broker that announces two billion items would crash the process.
+//! The check here verifies that all items are present.
 
-/// The fields of an answer.
+/// The fields of a response.
 pub(crate) struct Shape {
-    /// The version from which on lengths are numbers of variable size, and tagged fields follow each structure (KIP-482).
+    /// The first version in which lengths are varints, and tagged fields follow each structure (KIP-482).
     pub(crate) flexible: i16,
     pub(crate) fields: &'static [Field],
 }
 
-/// A field, in the versions from the first to the second.
+/// A field, with the first and the last version that contains it.
 pub(crate) type Field = (i16, i16, FieldKind);
 
 pub(crate) enum FieldKind {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Fixed(usize),
-    /// A text, or none.
+    /// A nullable text.
     Text,
-    /// Bytes, or none.
+    /// Nullable bytes.
     Bytes,
-    /// A list of numbers of so many bytes.
+    /// A list of numbers of this many bytes.
     Numbers(usize),
     /// A list of texts.
     Texts,
@@ -30,7 +30,7 @@ pub(crate) enum FieldKind {
 
 use FieldKind::{Bytes, Fixed, List, Numbers, Text, Texts};
 
-/// The newest version of a field that is still there.
+/// The last version of a field that still exists.
 const NOW: i16 = i16::MAX;
 
 pub(crate) const API_VERSIONS: Shape = Shape {
@@ -202,7 +202,7 @@ pub(crate) const FETCH: Shape = Shape {
 };
 
 impl Shape {
-    /// True if the bytes begin with an answer of this shape in this version, with all of its items.
+    /// Returns true if the bytes begin with a complete response of this shape in this version.
     pub(crate) fn fits(&self, bytes: &[u8], version: i16) -> bool {
         let is_flexible = version >= self.flexible;
         let mut walk = Walk { rest: bytes, version, is_flexible };
@@ -210,7 +210,7 @@ impl Shape {
     }
 }
 
-/// A walk over an answer.
+/// The state of a check of a response.
 struct Walk<'b> {
     rest: &'b [u8],
     version: i16,
@@ -259,12 +259,12 @@ impl Walk<'_> {
         }
     }
 
-    /// The number of a list's items, each of which has at least one byte.
+    /// Reads the number of a list's items, each of which has at least one byte.
     fn items(&mut self) -> Option<usize> {
         self.count().filter(|count| *count <= self.rest.len())
     }
 
-    /// A length or a number of items; none where that is null.
+    /// Reads a length or a number of items. Returns `None` for null.
     fn count(&mut self) -> Option<usize> {
         if self.is_flexible {
             Some(self.variable()?.saturating_sub(1))
@@ -273,7 +273,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A number in groups of seven bits.
+    /// Reads a varint.
     fn variable(&mut self) -> Option<usize> {
         let mut value = 0_u32;
         for shift in (0..35).step_by(7) {
@@ -321,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// None in a version that the library does not know any more.
+    /// Encodes a response. Returns `None` for a version that the library no longer supports.
     fn encoded(answer: &impl Encodable, version: i16) -> Option<Vec<u8>> {
         let mut bytes = BytesMut::new();
         answer.encode(&mut bytes, version).ok()?;
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_list_has_no_more_items_than_there_are() {
-        // No throttle, and then as many brokers as fit into a number.
+        // No throttling, followed by the maximum number of brokers.
         for (version, bytes) in [
             (0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0][..]),
             (9, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0]),

@@ -1,15 +1,15 @@
-//! Records in memory: the newest of a topic, kept until whoever was woken has read them, and what reads found beside what they took.
+//! Records in memory: the newest of a topic, kept for woken readers, and records that were fetched in addition to those requested.
 
 use std::collections::VecDeque;
 
 use store::{ReadQuery, Record};
 
-/// Records of one topic that are kept.
+/// The maximum number of records kept of one topic.
 const RECORDS_MAX: usize = 1000;
-/// And their bytes.
+/// The maximum number of their bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The newest records, as the follower of the topic found them.
+/// The newest records that the follower has fetched.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     records: VecDeque<Record>,
@@ -20,33 +20,33 @@ pub(crate) struct Tail {
 /// The position of the follower.
 #[derive(Debug, Clone, Copy)]
 struct FollowerPosition {
-    /// Every record behind this position, up to `newest`, is there.
+    /// All records after this position, up to `newest`, are kept.
     floor: u64,
-    /// The position up to which everything was seen.
+    /// The position up to which the follower has fetched.
     newest: u64,
 }
 
 impl Tail {
-    /// The position behind which the follower goes on; none before it has begun.
+    /// Returns the position after which the follower continues, or `None` before it has begun.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.reach.map(|reach| reach.newest)
     }
 
-    /// Begins behind a position, and gives the bytes that were dropped.
+    /// Starts after a position. Returns the number of dropped bytes.
     pub(crate) fn begin(&mut self, newest: u64) -> usize {
         self.records.clear();
         self.reach = Some(FollowerPosition { floor: newest, newest });
         std::mem::take(&mut self.bytes)
     }
 
-    /// Forgets where it is.
+    /// Resets the position. Returns the number of dropped bytes.
     pub(crate) fn reset(&mut self) -> usize {
         self.records.clear();
         self.reach = None;
         std::mem::take(&mut self.bytes)
     }
 
-    /// Adds what comes next, up to a position, and gives the bytes before and now.
+    /// Adds the next records, up to a position. Returns the number of bytes before and after.
     pub(crate) fn extend(&mut self, records: Vec<Record>, newest: u64) -> (usize, usize) {
         let before = self.bytes;
         let Some(reach) = &mut self.reach else { return (before, before) };
@@ -63,7 +63,7 @@ impl Tail {
         (before, self.bytes)
     }
 
-    /// Records behind a position; none where they are not all here, or there is nothing behind it.
+    /// Returns the records after a position, or `None` if they are not all kept, or if there are none.
     pub(crate) fn read(&self, read: ReadQuery) -> Option<(Vec<Record>, u64)> {
         let reach = self.reach.filter(|reach| reach.floor <= read.after)?;
         let from = self.records.partition_point(|record| record.position <= read.after);
@@ -72,17 +72,18 @@ impl Tail {
     }
 }
 
-/// Records beyond those that a read took. Brokers give whole batches, and a reader that goes on one by one should not fetch each again.
+/// Records fetched in addition to those that a read requested. Brokers return whole batches, and a reader that requests single records
+/// should not fetch the batch again each time.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     newest_last: VecDeque<(String, Tail)>,
 }
 
-/// Topics whose last read is kept.
+/// The maximum number of topics whose last read is kept.
 const WINDOWS_MAX: usize = 32;
 
 impl Windows {
-    /// Keeps what a read behind a position has found. `newest` is the log's newest position.
+    /// Keeps the records that a read after a position has fetched. `newest` is the log's newest position.
     pub(crate) fn keep(&mut self, topic: &str, after: u64, records: &[Record], newest: u64) {
         let read = ReadQuery { after, records_max: RECORDS_MAX, bytes_max: BYTES_MAX };
         let mut window = Tail::default();
@@ -95,14 +96,14 @@ impl Windows {
         self.newest_last.push_back((topic.to_owned(), window));
     }
 
-    /// Records behind a position, if the last read of the topic found them.
+    /// Returns the records after a position, if the last read of the topic fetched them.
     pub(crate) fn read(&self, topic: &str, read: ReadQuery) -> Option<(Vec<Record>, u64)> {
         let (_, window) = self.newest_last.iter().find(|(name, _)| name == topic)?;
         window.read(read)
     }
 }
 
-/// As many of them as were asked for; the first whatever its size.
+/// Returns as many records as requested, and at least one whatever its size.
 pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: ReadQuery) -> Vec<Record> {
     let mut room = read.bytes_max;
     let mut is_first = true;
@@ -112,7 +113,7 @@ pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: ReadQuery) ->
         room = room.saturating_sub(record.bytes.len());
         fits
     };
-    // Harmless: the reader asks for what follows the last event it got.
+    // Harmless: the reader continues after the last record that it got.
     records.take(read.records_max).take_while(fits).collect()
 }
 

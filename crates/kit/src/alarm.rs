@@ -1,8 +1,8 @@
-//! A deadline that is cheap to move.
+//! A deadline that can be changed cheaply.
 //!
-//! Every exchange moves several deadlines, and almost none is ever reached. Registering a timer with the runtime costs far more
-//! than storing an instant. So an `Alarm` leaves its one registered timer alone as long as that fires no later than the
-//! deadline, and checks again when it fires.
+//! Every exchange changes several deadlines, and almost none is ever reached. Registering a timer with the runtime costs far more than
+//! storing an instant. Therefore an `Alarm` keeps its registered timer as long as that fires no later than the deadline, and checks the
+//! deadline again when it fires.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,18 +15,18 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 
-/// A deadline that several holders in one task may move.
+/// An alarm that several owners in one task share.
 pub type SharedAlarm = Rc<RefCell<Alarm>>;
 
-/// Alarms that a thread keeps: as many as deliveries of a hub that are under way. More waits at once than this register timers of
-/// their own.
+/// The maximum number of spare alarms of a thread, which is the number of concurrent deliveries of a hub. More concurrent waits register
+/// timers of their own.
 const KEPT_MAX: usize = 1024;
 
 thread_local! {
     static SPARE: RefCell<Vec<SharedAlarm>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One movable deadline. If it is unset, it never rings.
+/// One changeable deadline. If it is not set, the alarm never rings.
 #[derive(Debug, Default)]
 pub struct Alarm {
     deadline: Option<Instant>,
@@ -40,18 +40,17 @@ struct Timer {
     waker: Option<Waker>,
 }
 
-/// An unset alarm for one wait, with the timer of an earlier wait if there is one. This works because a thread has one runtime.
+/// Returns an unset alarm, which reuses the timer of an earlier wait if there is one. This works because a thread has only one runtime.
 pub fn take() -> SharedAlarm {
-    // Harmless: a thread that ends has no spare ones.
+    // Harmless: a thread that is ending has no spare ones.
     SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 
-/// Gives an alarm back for the next wait, unless somebody else still holds it.
+/// Returns an alarm for the next wait, unless it has another owner.
 pub fn give(mut alarm: SharedAlarm) {
     let Some(own) = Rc::get_mut(&mut alarm) else { return };
     own.get_mut().clear();
-    // The thread may be ending; then the alarm is simply dropped.
-    // Harmless: the thread may be ending.
+    // Harmless: if the thread is ending, the alarm is dropped.
     let _gone = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();
         if spare.len() < KEPT_MAX {
@@ -61,28 +60,28 @@ pub fn give(mut alarm: SharedAlarm) {
 }
 
 impl Alarm {
-    /// Sets it to ring `after` from `now`.
+    /// Sets the alarm to ring at `now` plus `after`.
     pub fn set(&mut self, now: Instant, after: Duration) {
         self.set_by(now, after, None);
     }
 
-    /// Sets it to ring `after` from `now`, but not later than `latest`.
+    /// Sets the alarm to ring at `now` plus `after`, but not later than `latest`.
     pub fn set_by(&mut self, now: Instant, after: Duration, latest: Option<Instant>) {
         let deadline = now.checked_add(after);
         self.deadline = deadline.into_iter().chain(latest).min();
     }
 
-    /// True if it will ring.
+    /// Returns true if the alarm is set.
     pub fn is_set(&self) -> bool {
         self.deadline.is_some()
     }
 
-    /// Unsets it: it never rings until it is set again.
+    /// Unsets the alarm.
     pub fn clear(&mut self) {
         self.deadline = None;
     }
 
-    /// Ready once the deadline has passed; until then the task is woken at that time.
+    /// Ready once the deadline has passed. Before that, the task is registered to be woken then.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.deadline else { return Poll::Pending };
         let timer = match &mut self.timer {

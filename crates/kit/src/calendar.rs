@@ -1,7 +1,6 @@
-//! The Gregorian calendar, extended into the past. Days are numbered from 1970-01-01; dates are years, months and days as
-//! people write them.
+//! The proleptic Gregorian calendar. Days are numbered from 1970-01-01, which is day 0. In dates, months and days are counted from 1.
 
-/// Days in a month.
+/// Returns the number of days in a month.
 pub fn month_days(year: i64, month: i64) -> i64 {
     match month {
         2 if is_leap(year) => 29,
@@ -11,22 +10,21 @@ pub fn month_days(year: i64, month: i64) -> i64 {
     }
 }
 
-/// True for a leap year.
+/// Returns true for a leap year.
 pub fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The number of a date's day.
+/// Returns the day number of a date.
 pub fn day_number(year: i64, month: i64, day: i64) -> i64 {
     month_begin(year, month - 1) + day - 1
 }
 
-/// The number of a month's first day. Months are counted from 0; numbers above 11 or below 0 are months of other years.
+/// Returns the day number of a month's first day. Months are counted from 0. Numbers above 11 or below 0 are months of other years.
 pub fn month_begin(year: i64, month: i64) -> i64 {
     let year = year.saturating_add(month.div_euclid(12));
     let month = month.rem_euclid(12);
-    // Years that begin in March have their leap day at the end, and the lengths of their months repeat after every five, which
-    // have 153 days.
+    // If years begin in March, the leap day is at their end, and the lengths of months repeat every five months, which have 153 days.
     let (year, from_march) = match month {
         0 | 1 => (year - 1, month + 10),
         _ => (year, month - 2),
@@ -35,7 +33,7 @@ pub fn month_begin(year: i64, month: i64) -> i64 {
     year * 365 + leaps + (153 * from_march + 2) / 5 - 719_468
 }
 
-/// Year, month and day of a day's number, by eras of 400 years that begin in March (Howard Hinnant, `civil_from_days`).
+/// Returns year, month and day of a day number, by eras of 400 years that begin in March (Howard Hinnant, `civil_from_days`).
 pub fn date_of(number: i64) -> (i64, i64, i64) {
     let shifted = number + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -50,7 +48,7 @@ pub fn date_of(number: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// A time since the Unix epoch as RFC 3339 writes it, in UTC with milliseconds.
+/// Formats a time since the Unix epoch according to RFC 3339, in UTC with milliseconds.
 pub fn rfc3339(time: std::time::Duration) -> String {
     let seconds = time.as_secs();
     let (year, month, day) = date_of(i64::try_from(seconds / 86_400).unwrap_or(i64::MAX / 2));
@@ -59,17 +57,17 @@ pub fn rfc3339(time: std::time::Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The day of the week; 0 is Sunday.
+/// Returns the day of the week; 0 is Sunday.
 pub fn weekday(number: i64) -> i64 {
     (number + 4).rem_euclid(7)
 }
 
-/// The day of the year, from 1.
+/// Returns the day of the year, counted from 1.
 pub fn day_in_year(year: i64, month: i64, day: i64) -> i64 {
     day_number(year, month, day) - day_number(year, 1, 1) + 1
 }
 
-/// The week of the year by ISO 8601: weeks begin on Monday, and the first has the year's first Thursday.
+/// Returns the week of the year (ISO 8601): weeks begin on Monday, and the first week contains the year's first Thursday.
 pub fn week_in_year(year: i64, month: i64, day: i64) -> i64 {
     let number = day_number(year, month, day);
     let thursday = number - (weekday(number) + 6) % 7 + 3;
@@ -77,7 +75,7 @@ pub fn week_in_year(year: i64, month: i64, day: i64) -> i64 {
     (thursday - day_number(year, 1, 1)) / 7 + 1
 }
 
-/// The week of the month: weeks begin on Monday, and the first has the month's first day.
+/// Returns the week of the month: weeks begin on Monday, and the first week contains the month's first day.
 pub fn week_in_month(year: i64, month: i64, day: i64) -> i64 {
     let first = (weekday(day_number(year, month, 1)) + 6) % 7;
     (day + first - 1) / 7 + 1

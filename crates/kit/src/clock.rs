@@ -1,15 +1,15 @@
-//! The clock. Monotonic time comes from tokio, so that a paused test clock moves everything together.
+//! The clock. Monotonic time comes from tokio, so that a paused test clock affects everything.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use tokio::time::Instant;
 
-/// Monotonic time, for durations and deadlines.
+/// Returns the monotonic time, for durations and deadlines.
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Time since the Unix epoch, for logs and tokens. A clock before 1970 reads as the epoch.
+/// Returns the time since the Unix epoch, for logs and tokens, or 0 if the clock is before 1970.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn wall() -> Duration {
     #[cfg(any(test, feature = "fake"))]

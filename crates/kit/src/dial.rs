@@ -1,5 +1,4 @@
-//! Connections that the gateway opens: to targets of upstreams as wires, and to a service that is none, a store that counts are kept
-//! in, as links.
+//! Opens connections: to targets of upstreams as wires, and to other services, such as a store of counts, as links.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,18 +18,18 @@ pub enum ServiceAddress {
     Unix(PathBuf),
 }
 
-/// Bytes both ways.
+/// A byte stream in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// An open connection. Unlike a wire it can move between threads.
+/// An open connection. Unlike a wire, it can be moved between threads.
 pub struct Link(Box<dyn Stream>);
 
-/// The most that one read takes.
+/// The maximum number of bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Connects to an address, or in tests to its stand-in; the caller sets the deadline.
+/// Connects to an address, or in tests to its fake. The caller must enforce a deadline.
 pub async fn to(address: SocketAddr) -> io::Result<Wire> {
     #[cfg(any(test, feature = "fake"))]
     if let Some(dialled) = crate::fake::dialled(address) {
@@ -40,7 +39,7 @@ pub async fn to(address: SocketAddr) -> io::Result<Wire> {
     TcpStream::connect(address).await.map(Wire::Plain)
 }
 
-/// Connects to a port; the caller sets the deadline.
+/// Connects to a TCP port. The caller must enforce a deadline.
 pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     crate::stand_in::refuse_others()?;
     let stream = TcpStream::connect((host, port)).await?;
@@ -49,14 +48,14 @@ pub async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Connects to a socket in the file system.
+/// Connects to a Unix socket.
 pub async fn unix(path: &Path) -> io::Result<UnixStream> {
     crate::stand_in::refuse_others()?;
     UnixStream::connect(path).await
 }
 
 impl Link {
-    /// A link over a stream, plain or wrapped.
+    /// Creates a link over a stream, plain or wrapped in TLS.
     pub fn over(stream: impl Stream + 'static) -> Link {
         Link(Box::new(stream))
     }
@@ -73,7 +72,7 @@ impl Link {
         poll_fn(|cx| Pin::new(&mut *self.0).poll_flush(cx)).await
     }
 
-    /// Appends the bytes that have come. The end of the stream is an error.
+    /// Reads once, and appends the bytes. The end of the stream is an error.
     pub async fn read(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut piece = vec![0; READ_BYTES];
         let mut piece = ReadBuf::new(&mut piece);

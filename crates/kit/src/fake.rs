@@ -1,4 +1,4 @@
-//! Fakes of the network, its names and the wall clock of one thread, for tests. Nothing of the program turns the feature `fake` on.
+//! Fakes the network, name resolution and the wall clock of one thread, for tests. The program itself never enables the feature `fake`.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::clock::{self, Instant};
 use crate::{Duplex, Wire};
 
-/// Connects in place of an address.
+/// Connects to an address in place of the network.
 type Network = Rc<dyn Fn(SocketAddr) -> io::Result<Box<dyn Duplex>>>;
 
-/// Looks names up in place of the system's resolver.
+/// Looks up names in place of the system's resolver.
 type Names = Rc<dyn Fn(&str) -> io::Result<Vec<IpAddr>>>;
 
 thread_local! {
@@ -21,17 +21,17 @@ thread_local! {
     static WALL: Cell<Option<(Duration, Instant)>> = const { Cell::new(None) };
 }
 
-/// From now on this thread's connections to upstreams come from `network`.
+/// From now on, this thread's connections to upstreams are made by `network`.
 pub fn network(network: impl Fn(SocketAddr) -> io::Result<Box<dyn Duplex>> + 'static) {
     NETWORK.set(Some(Rc::new(network)));
 }
 
-/// From now on this thread looks names up by `names`.
+/// From now on, this thread looks up names by `names`.
 pub fn names(names: impl Fn(&str) -> io::Result<Vec<IpAddr>> + 'static) {
     NAMES.set(Some(Rc::new(names)));
 }
 
-/// From now on this thread's wall clock is at `time` and goes on with the monotonic one, which may be paused.
+/// Sets this thread's wall clock to `time`. It advances with the monotonic clock, which may be paused.
 pub fn wall(time: Duration) {
     WALL.set(Some((time, clock::now())));
 }

@@ -1,7 +1,7 @@
-//! Our small standard library: the only place that reads the clock, starts tasks, owns scratch memory and touches raw sockets.
+//! The gateway's small standard library: the only place that reads the clock, starts tasks, owns scratch memory and uses raw sockets.
 //!
-//! Everything here is mechanism without policy. No crate of the hot path calls `Instant::now` or `tokio::spawn` itself, so that
-//! time and tasks are easy to find. It knows nothing of HTTP.
+//! Everything here is mechanism without policy. No crate of the hot path calls `Instant::now` or `tokio::spawn` itself, so that uses of
+//! time and tasks are easy to find. It has nothing specific to HTTP.
 
 pub mod alarm;
 pub mod calendar;
@@ -25,5 +25,5 @@ pub use task::spawn;
 pub use text_position::TextPosition;
 pub use wire::{Duplex, Wire};
 
-/// A boxed future that stays on its thread: the return value of a step that may wait.
+/// A boxed future that is not `Send`, such as the return value of a step that may wait.
 pub type LocalBoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + 'a>>;

@@ -1,8 +1,8 @@
-//! The memory of the process, and the bound on it.
+//! Counts and bounds the memory of the process.
 //!
-//! The program's allocator counts every block ([`count`]), so no owner of memory can be forgotten. Code whose memory grows with what a
-//! peer sends asks [`has_room`] before it grows, and fails if the answer is no. [`watch`] reports to the runner of a step that this
-//! happened, whatever the step made of it. A process without that allocator counts nothing, and always has room.
+//! The program's allocator counts every block ([`count`]), so that no use of memory is missed. Code whose memory grows with a peer's input
+//! calls [`has_room`] before it allocates, and fails if that returns false. [`watch`] reports such failures to the caller that runs a step,
+//! however the step handled them. A process without this allocator counts nothing, and always has room.
 
 use std::cell::Cell;
 use std::fs;
@@ -12,40 +12,41 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A worker adds its blocks to the count of the process once they make up this much. So workers rarely meet there, and the count is
-/// wrong by at most this for each worker.
+/// A worker adds its allocations to the count of the process in batches of this size. This way, workers rarely contend for the count, which
+/// is off by at most this much per worker.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Workers whose memory is told apart.
+/// The maximum number of workers whose memory is counted separately.
 const WORKERS_MAX: usize = 1024;
 
-/// Bytes of all blocks, without those that workers have not added yet.
+/// Bytes of all blocks, except those that workers have not added yet.
 static HEAP: AtomicIsize = AtomicIsize::new(0);
-/// The part of them that has its own bound ([`Held`]).
+/// The part of `HEAP` that has a bound of its own ([`Held`]).
 static HELD: AtomicIsize = AtomicIsize::new(0);
-/// The least that the process has held since it began to serve, without that part. It does not count either. What compiling the
-/// first plan needed is freed later, and must not become room for messages.
+/// The minimum of `HEAP` without `HELD` since the process began to serve, which does not count towards the limit. Memory used to compile
+/// the first plan is freed later, and must not add to the room for messages.
 static BASE: AtomicIsize = AtomicIsize::new(0);
-/// The bound of the rest.
+/// The bound on the rest.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// The part of `HEAP` that each worker's thread added. A block that one thread makes and another frees counts in both.
+/// The part of `HEAP` added by each worker's thread. A block allocated by one thread and freed by another affects both counts.
 static WORKERS: [AtomicIsize; WORKERS_MAX] = [const { AtomicIsize::new(0) }; WORKERS_MAX];
-/// How often there was no room.
+/// The number of times that there was no room.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 struct ThreadCounts {
-    /// Bytes that are not added to the count of the process, and half of `span`, so that one comparison finds both ends of the range.
+    /// The bytes not added to the count of the process yet, plus half of `span`, so that one comparison checks both ends of the range.
     pending: Cell<isize>,
-    /// Twice the bytes that may be pending.
+    /// Twice the number of bytes that may be pending.
     span: Cell<usize>,
-    /// How often there was no room.
+    /// The number of times that there was no room.
     refused: Cell<u64>,
-    /// The worker whose thread this is; past the end of `WORKERS` for any other thread.
+    /// The index of the worker whose thread this is. For other threads, it is beyond the end of `WORKERS`.
     worker: Cell<usize>,
 }
 
 thread_local! {
-    // Without a destructor, so that the allocator may use it as long as the thread runs. A thread that may end adds each block at once.
+    // It has no destructor, so that the allocator can use it for as long as the thread runs. A thread that may end adds each block
+    // immediately.
     static COUNTS: ThreadCounts = const {
         ThreadCounts {
             pending: Cell::new(0),
@@ -56,19 +57,19 @@ thread_local! {
     };
 }
 
-/// The bound as it is configured.
+/// The configured bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     Bytes(u64),
-    /// Millionths of the memory of the machine, or of the process's cgroup if that has less.
+    /// Millionths of the memory of the machine, or of the process's cgroup if that is smaller.
     Share(u32),
 }
 
-/// Memory that has a bound of its own, such as that of a cache. It does not count until this is dropped.
+/// Memory that has a bound of its own, such as that of a cache. It does not count towards the limit until this is dropped.
 #[derive(Debug, Default)]
 pub struct Held(isize);
 
-/// Counts a block that was made (its bytes), freed (less than nothing) or made larger or smaller (the difference).
+/// Counts a block: positive bytes for an allocation, negative bytes for a deallocation, and the difference for a reallocation.
 #[inline]
 pub fn count(bytes: isize) {
     COUNTS.with(|counts| {
@@ -88,7 +89,7 @@ pub fn count(bytes: isize) {
     });
 }
 
-/// From now on this thread, which runs as long as the process, counts in batches, and for this worker.
+/// From now on, this thread counts in batches, and for this worker. The thread must run as long as the process.
 pub fn count_in_batches(worker: usize) {
     COUNTS.with(|counts| {
         counts.worker.set(worker);
@@ -97,14 +98,14 @@ pub fn count_in_batches(worker: usize) {
     });
 }
 
-/// Sets the bound. What is allocated at the first call, and stays, is not part of what is bounded.
+/// Sets the bound. Memory that is allocated at the first call and never freed does not count.
 pub fn set_limit(limit: Limit) {
     static FIRST: Once = Once::new();
     FIRST.call_once(|| BASE.store(HEAP.load(Relaxed) - HELD.load(Relaxed), Relaxed));
     LIMIT.store(limit.bytes(), Relaxed);
 }
 
-/// Bytes that count.
+/// Returns the number of bytes that count.
 pub fn used() -> usize {
     let held = HEAP.load(Relaxed).saturating_sub(HELD.load(Relaxed));
     let base = BASE.load(Relaxed);
@@ -114,28 +115,28 @@ pub fn used() -> usize {
     usize::try_from(held.saturating_sub(base)).unwrap_or(0)
 }
 
-/// Bytes that a worker's thread allocated less those that it freed.
+/// Returns the bytes that a worker's thread has allocated, minus those that it has freed.
 pub fn of_worker(worker: usize) -> isize {
     WORKERS.get(worker).map_or(0, |bytes| bytes.load(Relaxed))
 }
 
-/// The bound. None if nothing set one.
+/// Returns the bound, or `None` if none was set.
 pub fn limit() -> Option<usize> {
     Some(LIMIT.load(Relaxed)).filter(|limit| *limit != usize::MAX)
 }
 
-/// How often there was no room.
+/// The number of times that there was no room.
 pub fn refused() -> u64 {
     REFUSED.load(Relaxed)
 }
 
-/// True if so many bytes more are within the bound. If not, the caller has to fail.
+/// Returns true if `bytes` more bytes are within the bound. If not, the caller must fail.
 #[inline]
 pub fn has_room(bytes: usize) -> bool {
     might_have_room(bytes) || refuse()
 }
 
-/// The same for a caller that does without the memory and does not fail.
+/// Like `has_room`, for a caller that can do without the memory. A refusal is not counted.
 #[inline]
 pub fn might_have_room(bytes: usize) -> bool {
     used().saturating_add(bytes) <= LIMIT.load(Relaxed)
@@ -148,13 +149,14 @@ fn refuse() -> bool {
     false
 }
 
-/// Exchanges the count that [`watch`] compares for that of a computation that pauses and continues: what other tasks are refused
-/// meanwhile is not its own.
+/// Replaces the count that [`watch`] compares. A computation that pauses uses this, so that refusals of other tasks during the pause are
+/// not attributed to it.
 pub(crate) fn exchange_refused(refused: u64) -> u64 {
     COUNTS.with(|counts| counts.refused.replace(refused))
 }
 
-/// Runs work and tells if it found no room, whatever became of it. Work inside that is watched as well answers for itself.
+/// Runs work, and reports whether it was refused memory, however it handled that. Refusals in nested calls of `watch` are reported only by
+/// those.
 pub async fn watch<T>(mut work: Pin<&mut impl Future<Output = T>>) -> (T, bool) {
     let mut is_short = false;
     let done = poll_fn(|cx| {
@@ -173,7 +175,7 @@ impl Limit {
             Limit::Bytes(bytes) => bytes,
             Limit::Share(millionths) => match machine_bytes() {
                 Some(bytes) => bytes / 1_000_000 * u64::from(millionths),
-                // Nothing says how much there is.
+                // The total memory is unknown.
                 None => return usize::MAX,
             },
         };
@@ -182,7 +184,7 @@ impl Limit {
 }
 
 impl Held {
-    /// It is so many bytes now.
+    /// Sets the number of bytes held.
     pub fn set(&mut self, bytes: usize) {
         let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
         HELD.fetch_add(bytes - self.0, Relaxed);
@@ -196,29 +198,28 @@ impl Drop for Held {
     }
 }
 
-/// The memory of the machine, or of the process's cgroup (version 1 or 2) or one around it if that has less.
+/// Returns the memory of the machine, or of the process's cgroup (version 1 or 2) or an enclosing one if that is smaller.
 fn machine_bytes() -> Option<u64> {
-    // Harmless: a file that is not there says nothing, and the others count.
+    // Harmless: a missing file sets no bound; the other files count.
     let read = |path: &Path| fs::read_to_string(path).ok();
     let of_machine = read(Path::new("/proc/meminfo")).and_then(|text| total(&text));
-    // Harmless: a process without groups has only the machine.
+    // Harmless: without cgroups, the memory of the machine applies.
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    // Harmless: a group without a bound has none.
+    // Harmless: a group without a bound is skipped.
     let of_groups = cgroup_files(&groups).into_iter().filter_map(|file| {
-        // `max` is not a number: it has no bound.
-        // Harmless: `max` is not a number.
+        // Harmless: `max` is not a number and means no bound.
         read(Path::new(&file))?.trim().parse().ok()
     });
     of_groups.chain(of_machine).min()
 }
 
-/// The machine's memory by `/proc/meminfo`.
+/// Returns the machine's memory from `/proc/meminfo`.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The files with the bounds of the cgroups that `/proc/self/cgroup` names, and of those around them.
+/// Returns the files with the bounds of the cgroups in `/proc/self/cgroup`, and of enclosing ones.
 fn cgroup_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -234,8 +235,8 @@ fn cgroup_files(groups: &str) -> Vec<String> {
             }
             _ => continue,
         };
-        // A container may see its own group as the root, and be told its path outside.
-        // Harmless: the path of a group is a text.
+        // A container may see its own group as the root, while the file has the path outside of the container. Harmless: the path of a
+        // group is UTF-8.
         let around = Path::new(group).ancestors().filter_map(Path::to_str);
         files.extend(around.map(|group| format!("{root}{}/{file}", group.trim_end_matches('/'))));
     }
@@ -256,7 +257,7 @@ mod tests {
         }
     }
 
-    // One test, since the counts are those of the process.
+    // There is only one test, since the counts are global to the process.
     #[test]
     fn what_is_counted_is_bounded_and_who_found_no_room_is_known() {
         assert_eq!((limit(), has_room(1 << 40)), (None, true));

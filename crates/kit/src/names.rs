@@ -1,8 +1,8 @@
-//! Names looked up by the system's resolver: at most a number at once, and of one asker at most a share of it.
+//! Looks up names by the system's resolver, with a bound on concurrent look-ups, and a share of it for each asker.
 //!
-//! The resolver may be silent for half a minute, and nothing stops it: whoever waits may go, and the thread stays. Where strangers say
-//! which names are looked up, they would soon have all threads that reads of files need; and one stranger would have all places that the
-//! others need.
+//! The resolver may block for half a minute and cannot be interrupted: even if the waiting task is dropped, the thread remains occupied.
+//! Where clients choose the names to look up, they could otherwise occupy all threads of the blocking pool, which file reads also need, and
+//! one client could use up the permits of all others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,17 +13,17 @@ use tokio::sync::Semaphore;
 
 use crate::task;
 
-/// Places for look-ups of one kind. Several kinds together should have fewer than a runtime has threads for them, 512.
+/// The permits for look-ups of one kind. All kinds together should have fewer than the 512 threads of a runtime's blocking pool.
 #[derive(Debug)]
 pub struct LookUps {
     places: Semaphore,
-    /// The places that one asker may have.
+    /// The maximum number of concurrent look-ups of one asker.
     share: usize,
-    /// The shares of those who have a place or wait for one.
+    /// The shares of askers that have a permit or wait for one.
     askers: Mutex<BTreeMap<Box<str>, Arc<Semaphore>>>,
 }
 
-/// An asker with a look-up. Its share is forgotten with its last one.
+/// An asker with a look-up. Its share is removed with its last look-up.
 struct Asker {
     of: &'static LookUps,
     name: Box<str>,
@@ -32,20 +32,21 @@ struct Asker {
 }
 
 impl LookUps {
-    /// At most `max` look-ups at once, and `share` of one asker.
+    /// Allows `max` concurrent look-ups, of which one asker may have `share`.
     #[must_use]
     pub const fn new(max: usize, share: usize) -> LookUps {
         LookUps { places: Semaphore::const_new(max), share, askers: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The addresses of a name, perhaps none. An address needs no place. `asker` tells apart who chose the name.
+    /// Returns the addresses of a name, possibly none. If `host` is an address, no permit is needed. `asker` identifies the party that
+    /// chose the name.
     pub async fn find(
         &'static self,
         asker: &str,
         host: &str,
         port: u16,
     ) -> io::Result<Vec<SocketAddr>> {
-        // Harmless: a name is looked up below.
+        // Harmless: a host that is not an address is looked up below.
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, port)]);
         }
@@ -59,18 +60,18 @@ impl LookUps {
         found.await.unwrap_or_else(|| Err(io::Error::other("a name was not looked up")))
     }
 
-    /// Runs a look-up in a place of its own, which it has until it has ended, whether or not somebody still waits for it.
+    /// Runs a look-up on another thread. It keeps its permit until it has ended, even if the caller no longer waits for it.
     async fn beside<T: Send + 'static>(
         &'static self,
         asker: &str,
         look_up: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        // First in the own share: whoever waits there takes nobody's place.
+        // Waits for the asker's own share first, so that a waiting look-up does not take a permit from others.
         let asker = Asker::begin(self, asker).await?;
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let place = self.places.acquire().await.ok()?;
         task::beside(move || {
-            // Harmless: it is held to the end.
+            // Harmless: the permits are held until the end of the closure.
             let _place = (place, asker);
             look_up()
         })
@@ -83,7 +84,7 @@ impl LookUps {
 }
 
 impl Asker {
-    /// Waits for a place in the asker's share.
+    /// Waits for a permit in the asker's share.
     async fn begin(of: &'static LookUps, name: &str) -> Option<Asker> {
         let share = {
             let mut askers = of.askers();
@@ -107,15 +108,15 @@ impl Drop for Asker {
             share.add_permits(1);
         }
         drop(share);
-        // Only the table has it then. Others take it from there, under the same lock.
+        // Then only the table owns it. Others can get it only from the table, under the same lock.
         if askers.get(&self.name).is_some_and(|share| Arc::strong_count(share) == 1) {
             askers.remove(&self.name);
         }
     }
 }
 
-/// The part of a host's name that somebody had to register, roughly: its last two labels, or three where the second last is short, as in
-/// `example.co.uk`. Names of one zone have one server that may be silent.
+/// Returns roughly the registrable domain of a host: its last two labels, or three if the second-last is short, as in `example.co.uk`.
+/// Names of one zone depend on the same name servers.
 #[must_use]
 pub fn zone(host: &str) -> &str {
     const SHORT: usize = 3;
@@ -145,7 +146,7 @@ mod tests {
         assert!(!local.is_empty() && PLACES.find("", "a\0b", 1).await.is_err());
     }
 
-    /// Whoever gives up waiting frees no place: the resolver is still at it.
+    /// A caller that stops waiting frees no permit, since the resolver is still working.
     #[tokio::test]
     async fn what_hangs_keeps_its_place_and_no_more_begin() {
         static PLACES: LookUps = LookUps::new(2, 2);
@@ -159,13 +160,13 @@ mod tests {
             tokio::time::timeout(brief, PLACES.beside("", || 1)).await.is_err(),
             "all are taken"
         );
-        // What is not a look-up goes on.
+        // Other blocking work still runs.
         assert_eq!(task::beside(|| 2).await, Some(2));
         opens.into_iter().for_each(drop);
         assert_eq!(PLACES.beside("", || 3).await, Some(3));
     }
 
-    /// However many names of one asker hang, another's is looked up.
+    /// However many look-ups of one asker hang, a look-up of another asker runs.
     #[tokio::test]
     async fn one_asker_has_no_more_than_its_share() {
         static PLACES: LookUps = LookUps::new(4, 2);
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(PLACES.askers().keys().map(|name| &**name).collect::<Vec<_>>(), ["ann"]);
         opens.into_iter().for_each(drop);
         assert_eq!(PLACES.beside("ann", || 3).await, Some(3));
-        // The other of the two that hung may still be about to end.
+        // The second of the two hanging look-ups may not have ended yet.
         let forgotten = async {
             while !PLACES.askers().is_empty() {
                 tokio::time::sleep(brief).await;

@@ -1,9 +1,9 @@
-//! Percent escapes of URIs and forms (RFC 3986, 2.1).
+//! Percent-encoding of URIs and forms (RFC 3986, 2.1).
 
 use std::borrow::Cow;
 
-/// A text with its percent escapes decoded; an invalid escape stays as it is. `+` is a blank in forms and in queries that are
-/// read as such. It is itself in paths, and in keys and tokens that a client sends unencoded.
+/// Decodes the percent escapes of a text. An invalid escape is kept. `+` is a space in forms, and in queries treated as forms. In paths,
+/// and in keys and tokens that a client sends unencoded, it is a plus sign.
 pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
     let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
     if text.iter().all(plain) {
@@ -23,8 +23,8 @@ pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The parameters of a query or a form: names decoded, with `+` as a blank, and values as they came. A parameter without `=` has an
-/// empty value.
+/// Returns the parameters of a query or a form. Names are decoded, with `+` as a space, and values are still encoded. A parameter without
+/// `=` has an empty value.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
     text.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let equals = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
@@ -33,14 +33,14 @@ pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
     })
 }
 
-/// The byte that two hex digits name, and the rest of the text.
+/// Returns the byte for two hex digits, and the rest of the text.
 pub fn byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     let ([high, low], rest) = digits.split_first_chunk::<2>()?;
     let value = char::from(*high).to_digit(16)? * 16 + char::from(*low).to_digit(16)?;
     Some((u8::try_from(value).ok()?, rest))
 }
 
-/// A text with every byte escaped that is neither unreserved (RFC 3986, 2.3) nor among `also`.
+/// Percent-encodes every byte that is neither unreserved (RFC 3986, 2.3) nor in `also`.
 pub fn encoded(text: &[u8], also: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text {
@@ -55,7 +55,7 @@ pub fn encoded(text: &[u8], also: &[u8]) -> String {
     out
 }
 
-/// A hex digit as a capital, as RFC 3986, 2.1, wants it.
+/// Returns an upper-case hex digit, as RFC 3986, 2.1, recommends.
 fn capital(number: u8) -> char {
     char::from(if number < 10 { b'0' + number } else { b'A' + (number - 10) })
 }

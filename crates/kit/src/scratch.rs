@@ -1,40 +1,40 @@
-//! Memory that a thread lends out for the length of one poll.
+//! Buffers that a thread lends for the duration of one poll.
 //!
-//! No connection holds a buffer while it waits. Inside a poll, bytes are read into the thread's scratch buffer and outgoing
-//! bytes are built in another; only the rest is kept per connection. A lent buffer comes back when its guard drops. If it is
-//! asked for again meanwhile, a fresh one is lent, so nesting is harmless.
+//! No connection holds a buffer while it waits. Within a poll, bytes are read into the thread's scratch buffer, and output is built in
+//! another; only unprocessed bytes are kept per connection. A lent buffer is returned when its guard is dropped. If all buffers are lent, a
+//! new one is allocated, so nesting is harmless.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
 
 use bytes::Bytes;
 
-/// The most that one read takes, and the size at which outgoing bytes are written. A body of 100 KiB with its head fits:
-/// measured, one read and one write beat two of half the size.
+/// The maximum size of one read, and the size at which output is written. A body of 100 KiB with its head fits: in measurements, one read
+/// and one write were faster than two of half the size.
 pub const SCRATCH_BYTES: usize = 128 * 1024;
 
-/// From this size on bytes are not copied: they keep the buffer they were read into, and are written from there.
+/// Pieces of at least this size are not copied: they keep the buffer that they were read into, and are written from there.
 pub const LARGE_BYTES: usize = 32 * 1024;
 
-/// A larger scratch buffer is freed instead of kept.
+/// A scratch buffer with more capacity than this is freed instead of kept.
 const KEPT_BYTES_MAX: usize = 4 * SCRATCH_BYTES;
 
 thread_local! {
-    /// One buffer to read into, one to build into, and one for a step between them. An empty one is lent out, or was never made.
+    /// One buffer for input, one for output, and one for a step in between. A buffer without capacity is lent, or was never allocated.
     static KEPT: [Cell<Vec<u8>>; 3] = const { [const { Cell::new(Vec::new()) }; 3] };
 }
 
-/// A buffer of at least [`SCRATCH_BYTES`] capacity, lent by the thread.
+/// A buffer with a capacity of at least [`SCRATCH_BYTES`], lent by the thread.
 pub struct Scratch(Vec<u8>);
 
-/// Lends a buffer. It is empty.
+/// Lends an empty buffer.
 pub fn lend() -> Scratch {
     let kept = KEPT.with(|kept| kept.iter().map(Cell::take).find(|kept| kept.capacity() > 0));
     Scratch(kept.unwrap_or_else(|| Vec::with_capacity(SCRATCH_BYTES)))
 }
 
 impl Scratch {
-    /// A part of the buffer that outlives the loan. A large part takes the memory with it and leaves the buffer empty.
+    /// Returns a part of the buffer that outlives the loan. A large part takes the memory of the buffer, and leaves it empty.
     pub fn part(&mut self, part: Range<usize>) -> Bytes {
         if part.len() >= LARGE_BYTES && part.end <= self.0.len() {
             Bytes::from(std::mem::take(&mut self.0)).slice(part)
@@ -66,7 +66,7 @@ impl Drop for Scratch {
         }
         buffer.clear();
         KEPT.with(|kept| {
-            // It goes to an empty place; a fourth buffer is freed.
+            // The buffer goes to an empty slot. A fourth buffer is freed.
             for place in kept {
                 buffer = place.replace(buffer);
                 if buffer.capacity() == 0 {

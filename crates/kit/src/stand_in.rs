@@ -1,8 +1,8 @@
-//! A stand-in for the network of one thread: upstreams by their names, and nothing else.
+//! Replaces the network of one thread: connections to upstreams, by name, are made by a function, and all others are refused.
 //!
-//! `tidegate test` and `tidegate explain --run` run a configuration that way. A thread that serves traffic never has one, and asks
-//! for it only when it opens a connection. Unlike `fake`, which is by address and for tests of the gateway itself, it needs no
-//! look-up of names, and covers every way out.
+//! `tidegate test` and `tidegate explain --run` run a configuration this way. A thread that serves traffic never has a stand-in, and checks
+//! for one only when it opens a connection. Unlike `fake`, which works by address and is for tests of the gateway itself, it needs no name
+//! look-ups, and covers every outgoing connection.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,31 +10,31 @@ use std::rc::Rc;
 
 use crate::{Duplex, Wire};
 
-/// Connects in place of an upstream of this name.
+/// Connects in place of the upstream with this name.
 type Network = Rc<dyn Fn(&str) -> io::Result<Box<dyn Duplex>>>;
 
 thread_local! {
     static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
 }
 
-/// From now on this thread's connections to upstreams come from `network`, and others are refused.
+/// From now on, this thread's connections to upstreams are made by `network`, and others are refused.
 pub fn network(network: impl Fn(&str) -> io::Result<Box<dyn Duplex>> + 'static) {
     NETWORK.set(Some(Rc::new(network)));
 }
 
-/// A connection to the upstream of this name; none if nothing stands in for the network.
+/// Returns a connection to the upstream with this name, or `None` if there is no stand-in.
 pub fn dialled(upstream: &str) -> Option<io::Result<Wire>> {
     let network = NETWORK.with_borrow(Clone::clone)?;
     Some(network(upstream).map(Wire::Wrapped))
 }
 
-/// True if something stands in for the network of this thread.
+/// Returns true if this thread has a stand-in for the network.
 #[must_use]
 pub fn is_there() -> bool {
     NETWORK.with_borrow(Option::is_some)
 }
 
-/// Refuses a connection that is to no upstream, if there is a stand-in for the network.
+/// If there is a stand-in for the network, refuses a connection that is not to an upstream.
 pub fn refuse_others() -> io::Result<()> {
     if is_there() { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Starting tasks. Tasks of a worker stay on the worker's thread.
+//! Starts tasks. Tasks of a worker stay on the worker's thread.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -17,17 +17,17 @@ where
     tokio::task::spawn_local(future)
 }
 
-/// Runs work that keeps a core busy for milliseconds on another thread. Returns none if it panicked. The caller has to bound
-/// how much of it runs at once.
+/// Runs CPU-bound work of milliseconds on another thread. Returns `None` if it panicked. The caller must bound how much of it runs
+/// concurrently.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    // Harmless: a receiver without a value knows that the sender panicked.
+    // Harmless: the only possible error is a panic, for which the result is `None`.
     tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// Runs a future and turns a panic inside it into an error with the panic's message.
 ///
-/// After a panic the future is only dropped, so no broken state is seen.
+/// After a panic, the future is only dropped, so no broken state is observed.
 pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, String> {
     std::future::poll_fn(move |cx| {
         match catch_unwind(AssertUnwindSafe(|| Pin::as_mut(&mut future).poll(cx))) {
@@ -38,11 +38,11 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
     .await
 }
 
-/// Messages that are written together ([`yield_to_ready`]): enough that one wake-up of a peer serves many, and few enough that they stay
-/// in the CPU's cache from one step to the next.
+/// The maximum number of messages that are written together ([`yield_to_ready`]): enough that one wake-up of a peer serves many, and few
+/// enough that they stay in the CPU cache from one step to the next.
 pub const UNWRITTEN_MAX: usize = 64;
 
-/// A message that this thread has read and not written yet.
+/// A message that this thread has read but not written yet.
 pub struct Unwritten(PhantomData<*const ()>);
 
 thread_local!(static UNWRITTEN: Cell<usize> = const { Cell::new(0) });
@@ -61,19 +61,18 @@ impl Drop for Unwritten {
     }
 }
 
-/// True while this thread has as many unwritten messages as it writes together. A task that may read several more lets the others run
-/// first.
+/// Returns true while this thread has the maximum number of unwritten messages. A task that could read more then lets the others run first.
 pub fn has_read_enough() -> bool {
     UNWRITTEN.get() >= UNWRITTEN_MAX
 }
 
-/// Work that a task of this thread does beside the requests. A worker that stops waits for it, as it waits for requests.
+/// Work of a task on this thread that is not a request. A worker that stops waits for it, as for requests.
 pub struct SideWork(PhantomData<*const ()>);
 
 thread_local!(static SIDE_WORK: Cell<usize> = const { Cell::new(0) });
 
 impl SideWork {
-    /// Begins work, which is over when this is dropped.
+    /// Begins work, which ends when the returned value is dropped.
     pub fn begin() -> SideWork {
         SIDE_WORK.set(SIDE_WORK.get() + 1);
         SideWork(PhantomData)
@@ -82,22 +81,21 @@ impl SideWork {
 
 impl Drop for SideWork {
     fn drop(&mut self) {
-        // The thread may be ending.
-        // Harmless: the thread may be ending.
+        // Harmless: if the thread is ending, the count is no longer needed.
         let _gone = SIDE_WORK.try_with(|count| count.set(count.get().saturating_sub(1)));
     }
 }
 
-/// True while this thread has such work.
+/// Returns true while this thread has side work.
 pub fn has_side_work() -> bool {
     SIDE_WORK.get() > 0
 }
 
 /// Lets every other task that is ready now run first.
 ///
-/// Tasks await this before they write to a socket, so that all of them read and compute first, and then all write. A write to a peer
-/// that sleeps wakes it, which takes longer than the write. Writes in a batch pay for one wake-up instead of many. Where nothing
-/// else is ready it costs one more poll.
+/// Tasks await this before they write to a socket, so that all of them read and compute first, and then all write. A write to a sleeping
+/// peer wakes it, which takes longer than the write itself. A batch of writes causes one wake-up instead of many. If nothing else is ready,
+/// this costs one more poll.
 pub async fn yield_to_ready() {
     let mut unwritten = None;
     std::future::poll_fn(|cx| {
@@ -111,12 +109,13 @@ pub async fn yield_to_ready() {
     .await;
 }
 
-/// Lets every other task run first, also those that new events wake. Long work that waits for nothing awaits this now and then.
+/// Lets every other task run first, including those woken by new events. Long work that does not wait otherwise awaits this regularly.
 pub async fn yield_to_events() {
     tokio::task::yield_now().await;
 }
 
-/// False where the runtime may have put this task off, so that a look at a connection that waits is not registered to hear of it.
+/// Returns false if the runtime's cooperative budget is used up. Polling a connection then returns pending without registering the task for
+/// its events.
 pub fn has_budget() -> bool {
     tokio::task::coop::has_budget_remaining()
 }
@@ -157,7 +156,7 @@ mod tests {
         assert!(has_read_enough());
         drop(read);
         assert!(!has_read_enough());
-        // One is written, another one's client has gone.
+        // One is written; the client of another has disconnected.
         assert!(waiting.remove(0).as_mut().poll(&mut cx).is_ready());
         drop(waiting.pop());
         let read: Vec<_> = (0..3).map(|_| Unwritten::new()).collect();

@@ -1,20 +1,20 @@
-//! Positions in texts that people write.
+//! Positions in texts that people write, such as configurations.
 
 use std::fmt;
 
-/// A position in a text as a person finds it, written `LINE:COLUMN`.
+/// A position in a text, displayed as `LINE:COLUMN`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPosition {
-    /// Bytes before it.
+    /// The byte offset.
     pub offset: usize,
-    /// From 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: usize,
 }
 
 impl TextPosition {
-    /// The position of a byte in a text.
+    /// Returns the position of a byte in a text.
     pub fn of(text: &str, offset: usize) -> TextPosition {
         let mut end = offset.min(text.len());
         while !text.is_char_boundary(end) {

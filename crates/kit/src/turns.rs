@@ -1,13 +1,12 @@
-//! Long work in turns: a computation that pauses in its middle, so that the other tasks of its thread run.
+//! Runs long computations in turns: they pause in the middle, so that the other tasks of the thread can run.
 //!
-//! What works on a message is a plain function: a parser, an expression, a stylesheet, a schema. It cannot await. A future in
-//! [`in_turns`] is therefore polled on a stack of its own, and whatever runs there calls [`pause_if_due`] every few microseconds.
-//! Once the work of this thread has had its share, that call leaves the stack as it is and returns to the runtime, and the
-//! computation continues after all other tasks and new events. Work that is shorter never pauses; it costs one switch of stacks
-//! for each poll.
+//! The engines that process messages (parsers, expressions, stylesheets, schemas) are plain functions and cannot await. Therefore a future
+//! in [`in_turns`] is polled on a separate stack, and the code that runs there calls [`pause_if_due`] every few microseconds. Once the long
+//! work of this thread has used its share, that call suspends the stack and returns to the runtime. The computation continues after all
+//! other tasks and new events were handled. Shorter work never pauses; it costs one stack switch per poll.
 //!
-//! All paused computations of a thread take turns: between two looks of the runtime at new events they have one share together.
-//! So the wait of another task does not depend on how many of them there are.
+//! All paused computations of a thread take turns: between two polls of the runtime for new events, they have one share together. Therefore
+//! the delay of other tasks does not depend on the number of computations.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,44 +24,44 @@ use tokio::time::Instant;
 
 use crate::{clock, memory};
 
-/// The share of long work between two looks at new events. A request waits for two or three of them, from its arrival to its
-/// reply. A switch costs a few microseconds with the look, so that a longer share gains nothing.
+/// The time share of long work between two polls for new events. A request is delayed by two or three shares from its arrival to its reply.
+/// A switch costs a few microseconds including the poll, so a longer share would gain nothing.
 pub const SHARE: Duration = Duration::from_millis(2);
 
-/// As large as the stack of a thread, so that what recurses may do so as deep. Pages that nobody touches take no memory.
+/// The size of a separate stack, which is that of a thread's stack, so that recursion may be as deep. Untouched pages take no memory.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Stacks that a thread keeps for its next polls: one runs at a time, and a few more come back from computations that paused.
+/// The maximum number of spare stacks of a thread: one runs at a time, and a few more are returned by computations that had paused.
 const SPARE_MAX: usize = 4;
 
-/// Parts of work between two looks at the clock: a look takes as long as one or two of them.
+/// The number of parts of work between two reads of the clock. A read takes as long as one or two parts.
 pub const PARTS: u32 = 512;
 
-/// Steps between two looks at the clock.
+/// The number of steps between two reads of the clock.
 const STEPS: u64 = 10_000;
 
-/// The steps that an engine may still take. A step takes some nanoseconds.
+/// The number of steps that an engine may still take. A step takes some nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Steps {
-    /// Steps until the next look at the clock, and those after it.
+    /// The steps until the next read of the clock. `later` are the steps after it.
     next: u64,
     later: u64,
 }
 
 impl Steps {
-    /// This many steps.
+    /// Creates a budget of `max` steps.
     pub fn new(max: u64) -> Steps {
         let next = max.min(STEPS);
         Steps { next, later: max - next }
     }
 
-    /// The steps that are left.
+    /// Returns the number of steps left.
     pub fn left(&self) -> u64 {
         self.next + self.later
     }
 
-    /// Spends steps; false, and none are left, if there are too few. Each ten thousand steps the computation pauses if it has
-    /// had its share.
+    /// Spends steps. If there are too few, returns false, and none are left. Every ten thousand steps, the computation pauses if it has
+    /// used its share.
     #[inline]
     pub fn spend(&mut self, steps: u64) -> bool {
         match self.next.checked_sub(steps) {
@@ -90,58 +89,58 @@ struct Job {
     argument: *mut (),
 }
 
-/// Why a stack is left.
+/// The reason why a stack was suspended.
 enum Left {
     Paused,
-    /// The job is done, and the stack takes another one.
+    /// The job is done, and the stack can take another one.
     Done,
 }
 
-/// A stack that runs one job after the other. Making one for each poll would cost more than the switch.
+/// A stack that runs one job after the other. Creating one for each poll would cost more than the switch.
 type Stack = Coroutine<Job, Left, Infallible, DefaultStack>;
 type Pauses = Yielder<Job, Left>;
 
 thread_local! {
-    /// What is being polled on a stack of its own; null outside of it.
+    /// The computation that is being polled on a separate stack, or null outside of one.
     static RUNNING: Cell<*const Pauses> = const { Cell::new(ptr::null()) };
-    /// The first look at the clock since the running computation continued.
+    /// The first read of the clock since the running computation continued.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
     static SPARE: RefCell<Vec<Stack>> = const { RefCell::new(Vec::new()) };
-    /// Parts until the next look.
+    /// The number of parts until the next read of the clock.
     static LEFT: Cell<u32> = const { Cell::new(PARTS) };
-    /// Some computation waits, or a part of the share is used up. Mostly that is not so, and no poll looks at the queue.
+    /// Whether a computation waits, or a part of the share is used up. Usually this is false, and polls need not check the queue.
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
     static QUEUE: RefCell<Queue> = const { RefCell::new(Queue::new()) };
 }
 
-/// The computations of a thread that wait for their turn.
+/// The computations of a thread that wait for their turns.
 struct Queue {
     waiting: VecDeque<(u64, Waker)>,
-    /// The one whose turn it is.
+    /// The computation whose turn it is.
     granted: Option<u64>,
-    /// The part of the share that is used up.
+    /// The used part of the share.
     spent: Duration,
-    /// The runtime calls [`NextRound`] after its next look at events.
+    /// Whether the runtime will call [`NextRound`] after its next poll for events.
     is_round_noted: bool,
     last_id: u64,
 }
 
-/// Ends a round: the runtime has looked at new events.
+/// Ends a round, once the runtime has polled for new events.
 struct NextRound;
 
-/// A future in turns: see [`in_turns`].
+/// A future that runs in turns, see [`in_turns`].
 pub struct InTurns<F: Future> {
-    /// Comes first, so that it is dropped first: it borrows `poll`.
+    /// This is the first field, so that it is dropped first: it borrows `poll`.
     paused: Option<Paused>,
-    /// Its number while it waits.
+    /// The number of the computation while it waits.
     id: Option<u64>,
     poll: OnePoll<F>,
 }
 
-/// The future, and what its poll needs until that returns.
+/// The future, and the data that its poll needs until it returns.
 struct OnePoll<F: Future> {
     future: F,
-    /// Of the task in which the poll began.
+    /// The waker of the task in which the poll began.
     waker: Waker,
     outcome: Option<Poll<F::Output>>,
 }
@@ -149,18 +148,18 @@ struct OnePoll<F: Future> {
 /// A poll that has not returned yet.
 struct Paused {
     stack: Stack,
-    /// How often it found no memory, see [`memory::watch`].
+    /// The number of times that it was refused memory, see [`memory::watch`].
     refused: u64,
 }
 
-/// Polls a future so that what it computes may pause. A future inside another one pauses with it.
+/// Wraps a future so that its computations can pause. A nested wrapped future pauses together with the outer one.
 pub fn in_turns<F: Future>(future: F) -> InTurns<F> {
     let poll = OnePoll { future, waker: Waker::noop().clone(), outcome: None };
     InTurns { paused: None, id: None, poll }
 }
 
-/// Pauses the running computation if it has had its share. Whoever computes for long calls this every few microseconds, and
-/// holds no borrow of a cell that other tasks borrow.
+/// Pauses the running computation if it has used its share. Long computations call this every few microseconds. They must not hold a borrow
+/// of a cell that other tasks borrow.
 #[inline]
 pub fn pause_if_due() {
     if !RUNNING.get().is_null() {
@@ -168,7 +167,7 @@ pub fn pause_if_due() {
     }
 }
 
-/// A small part of some work, as one value of many: a few of them take about a microsecond. Each [`PARTS`] of a thread
+/// Counts a small part of work, such as one of many values. A few parts take about a microsecond. Every [`PARTS`] parts of a thread call
 /// [`pause_if_due`].
 #[inline]
 pub fn part() {
@@ -180,7 +179,7 @@ pub fn part() {
     }
 }
 
-/// Runs something that has to be on the thread's own stack, and cannot pause.
+/// Runs work that needs the thread's own stack. It cannot pause.
 pub fn on_thread_stack<T>(work: impl FnOnce() -> T) -> T {
     let running = RUNNING.replace(ptr::null());
     if running.is_null() {
@@ -195,7 +194,7 @@ pub fn on_thread_stack<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl<F: Future> InTurns<F> {
-    /// True if the poll may run now. If not, it stands in the queue.
+    /// Returns true if the poll may run now. If not, it is added to the queue.
     fn has_turn(&mut self, waker: &Waker) -> bool {
         if !IS_BUSY.get() {
             return true;
@@ -222,7 +221,7 @@ impl<F: Future> InTurns<F> {
         has_turn
     }
 
-    /// The poll that runs next: the one that paused, or a new one. None if there is no memory for a stack.
+    /// Returns the poll to run: the paused one, or a new one. Returns `None` if there is no memory for a stack.
     fn next_poll(&mut self, waker: &Waker) -> Option<Paused> {
         if let Some(paused) = self.paused.take() {
             return Some(paused);
@@ -255,7 +254,7 @@ impl<F: Future> OnePoll<F> {
 }
 
 fn new_stack() -> Option<Stack> {
-    // Harmless: without memory for a stack the poll runs on the thread's own.
+    // Harmless: without memory for a stack, the poll runs on the thread's own stack.
     let stack = DefaultStack::new(STACK_BYTES).ok()?;
     Some(Coroutine::with_stack(stack, |pauses: &Pauses, mut job: Job| {
         loop {
@@ -313,11 +312,11 @@ impl<F: Future> Future for InTurns<F> {
             this.paused = Some(paused);
             return Poll::Pending;
         };
-        // What it waits for wakes the task that it began in.
+        // Events wake the task in which the poll began, which may be another one.
         if polled.is_pending() && !this.poll.waker.will_wake(cx.waker()) {
             cx.waker().wake_by_ref();
         }
-        // What nothing inside answered for.
+        // Adds the refusals that no nested `watch` has reported.
         memory::exchange_refused(refused.wrapping_add(paused.refused));
         keep(paused.stack);
         polled
@@ -327,7 +326,7 @@ impl<F: Future> Future for InTurns<F> {
 impl<F: Future> Drop for InTurns<F> {
     fn drop(&mut self) {
         if let Some(paused) = self.paused.take() {
-            // What is on its stack is dropped, and must not pause.
+            // The values on its stack are dropped, and their destructors must not pause.
             let _around = Restore(RUNNING.replace(ptr::null()));
             drop(paused);
         }
@@ -363,7 +362,7 @@ impl Queue {
         }
     }
 
-    /// Forgets one that is dropped. True if it was its turn, which is the next one's now.
+    /// Removes a dropped computation. Returns true if it was its turn, which then passes to the next one.
     fn leave(&mut self, id: u64) -> bool {
         let is_granted = self.granted == Some(id);
         if is_granted {
@@ -373,7 +372,7 @@ impl Queue {
         is_granted
     }
 
-    /// The one whose turn it is.
+    /// The computation whose turn it is.
     fn next(&mut self) -> Option<Waker> {
         self.is_round_noted = false;
         self.spent = Duration::ZERO;
@@ -392,17 +391,17 @@ impl Queue {
 impl Wake for NextRound {
     fn wake(self: Arc<Self>) {
         let next = QUEUE.try_with(|queue| queue.borrow_mut().next());
-        // Harmless: a thread that ends has nothing to wake.
+        // Harmless: a thread that is ending has nothing to wake.
         next.ok().flatten().inspect(Waker::wake_by_ref);
     }
 }
 
-/// Has the runtime end the round after its next look at events.
+/// Makes the runtime end the round after its next poll for events.
 fn note_round() {
     if !QUEUE.with_borrow_mut(|queue| std::mem::replace(&mut queue.is_round_noted, true)) {
         let round = Waker::from(Arc::new(NextRound));
         let mut yielding = pin!(tokio::task::yield_now());
-        // Harmless: it is polled for its waker alone.
+        // Harmless: it is polled only to register the waker.
         let _pending = yielding.as_mut().poll(&mut Context::from_waker(&round));
     }
 }
@@ -429,7 +428,7 @@ fn keep(stack: Stack) {
     });
 }
 
-/// Sets [`RUNNING`] back, also after a panic.
+/// Restores [`RUNNING`], even after a panic.
 struct Restore(*const Pauses);
 
 impl Drop for Restore {
@@ -438,7 +437,7 @@ impl Drop for Restore {
     }
 }
 
-/// A value that passes from one stack of a thread to another one.
+/// A value that is passed from one stack of a thread to another.
 struct SameThread<T>(T);
 
 impl<T> SameThread<T> {
@@ -460,10 +459,10 @@ mod tests {
     use super::*;
     use crate::task;
 
-    /// Rounds of the runtime that a test counts. Work that never pauses would not see one.
+    /// The number of rounds of the runtime that a test waits for. Work that never pauses would not see any.
     const ROUNDS: u32 = 5;
 
-    /// Computes until the other task has had so many rounds.
+    /// Computes until the other task has run `ROUNDS` times.
     fn compute_until(rounds: &Cell<u32>) -> u64 {
         let mut steps = 0;
         while rounds.get() < ROUNDS && steps < 2_000_000_000 {
@@ -490,7 +489,7 @@ mod tests {
         run(async {
             let rounds = Rc::new(Cell::new(0));
             let counting = crate::spawn(count(rounds.clone()));
-            // Borrows, and a value on its stack, outlive the pauses.
+            // Borrows, and values on the stack, outlive the pauses.
             let text = String::from("kept");
             let steps = in_turns(async { (compute_until(&rounds), text.len()) }).await;
             assert_eq!((rounds.get(), steps.1), (ROUNDS, 4));

@@ -1,4 +1,4 @@
-//! One byte stream to a peer, plain or wrapped, with the reads and writes of the proxy loop.
+//! One byte stream to a peer, plain or wrapped in TLS, with the reads and writes of the proxy loop.
 
 use std::any::Any;
 use std::io::{self, IoSlice};
@@ -10,36 +10,37 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes both ways: TLS over a socket, or an in-memory pipe in tests. Its maker knows its type, and can get the socket below.
+/// A byte stream in both directions: TLS over a socket, or an in-memory pipe in tests. Code that knows the concrete type can access the
+/// socket below.
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Any {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Any> Duplex for T {}
 
-/// TCP keep-alive. A peer that is silent for a minute is probed every 15 seconds, and is gone after four probes without an
-/// answer. So a stream or tunnel to a machine that is off ends within two minutes. Firewalls on the way, which forget a
-/// connection after five minutes at the least, keep a silent one.
+/// TCP keep-alive. A peer that is silent for a minute is probed every 15 seconds, and is considered lost after four unanswered probes.
+/// Therefore a stream or tunnel to a machine that is off ends within two minutes. Firewalls on the path, which drop idle connections after
+/// five minutes or more, keep a silent one.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(60))
     .with_interval(Duration::from_secs(15))
     .with_retries(4);
 
-/// See [`delivery`].
+/// The delivery state of a connection, see [`delivery`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
     /// Bytes that the peer's system has acknowledged since it connected.
     pub acknowledged: u64,
-    /// True if it has acknowledged everything.
+    /// Whether everything is acknowledged.
     pub is_done: bool,
 }
 
-/// A stream to a peer. The plain case is a variant of its own, so that it costs no indirect call.
+/// A stream to a peer. The plain case is a separate variant, so that it needs no indirect calls.
 pub enum Wire {
     Plain(TcpStream),
     Wrapped(Box<dyn Duplex>),
 }
 
 impl Wire {
-    /// Reads once, appending at most `room` bytes to `out`. Zero bytes: the peer has closed its side.
+    /// Reads once, and appends at most `room` bytes to `out`. Zero bytes mean that the peer has closed its side.
     pub fn poll_read_into(
         &mut self,
         cx: &mut Context<'_>,
@@ -55,7 +56,7 @@ impl Wire {
         let mut buffer = ReadBuf::uninit(spare);
         ready!(Pin::new(self).poll_read(cx, &mut buffer))?;
         let (read, filled) = (buffer.filled().len(), buffer.filled().as_ptr());
-        // A reader gets the whole `ReadBuf`, and may put another in its place.
+        // A reader gets the whole `ReadBuf`, and could replace its buffer.
         if filled != lent {
             return Poll::Ready(Err(io::Error::other(
                 "a reader has filled another buffer than it was lent",
@@ -70,8 +71,8 @@ impl Wire {
         Poll::Ready(Ok(read))
     }
 
-    /// Pending if nothing can be read; no system call is made, and the task is woken when that changes. Ready means only that a
-    /// read is worth trying.
+    /// Pending if nothing can be read: no system call is made, and the task is woken when that changes. Ready only means that a read is
+    /// worth trying.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Wire::Plain(stream) => stream.poll_read_ready(cx).map(|_ready| ()),
@@ -79,7 +80,7 @@ impl Wire {
         }
     }
 
-    /// Writes as much of `bytes` from `*sent` on as the peer takes; ready when all of it is sent and flushed.
+    /// Writes `bytes` from `*sent` on, as far as the peer accepts them. Ready when everything is sent and flushed.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -89,7 +90,7 @@ impl Wire {
         self.poll_send_two(cx, [bytes, &[]], sent)
     }
 
-    /// The same for two pieces, one after the other; `*sent` counts over both.
+    /// Like `poll_send`, for two consecutive pieces. `*sent` counts over both.
     #[inline]
     pub fn poll_send_two(
         &mut self,
@@ -116,8 +117,8 @@ impl Wire {
         Pin::new(self).poll_flush(cx)
     }
 
-    /// Writes as much of `bytes` as the peer takes now. Registers nothing: whoever has to wait for the peer polls. A wrapped stream takes
-    /// nothing here.
+    /// Writes as much of `bytes` as the peer accepts now, without registering a task: to wait for the peer, use a poll function. A wrapped
+    /// stream accepts nothing here.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Wire::Plain(stream) => SockRef::from(stream).send(bytes),
@@ -125,20 +126,20 @@ impl Wire {
         }
     }
 
-    /// True if nothing can have come since a look at what there is to read has waited: its task is still registered to hear of that. Costs
-    /// neither a system call nor a lock.
+    /// Returns true if no data can have arrived since the last pending read: the task is still registered for that event. Costs neither a
+    /// system call nor a lock.
     pub fn has_no_news(&self) -> bool {
         match self {
             Wire::Plain(stream) => {
-                // Without an event of the runtime the work is not done, and this would block.
+                // Without an event from the runtime, the closure is not called, and the result is `WouldBlock`.
                 would_block(stream.try_io(Interest::READABLE, || Ok(0)))
             }
             Wire::Wrapped(_) => false,
         }
     }
 
-    /// True if an idle connection is still usable: nothing to read, and not closed. Costs no system call as long as the runtime
-    /// has seen no event for it.
+    /// Returns true if an idle connection is still usable: there is nothing to read, and it is not closed. Costs no system call as long as
+    /// the runtime has seen no event for it.
     pub fn is_quiet(&mut self) -> bool {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut byte = [0u8; 1];
@@ -154,13 +155,13 @@ impl Wire {
     }
 }
 
-/// Turns on TCP keep-alive, so that the system notices when a silent peer is gone. Accepted connections inherit it from the
-/// listening socket.
+/// Enables TCP keep-alive, so that the system detects when a silent peer is lost. Accepted connections inherit it from the listening
+/// socket.
 pub fn keep_alive<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
     socket.into().set_tcp_keepalive(&KEEPALIVE)
 }
 
-/// The number of written bytes that the peer has acknowledged. Costs a system call; none if the system does not tell.
+/// Returns the delivery state of a connection, or `None` if the system does not report it. Costs a system call.
 #[cfg(target_os = "linux")]
 pub fn delivery(socket: &TcpStream) -> Option<Delivery> {
     let mut told = TcpStats::default();
@@ -189,14 +190,14 @@ pub fn delivery(_: &TcpStream) -> Option<Delivery> {
 #[repr(C)]
 struct TcpStats {
     _states_and_times: [u32; 6],
-    /// Segments.
+    /// The number of unacknowledged segments.
     unacknowledged: u32,
     _paths: [u32; 23],
-    /// Bytes.
+    /// In bytes.
     acknowledged: u64,
     _received: u64,
     _segments: [u32; 2],
-    /// Bytes.
+    /// In bytes.
     unsent: u32,
     _round_trip: u32,
 }
@@ -267,7 +268,7 @@ impl AsyncWrite for Wire {
 mod tests {
     use super::*;
 
-    /// A reader that gives back a buffer of its own.
+    /// A reader that replaces the buffer by its own.
     struct Swaps;
 
     impl AsyncRead for Swaps {
@@ -301,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Issue 18: the reader's own bytes were taken for the lent buffer's, and uninitialised memory was read.
+    /// Issue 18: the bytes in the reader's own buffer were counted as bytes of the lent buffer, and uninitialized memory was read.
     #[test]
     fn a_reader_that_swaps_its_buffer_is_found_out() {
         let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(to.try_write(&[7; 10_000]).unwrap(), 10_000);
         from.readable().await.unwrap();
         assert_eq!(delivery(&to), Some(Delivery { acknowledged: before + 10_000, is_done: true }));
-        // Nobody reads.
+        // The peer does not read.
         while to.try_write(&[7; 100_000]).is_ok() {}
         assert!(!delivery(&to).unwrap().is_done);
     }

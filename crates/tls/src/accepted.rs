@@ -1,5 +1,4 @@
-//! An accepted connection, with TLS or without. The handshake is part of its first read, so that the next accept does not wait for
-//! it.
+//! An accepted connection, with or without TLS. The handshake is part of its first read, so that the next accept does not wait for it.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +11,7 @@ use tokio_rustls::{Accept, TlsAcceptor};
 
 use crate::Server;
 
-/// The certificate (DER) that a client has shown, once the handshake is over.
+/// The certificate (DER) that the client has presented. It is set once the handshake is complete.
 pub type ClientCertificate = Arc<OnceLock<Vec<u8>>>;
 
 /// The stream of a client.
@@ -28,7 +27,7 @@ enum Stage<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Accepted<S> {
-    /// A connection of a client; with TLS if there are settings for it.
+    /// Creates a connection of a client, with TLS if `server` is given.
     pub fn new(stream: S, server: Option<&Server>) -> Accepted<S> {
         let stage = match server {
             None => Stage::Plain(stream),
@@ -40,7 +39,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Accepted<S> {
         Accepted { stage, certificate: ClientCertificate::default() }
     }
 
-    /// The client's certificate, which is there after the handshake.
+    /// Returns the client's certificate, which is set after the handshake.
     pub fn certificate(&self) -> &ClientCertificate {
         &self.certificate
     }
@@ -98,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Accepted<S> {
         match &mut self.stage {
             Stage::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Stage::Secured(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
-            // Dropping it closes the socket.
+            // Dropping the handshake closes the socket.
             Stage::Handshake(_) => Poll::Ready(Ok(())),
         }
     }

@@ -1,4 +1,4 @@
-//! The fields of a certificate (RFC 5280), and the reasons for clients to refuse it.
+//! Parses the fields of a certificate (RFC 5280), and checks for reasons why clients would refuse it.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,18 +26,18 @@ pub struct Certificate {
     pub not_before: i64,
     /// The end of its validity, in seconds since the Unix epoch.
     pub not_after: i64,
-    /// True if it is of X.509 version 3, the only one with extensions.
+    /// Whether it is an X.509 version 3 certificate, the only version with extensions.
     pub is_version_3: bool,
-    /// True if its basic constraints let it sign other certificates.
+    /// Whether its basic constraints allow it to sign other certificates.
     pub is_authority: bool,
 }
 
 /// A reason for clients to refuse a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concern {
-    /// X.509 version 1 or 2: it has no extensions, so it names no host, and our TLS library refuses it.
+    /// X.509 version 1 or 2: it has no extensions, so it names no host, and the TLS library refuses it.
     Version1,
-    /// An authority's certificate, used as a server's or client's own.
+    /// The certificate of an authority, used as a server's or client's own certificate.
     Authority,
     /// It expired this many days ago.
     Expired { days: u64 },
@@ -50,14 +50,14 @@ pub enum Concern {
 const DAY: i64 = 24 * 60 * 60;
 
 impl Certificate {
-    /// Parses DER; none if it is not a certificate, or has bytes after it.
+    /// Parses DER. Returns `None` if it is not a certificate, or if bytes follow it.
     pub fn read(der: &[u8]) -> Option<Certificate> {
         let (rest, certificate) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() {
             return None;
         }
         let mut subject = None;
-        // Of several the last is the most specific.
+        // Of several names, the last one is the most specific.
         for name in certificate.subject().iter_common_name() {
             subject = Some(name.as_str().ok()?.to_owned());
         }
@@ -81,7 +81,7 @@ impl Certificate {
         })
     }
 
-    /// The first certificate of a PEM text, which is the holder's own.
+    /// Parses the first certificate of a PEM text, which is the holder's own.
     pub fn of_pem(pem: &[u8]) -> Result<Certificate, Error> {
         let chain = certificates(pem)?;
         let read = chain.first().and_then(|der: &CertificateDer<'_>| Certificate::read(der));
@@ -90,7 +90,7 @@ impl Certificate {
         })
     }
 
-    /// The reasons to refuse it at this time (since the Unix epoch), the worst first.
+    /// Returns the reasons to refuse the certificate at `now` (since the Unix epoch), the most severe first.
     pub fn concerns(&self, now: Duration) -> Vec<Concern> {
         let ahead = self.not_before.saturating_sub(seconds(now));
         let dates = if ahead > 0 {
@@ -105,7 +105,7 @@ impl Certificate {
 }
 
 impl Concern {
-    /// The concern at `now` about a certificate that ends at `not_after`, both since the Unix epoch.
+    /// Returns the concern at `now` about a certificate that expires at `not_after`, both since the Unix epoch.
     pub fn of_end(not_after: i64, now: Duration) -> Option<Concern> {
         let left = not_after.saturating_sub(seconds(now));
         match left {
@@ -167,7 +167,7 @@ impl fmt::Display for Concern {
 }
 
 impl Concern {
-    /// A remedy, with the openssl line that helps; `file` is the certificate's file.
+    /// Returns a remedy, with an openssl command. `file` is the certificate's file.
     pub fn help(self, file: &str) -> String {
         match self {
             Concern::Version1 => format!(
@@ -183,7 +183,7 @@ impl Concern {
     }
 }
 
-/// A number of days, written out.
+/// Displays a number of days in words.
 struct Days(u64);
 
 impl fmt::Display for Days {
@@ -200,7 +200,7 @@ impl fmt::Display for Days {
 mod tests {
     use super::*;
 
-    /// Version 1 as `openssl x509 -req` without extensions makes it, for `old.test`, valid for a hundred years.
+    /// A version 1 certificate, made by `openssl x509 -req` without extensions, for `old.test`, valid for a hundred years.
     const VERSION_1: &[u8] = include_bytes!("../tests/version-1.pem");
 
     #[test]

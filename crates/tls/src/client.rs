@@ -1,4 +1,4 @@
-//! TLS towards upstreams: authorities, a client certificate, the name to check.
+//! TLS to upstreams: authorities, a client certificate, and the name to verify.
 
 use std::fmt;
 use std::io;
@@ -19,17 +19,17 @@ use crate::{Certificate, Error, Pair};
 /// The TLS settings of an upstream.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClientSpec {
-    /// Authorities as PEM; the system's if absent.
+    /// The authorities as PEM, or `None` for those of the system.
     pub ca: Option<Vec<u8>>,
     /// The gateway's own certificate for the upstream.
     pub pair: Option<Pair>,
-    /// `false` accepts any certificate.
+    /// Whether the certificate is verified. `false` accepts any certificate.
     pub verify: bool,
-    /// The name to request and check instead of the target's host.
+    /// The name to request and verify, instead of the target's host.
     pub server_name: Option<String>,
 }
 
-/// TLS settings ready for connecting. Two are equal if they were made from equal text.
+/// TLS settings that are ready for connecting. They are equal if they were made from equal specs.
 #[derive(Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
@@ -39,11 +39,11 @@ pub struct Client {
     fingerprint: u64,
 }
 
-/// TLS over a socket that blocks.
+/// TLS over a blocking socket.
 pub type BlockingStream = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
 impl Client {
-    /// Reads and checks everything in the spec.
+    /// Parses and checks a spec.
     pub fn new(spec: &ClientSpec) -> Result<Client, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -75,7 +75,7 @@ impl Client {
         })
     }
 
-    /// The expiry of the gateway's own certificate, in seconds since the Unix epoch; none if there is no such certificate.
+    /// Returns the expiry of the gateway's own certificate, in seconds since the Unix epoch, or `None` if there is no such certificate.
     pub fn not_after(&self) -> Option<i64> {
         self.not_after
     }
@@ -84,20 +84,20 @@ impl Client {
         self.config.clone()
     }
 
-    /// The same for a service that speaks another protocol than HTTP, by its registered name (IANA, ALPN).
+    /// Returns these settings for a service with a protocol other than HTTP, by its ALPN id (IANA registry).
     pub fn with_alpn(mut self, protocol: &str) -> Client {
         Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.as_bytes().to_vec()];
         self
     }
 
-    /// The same settings for connections that offer these protocols by ALPN, in place of HTTP/1.1.
+    /// Returns these settings for connections that offer these protocols by ALPN, instead of HTTP/1.1.
     pub fn offering(&self, protocols: &[&str]) -> Arc<ClientConfig> {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Arc::new(config)
     }
 
-    /// Does the TLS handshake with a host over an open stream.
+    /// Performs the TLS handshake with a host over an open stream.
     pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -106,7 +106,7 @@ impl Client {
         TlsConnector::from(self.config()).connect(name, stream).await
     }
 
-    /// The same over a socket that blocks. The handshake is a part of the first read or write.
+    /// Like `connect`, over a blocking socket. The handshake is part of the first read or write.
     pub fn wrap(&self, host: &str, socket: TcpStream) -> io::Result<BlockingStream> {
         let name = self.server_name(host).map_err(io::Error::other)?;
         let connection =
@@ -114,7 +114,7 @@ impl Client {
         Ok(rustls::StreamOwned::new(connection, socket))
     }
 
-    /// The name to request from a target: the configured one, or the target's own host.
+    /// Returns the name to request from a target: the configured one, or the target's own host.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, Error> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
@@ -140,7 +140,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>, Error> {
     ServerName::try_from(host.to_owned()).map_err(|_| Error::Name(host.to_owned()))
 }
 
-/// The system's authorities, read once. Without any, every certificate is refused, and the connect error says so.
+/// Returns the system's authorities, which are read once. Without any, every certificate is refused, and the connect error states that.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS

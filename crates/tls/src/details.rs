@@ -1,4 +1,4 @@
-//! What operators want to know of a certificate.
+//! The fields of a certificate for display to operators.
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
@@ -6,24 +6,24 @@ use x509_parser::prelude::FromDer as _;
 use crate::Certificate;
 use crate::pem::certificates;
 
-/// The fields of a certificate that operators look at.
+/// The fields of a certificate for display to operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateDetails {
-    /// As RFC 4514 writes it, about.
+    /// The subject, approximately in the form of RFC 4514.
     pub subject: String,
-    /// Hosts and addresses.
+    /// The hosts and addresses.
     pub names: Vec<String>,
     pub issuer: String,
-    /// Hexadecimal.
+    /// The serial number, in hexadecimal.
     pub serial: String,
-    /// Seconds since the Unix epoch.
+    /// The beginning of the validity, in seconds since the Unix epoch.
     pub not_before: i64,
-    /// The same.
+    /// The end of the validity, in seconds since the Unix epoch.
     pub not_after: i64,
 }
 
 impl CertificateDetails {
-    /// Of the first certificate of a PEM text.
+    /// Returns the details of the first certificate in a PEM text.
     pub fn of_pem(pem: &[u8]) -> Option<CertificateDetails> {
         let chain = certificates(pem).ok()?;
         let der = chain.first()?;

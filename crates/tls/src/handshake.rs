@@ -1,4 +1,4 @@
-//! The reasons of failed handshakes, in words for operators.
+//! Describes the reasons of failed handshakes for operators.
 
 use std::fmt;
 use std::io;
@@ -9,16 +9,16 @@ use rustls::{CertificateError, OtherError};
 
 use crate::certificate::Concern;
 
-/// The owner of the certificate that was checked.
+/// The peer whose certificate was verified.
 #[derive(Debug, Clone, Copy)]
 pub enum Peer<'a> {
-    /// A client of ours.
+    /// A client of the gateway.
     Client,
     /// A server at `address` (`HOST:PORT`), requested by `name`.
     Server { address: &'a str, name: &'a str },
 }
 
-/// Explains the failure of a handshake with this peer, with the openssl line that shows it if there is one.
+/// Explains the failure of a handshake with this peer, with an openssl command that shows it if there is one.
 pub fn failure(error: &io::Error, peer: Peer<'_>) -> String {
     let rustls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(why)) = rustls else { return error.to_string() };
@@ -62,7 +62,7 @@ fn days(from: UnixTime, to: UnixTime) -> u64 {
     Duration::from_secs(seconds).as_secs() / (24 * 60 * 60)
 }
 
-/// The shell command that shows the wrong part of a server's certificate.
+/// The shell command that shows the faulty part of a server's certificate.
 struct InspectCommand<'a> {
     address: &'a str,
     name: &'a str,

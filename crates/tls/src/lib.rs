@@ -1,7 +1,7 @@
-//! Turns PEM text into TLS settings, once, with an error that names the mistake.
+//! Converts PEM text to TLS settings, with errors that name the mistake.
 //!
-//! Owns the parsing and checking of certificates, keys and authorities. It opens no socket and no file: the caller brings the
-//! text and uses the result.
+//! Owns the parsing and checking of certificates, keys and authorities. It opens no sockets and no files: the caller provides the text and
+//! uses the result.
 #![forbid(unsafe_code)]
 
 mod accepted;

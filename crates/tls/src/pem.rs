@@ -6,18 +6,18 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A mistake in TLS material.
+/// An error in certificates, keys or TLS settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The text holds no certificate, or one that cannot be read.
+    /// The text contains no certificate, or one that cannot be parsed.
     Certificate(String),
-    /// The text holds no private key, or one that cannot be read.
+    /// The text contains no private key, or one that cannot be parsed.
     Key(String),
-    /// Key and certificate do not belong together, or the key's kind is not supported.
+    /// Key and certificate do not belong together, or the type of the key is not supported.
     Mismatch(String),
     /// The authorities cannot be used.
     Authority(String),
-    /// No protocol version is left.
+    /// No protocol version is enabled.
     Versions,
     /// A server name that is neither a DNS name nor an address.
     Name(String),
@@ -62,7 +62,7 @@ pub(crate) fn roots(pem: &[u8]) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Equal inputs give equal numbers: shows whether settings changed without keeping the secrets.
+/// Returns a hash of settings, to detect changes without keeping the secrets.
 pub(crate) fn fingerprint(parts: &impl std::hash::Hash) -> u64 {
     use std::hash::Hasher;
     let mut hasher = std::hash::DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! TLS towards clients: certificates by server name, versions, ALPN, client certificates.
+//! TLS to clients: certificates by server name, versions, ALPN, client certificates.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,29 +28,29 @@ pub enum Version {
 /// The TLS settings of a listener.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ServerSpec {
-    /// For clients that send no server name, or one that is not listed.
+    /// The certificate for clients that send no server name, or one that is not listed.
     pub default: Pair,
-    /// By server name; `*.example.com` covers one label.
+    /// Certificates by server name. `*.example.com` covers one label.
     pub names: Vec<(String, Pair)>,
     pub versions: Vec<Version>,
-    /// Authorities of client certificates. If set, a client must present a certificate.
+    /// The authorities of client certificates. If set, a client must present a certificate, unless `client_optional` is set.
     pub client_ca: Option<Vec<u8>>,
-    /// True if clients without a certificate are served too.
+    /// Whether clients without a certificate are served, too.
     pub client_optional: bool,
-    /// Offer HTTP/2 by ALPN.
+    /// Whether HTTP/2 is offered by ALPN.
     pub http2: bool,
 }
 
 /// The expiry of a listener's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiry {
-    /// The host of the certificate; none for the default one.
+    /// The host of the certificate, or `None` for the default one.
     pub host: Option<String>,
-    /// Seconds since the Unix epoch.
+    /// The expiry, in seconds since the Unix epoch.
     pub not_after: i64,
 }
 
-/// TLS settings ready for accepting. Two are equal if they were made from equal text.
+/// TLS settings that are ready for accepting. They are equal if they were made from equal specs.
 #[derive(Clone)]
 pub struct Server {
     config: Arc<ServerConfig>,
@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads and checks everything in the spec.
+    /// Parses and checks a spec.
     pub fn new(spec: &ServerSpec) -> Result<Server, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let versions: Vec<_> = spec.versions.iter().map(|v| supported(*v)).collect();
@@ -79,7 +79,7 @@ impl Server {
         Ok(Server { config: Arc::new(config), expiries, fingerprint: fingerprint(spec) })
     }
 
-    /// The expiry of each certificate, the default one first.
+    /// Returns the expiry of each certificate, the default one first.
     pub fn expiries(&self) -> &[Expiry] {
         &self.expiries
     }
@@ -138,7 +138,7 @@ fn client_verifier(
 struct Certificates {
     default: Arc<CertifiedKey>,
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// Keyed by the part after `*.`.
+    /// The certificates for wildcards, by the part after `*.`.
     wildcard: HashMap<String, Arc<CertifiedKey>>,
 }
 

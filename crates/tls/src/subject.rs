@@ -1,9 +1,9 @@
-//! The subject of a certificate as a list of attributes, and as RFC 4514 writes it.
+//! The subject of a certificate as a list of attributes, and its text form (RFC 4514).
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 
-/// Short names of attribute types, each with its object identifier (RFC 4514, section 3, and what OpenSSL prints).
+/// Short names of attribute types, each with its object identifier (RFC 4514, section 3, and the names that OpenSSL prints).
 const TYPES: &[(&str, &str)] = &[
     ("CN", "2.5.4.3"),
     ("SN", "2.5.4.4"),
@@ -24,7 +24,7 @@ const TYPES: &[(&str, &str)] = &[
     ("EMAILADDRESS", "1.2.840.113549.1.9.1"),
 ];
 
-/// A distinguished name. Two are the same if they have the same relative names, in the same or in reverse order: RFC 4514 begins with
+/// A distinguished name. Two names are the same if they have the same relative names in the same or in reverse order: RFC 4514 begins with
 /// the last one, OpenSSL with the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject(Vec<RelativeName>);
@@ -33,7 +33,7 @@ pub struct Subject(Vec<RelativeName>);
 type RelativeName = Vec<(String, String)>;
 
 impl Subject {
-    /// Reads `CN=ops,O=Tide`. The error says what is wrong with another text.
+    /// Parses a text such as `CN=ops,O=Tide`. The error is a text.
     pub fn parse(text: &str) -> Result<Subject, String> {
         let mut names = vec![RelativeName::new()];
         for (part, end) in parts(text)? {
@@ -54,7 +54,7 @@ impl Subject {
         }
     }
 
-    /// The subject of a certificate (DER); none if it cannot be read, or has a value that is not text.
+    /// Returns the subject of a certificate (DER), or `None` if it cannot be parsed, or has a value that is not text.
     pub fn of_certificate(der: &[u8]) -> Option<Subject> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let mut names = Vec::new();
@@ -70,13 +70,13 @@ impl Subject {
         (!names.is_empty()).then_some(Subject(names))
     }
 
-    /// True if both are the same name.
+    /// Returns true if both are the same name.
     pub fn is_same(&self, other: &Subject) -> bool {
         self.0 == other.0 || self.0.iter().rev().eq(&other.0)
     }
 }
 
-/// The attributes, each with the separator after it; `\0` after the last.
+/// Returns the attributes, each with the separator after it; `\0` after the last.
 fn parts(text: &str) -> Result<Vec<(String, char)>, String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut rest = text.chars();
@@ -104,7 +104,7 @@ fn object_identifier(kind: &str) -> Result<String, String> {
     known.map(|(_, id)| (*id).to_owned()).ok_or_else(|| format!("`{kind}` is not an attribute"))
 }
 
-/// A value without its escapes. Blanks at its end count only if they are escaped.
+/// Removes the escapes of a value. Spaces at its end count only if they are escaped.
 fn unescaped(value: &str) -> Result<String, String> {
     if value.starts_with('#') {
         return Err("a value in hexadecimal cannot be compared; write its text".to_owned());
@@ -131,7 +131,7 @@ fn unescaped(value: &str) -> Result<String, String> {
         }
         kept = bytes.len();
     }
-    // Harmless: blanks at the end of a value mean nothing (RFC 4514).
+    // Harmless: unescaped spaces at the end of a value are insignificant (RFC 4514).
     bytes.truncate(kept);
     if bytes.is_empty() {
         Err("an attribute has no value".to_owned())

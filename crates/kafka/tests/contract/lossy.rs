@@ -1,4 +1,4 @@
-//! Answers that are lost on their way: what was written is written once.
+//! Lost answers: a record that was written is not written again.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use store::Logs;
 use crate::broker::{self, Extras};
 use crate::{one, settings, whole};
 
-/// The number of the request that writes.
+/// The API key of the request that writes.
 const PRODUCE: [u8; 2] = [0, 0];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,8 +43,7 @@ async fn an_append_whose_answer_was_lost_is_written_once() {
     );
 }
 
-/// Carries requests and answers, one after the other. While something is to be lost, the answer to a request that writes is, and the
-/// connection with it.
+/// Relays requests and answers, one after the other. While `lost` is not 0, the answer to a write is dropped together with the connection.
 fn relay(mut client: TcpStream, mut server: TcpStream, lost: &AtomicUsize) -> Option<()> {
     loop {
         let request = frame(&mut client)?;

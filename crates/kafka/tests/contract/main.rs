@@ -1,4 +1,4 @@
-//! The contract of logs over a broker of Apache Kafka, and what others do to its topics.
+//! Tests the contract of logs with an Apache Kafka broker, and the effects of other clients on its topics.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ use bytes::Bytes;
 use kafka::{Broker, Kafka, KafkaSettings, Message, RecordForm, Sasl, TopicSettings};
 use store::{Error, LazyStore, Logs, ReadQuery, SplitStore};
 
-/// The settings of a client, for a broker's address.
+/// Returns the settings of a client, for a broker's address.
 fn settings(address: &str) -> KafkaSettings {
     let (host, port) = address.rsplit_once(':').unwrap();
     KafkaSettings {
@@ -63,7 +63,7 @@ fn one(text: &str) -> Vec<Bytes> {
     vec![Bytes::copy_from_slice(text.as_bytes())]
 }
 
-/// A log whole, as positions and texts.
+/// Returns a whole log, as positions and texts.
 async fn whole(logs: &dyn Logs, log: &str) -> Vec<(u64, String)> {
     let read = logs.read(log, ReadQuery::after(0)).await.unwrap();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
@@ -92,7 +92,7 @@ async fn a_broker_goes_and_comes_again() {
     assert!(matches!(logs.read("away", ReadQuery::after(1)).await, Err(Error::Away(_))));
     assert!(matches!(logs.span("away").await, Err(Error::Away(_))));
     broker.start_again();
-    // Its own records are there before it answers; whether the leader is known may take longer.
+    // The broker's own records exist before it answers, but it may take longer until the leader is known.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     let position = loop {
         match logs.append("away", one("two"), None).await {
