@@ -1,7 +1,7 @@
 //! Arenas with typed indexes.
 //!
-//! This is the only way in which components refer to each other. An [`Id`] is made only by [`Arena::push`], and nothing is ever
-//! removed, so that dereferencing one cannot fail.
+//! Components refer to each other only in this way. Only [`Arena::push`] creates an [`Id`], and nothing is ever removed, so dereferencing
+//! one cannot fail.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

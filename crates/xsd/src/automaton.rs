@@ -1,6 +1,6 @@
-//! Content models as automata: the children allowed next, and whether the content may end.
+//! Content models as automata, which determine the children allowed next and whether the content may end.
 //!
-//! Owns the compiled tables and the step function. Large occurrence bounds are counted, not expanded; all-groups are bit sets.
+//! Owns the compiled tables and the step function. Large occurrence bounds are counted instead of expanded; all-groups are bit sets.
 //! [`build`] turns particles into positions, and [`tables`] turns positions into states.
 
 mod build;
@@ -26,7 +26,7 @@ pub(crate) struct States {
     states: Box<[State]>,
     edges: Box<[Edge]>,
     wild: Box<[Wild]>,
-    /// Rank of each edge and each wildcard in the order of the content model, for messages.
+    /// Rank of each edge and each wildcard in the order of the content model, for error messages.
     ranks: (Box<[u32]>, Box<[u32]>),
     ops: Box<[Op]>,
     /// Number of counters.
@@ -70,7 +70,7 @@ struct Wild {
     ops: Span,
 }
 
-/// Effect of a step on the counter of a repeated particle, with the condition for the step.
+/// The effect of a step on the counter of a repeated particle, with the condition for the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Op {
     /// First occurrence.
@@ -84,12 +84,12 @@ pub(crate) enum Op {
 /// An all-group.
 #[derive(Debug)]
 pub(crate) struct All {
-    /// Sorted by name: substitutes stand beside their heads, with the same member.
+    /// Sorted by name. Substitutes have entries of their own, with the same member number as their heads.
     names: Box<[(Sym, u32, Id<Element>)]>,
-    /// The same in the order of the group.
+    /// The same, in the order of the group.
     in_order: Box<[(Sym, u32)]>,
     required: Box<[u64]>,
-    /// The whole group is optional.
+    /// Whether the whole group is optional.
     optional: bool,
 }
 
@@ -111,7 +111,7 @@ pub(crate) enum Next {
 const SCANNED_MAX: usize = 8;
 
 impl Automaton {
-    /// Returns the number of words of memory that a run needs beside its state.
+    /// Returns the number of words of memory that a run needs in addition to its state.
     pub(crate) fn words(&self) -> usize {
         match self {
             Automaton::Nothing => 0,
@@ -120,7 +120,7 @@ impl Automaton {
         }
     }
 
-    /// Steps over a child: returns the new state and the matching particle, or None if the child is not allowed here.
+    /// Processes a child. Returns the new state and the matching particle, or `None` if the child is not allowed.
     #[inline(always)]
     pub(crate) fn step(
         &self,
@@ -155,7 +155,7 @@ impl Automaton {
         }
     }
 
-    /// Returns the particles that may come next, for a message, in the order of the content model.
+    /// Returns the particles that may come next, in the order of the content model, for an error message.
     #[cold]
     pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Next> {
         match self {
@@ -172,7 +172,7 @@ impl Automaton {
 impl Span {
     const EMPTY: Span = Span { start: 0, end: 0 };
 
-    /// Tables have far fewer than 2^32 entries.
+    /// The conversion cannot overflow, because tables have far fewer than 2^32 entries.
     fn of_range(start: usize, end: usize) -> Span {
         let number = |place| u32::try_from(place).unwrap_or(u32::MAX);
         Span { start: number(start), end: number(end) }
@@ -221,7 +221,7 @@ impl States {
         let edges = state.edges.of(&self.edges).iter().map(|edge| Next::Element(edge.sym));
         let wild = state.wild.of(&self.wild).iter().map(|wild| Next::Wildcard(wild.wildcard));
         let ranks = state.edges.of(&self.ranks.0).iter().chain(state.wild.of(&self.ranks.1));
-        // Harmless: each edge has its rank.
+        // Harmless: each edge has a rank.
         let mut ranked: Vec<(u32, Next)> = ranks.copied().zip(edges.chain(wild)).collect();
         ranked.sort_by_key(|(rank, _)| *rank);
         ranked.dedup_by_key(|(_, next)| *next);
@@ -309,7 +309,7 @@ impl All {
 
     fn accepts(&self, words: &[u64]) -> bool {
         let nothing = words.iter().all(|&word| word == 0);
-        // Harmless: both have a bit for each part.
+        // Harmless: both arrays have the same number of words.
         let complete = words.iter().zip(&self.required).all(|(have, need)| have & need == *need);
         complete || self.optional && nothing
     }

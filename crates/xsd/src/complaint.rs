@@ -1,16 +1,16 @@
 //! Complaints about a schema.
 //!
-//! Owns the list of complaints and its limit. It never decides what is wrong.
+//! Owns the list of complaints and its limit. It does not decide what is wrong.
 
 use std::fmt;
 use std::sync::Arc;
 
 use xml::Position;
 
-/// A fault of a schema with its position.
+/// An error in a schema, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
-    /// The rule of XML Schema Part 1 or 2 that is broken (`src-resolve`, `cos-nonambig`), or `limit`.
+    /// The violated rule of XML Schema Part 1 or 2, such as `src-resolve` or `cos-nonambig`; or `limit`.
     pub code: &'static str,
     /// Location of the document, as given or as resolved.
     pub location: Arc<str>,
@@ -24,7 +24,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// List of complaints, up to a limit.
+/// A list of complaints with a maximum length.
 #[derive(Debug)]
 pub(crate) struct Report {
     complaints: Vec<Complaint>,
@@ -36,7 +36,7 @@ impl Report {
         Report { complaints: Vec::new(), max: max.max(1) }
     }
 
-    /// Adds a complaint unless the list is full: nobody reads the thousandth.
+    /// Adds a complaint, unless the list is full.
     pub(crate) fn push(&mut self, complaint: Complaint) {
         if self.complaints.len() < self.max {
             self.complaints.push(complaint);

@@ -1,11 +1,11 @@
 //! Simple types of XML Schema 1.0 Part 2: the built-in types, derived types, and their values.
 //!
-//! Owns the lexical mapping, white space, value spaces with their equality and order, facets, and the rules of derivation. It
-//! never reads a schema document, never decides the type of a node, and knows no positions: callers add those to a
-//! [`FacetError`] or a [`Violation`].
+//! Owns the lexical mapping, white space, value spaces with their equality and order, facets, and the rules of derivation. It does not read
+//! schema documents, does not determine the type of a node, and knows no positions: callers add those to a [`FacetError`] or a
+//! [`Violation`].
 //!
-//! A [`SimpleType`] is immutable and shared by `Arc`. [`SimpleType::check`] decides whether a text is valid and mostly
-//! allocates nothing; [`SimpleType::validate`] also returns the [`Value`].
+//! A [`SimpleType`] is immutable and shared by `Arc`. [`SimpleType::check`] decides whether a text is valid, usually without allocating.
+//! [`SimpleType::validate`] also returns the [`Value`].
 
 mod atom;
 mod builtin;

@@ -1,6 +1,6 @@
 //! Derivation between types, and particles that can be empty.
 //!
-//! Computes the relations that both the rules and the validator need. It never complains.
+//! Computes the relations that both the rules and the validator need. It reports no complaints.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ impl Components {
         }
     }
 
-    /// Returns all methods used between a type and its ancestor, and those that the types between them block.
+    /// Returns all methods used between a type and its ancestor, and those that the types in between block.
     fn ways_between(&self, derived: Id<Type>, base: Id<Type>) -> Option<(Ways, Ways)> {
         let (mut used, mut blocked) = (Ways::NONE, Ways::NONE);
         let mut at = derived;
@@ -110,8 +110,7 @@ impl Components {
         self.range_of(&self.particles[particle], &mut HashMap::new())
     }
 
-    /// Computes the range with a cache, since models can be shared many times. Their nesting is within the limit that the reader
-    /// checks.
+    /// Computes the range with a cache, because models may be shared many times. The reader limits their nesting.
     pub(crate) fn range_of(&self, particle: &Particle, known: &mut Ranges) -> (u64, Max) {
         let (min, max) = match self.model_of(particle.term) {
             None => (1, Max::Times(1)),

@@ -1,6 +1,6 @@
-//! Loads schema documents: finds, parses and checks the shape of each, with all that it includes, imports and redefines.
+//! Loads schema documents: finds, parses and checks the structure of each one, with everything that it includes, imports and redefines.
 //!
-//! Owns the queue of documents and the rules about references between documents. It never builds components.
+//! Owns the queue of documents and the rules for references between documents. It builds no components.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,16 +30,16 @@ pub(crate) struct SchemaDocument<'d> {
     /// The `schema` element.
     pub(crate) root: NodeId,
     pub(crate) location: Arc<str>,
-    /// Target namespace; for a chameleon include, that of the including document.
+    /// The target namespace. For a chameleon include, that of the including document.
     pub(crate) target: NsId,
-    /// The document has no target namespace of its own, and took that of the document that includes it.
+    /// Whether the document has no target namespace of its own and uses that of the including document.
     pub(crate) chameleon: bool,
     pub(crate) imports: Vec<NsId>,
     pub(crate) elements_qualified: bool,
     pub(crate) attributes_qualified: bool,
     pub(crate) block_default: Ways,
     pub(crate) final_default: Ways,
-    /// Documents that it includes or redefines.
+    /// The documents that it includes or redefines.
     pub(crate) includes: Vec<usize>,
     /// Its `redefine` elements with the documents that they redefine.
     pub(crate) redefines: Vec<(NodeId, usize)>,
@@ -105,7 +105,7 @@ fn ways(value: &str) -> Ways {
     })
 }
 
-/// Reason why a document is loaded, which determines the namespace it must have.
+/// The reason why a document is loaded, which determines the namespace that it must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoadReason {
     /// Added by the caller.
@@ -115,14 +115,14 @@ enum LoadReason {
     Import(NsId),
 }
 
-/// All documents of a set; grows until all references are followed.
+/// All documents of a set. The list grows until all references have been followed.
 pub(crate) struct Documents<'d> {
     resolver: &'d dyn Resolver,
     limits: Limits,
     pub(crate) list: Vec<SchemaDocument<'d>>,
     known: HashMap<(String, NsId), usize>,
     waiting: VecDeque<usize>,
-    /// Schemas used only if an import finds no other for its namespace.
+    /// Schemas that are used only if an import finds no other schema for its namespace.
     offered: Vec<OfferedSchema<'d>>,
     /// Namespaces of imports without a document.
     unmet: Vec<NsId>,
@@ -130,7 +130,7 @@ pub(crate) struct Documents<'d> {
     pub(crate) report: Report,
 }
 
-/// A schema offered beside those of the set.
+/// A schema offered in addition to those of the set.
 struct OfferedSchema<'d> {
     tree: &'d Document,
     root: NodeId,
@@ -197,7 +197,7 @@ impl<'d> Documents<'d> {
         self.offered.push(OfferedSchema { tree, root, location: location.to_owned() });
     }
 
-    /// Adds a document of the resolver. False if there is none.
+    /// Adds a document from the resolver. Returns false if there is none.
     pub(crate) fn add_location(&mut self, names: &mut Names, location: &str) -> bool {
         let location = join("", location);
         if self.known.keys().any(|(known, _)| *known == location) {
@@ -212,7 +212,7 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// Follows all references of the documents, until nothing is left.
+    /// Follows the references of all documents until no new one is found.
     pub(crate) fn follow(&mut self, names: &mut Names) {
         self.follow_locations(names);
         // Documents found by location take precedence over offered ones, wherever the location is given.
@@ -306,7 +306,7 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// Returns the namespace of an import, if it is allowed.
+    /// Returns the namespace of an import, if the import is allowed.
     fn import(&mut self, names: &mut Names, index: usize, link: NodeId) -> Option<NsId> {
         let document = self.list.get(index)?;
         let target = document.target;
@@ -380,7 +380,7 @@ impl<'d> Documents<'d> {
         }
     }
 
-    /// Adds a parsed document to the list, if it is what its reference requires.
+    /// Adds a parsed document to the list, if it meets the requirements of the reference to it.
     fn adopt(
         &mut self,
         names: &mut Names,

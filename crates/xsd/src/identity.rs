@@ -1,7 +1,7 @@
 //! Identity constraints (Part 1, 3.11): `unique`, `key` and `keyref`, their restricted XPath, and their tables during a run.
 //!
-//! Owns the grammar of selectors and fields, the streaming search for selected nodes, and the comparison of key sequences. It
-//! never reads a schema document and never decides the type of a node: the validator reports nodes and values.
+//! Owns the grammar of selectors and fields, the streaming search for selected nodes, and the comparison of key sequences. It does not read
+//! schema documents and does not determine the type of a node: the validator reports nodes and values.
 
 mod matcher;
 mod path;
@@ -38,11 +38,11 @@ pub enum ConstraintKind {
     },
 }
 
-/// Default limit on steps. A step is a key sequence looked up and stored in one more table, some 300 ns. Seven thousand entries
-/// within 64 elements that each have a table of them take 441,000.
+/// Default limit on steps. A step looks up and stores a key sequence in one more table, which takes some 300 ns. Seven thousand entries
+/// within 64 nested elements that each have a table take 441,000 steps.
 pub(crate) const STEPS_MAX: u64 = 500_000;
 
-/// Reason why a path is refused: rule `c-selector-xpath` or `c-fields-xpaths`.
+/// The reason why a path is refused: rule `c-selector-xpath` or `c-fields-xpaths`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathError {
     pub code: &'static str,
@@ -54,9 +54,9 @@ pub struct PathError {
 /// Limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdentityLimits {
-    /// Number of key sequences kept at a time, over all tables.
+    /// Maximum number of key sequences kept at a time, in all tables together.
     pub identity_entries_max: usize,
-    /// Steps for nested elements with constraints, beyond the cost of a single one.
+    /// Maximum number of steps for nested elements with constraints, beyond the cost of a single one.
     pub identity_steps_max: u64,
 }
 
@@ -73,7 +73,7 @@ pub enum Content {
 
 impl Default for IdentityLimits {
     fn default() -> IdentityLimits {
-        // About 100 bytes each: a document can take at most some 100 MB this way.
+        // Each entry takes about 100 bytes, so a document can occupy at most some 100 MB this way.
         IdentityLimits { identity_entries_max: 1_000_000, identity_steps_max: STEPS_MAX }
     }
 }

@@ -1,8 +1,8 @@
 //! XML Schema 1.0: compiles schema documents to tables, and validates documents against them while they are parsed.
 //!
-//! Owns schema components and their rules, content models as automata, datatypes, identity constraints and the validator. It
-//! never reads a file or the network by itself: the caller gives a [`Resolver`]. A [`SchemaSet`] takes schema documents and
-//! returns an immutable [`Schema`]. A [`Validator`] takes the events of `xml::parse` and returns a list of [`Invalid`].
+//! Owns schema components and their rules, content models as automata, datatypes, identity constraints and the validator. It never reads a
+//! file or uses the network: the caller passes a [`Resolver`]. A [`SchemaSet`] takes schema documents and returns an immutable [`Schema`].
+//! A [`Validator`] receives the events of `xml::parse` and returns a list of [`Invalid`].
 #![forbid(unsafe_code)]
 
 mod arena;

@@ -1,6 +1,6 @@
 //! The components of a schema (Part 1, section 3), with references by arena index.
 //!
-//! Owns their properties and queries that need no other component. It never complains: the rules are elsewhere.
+//! Owns their properties, and queries that need no other component. The rules are in other modules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::identity::Constraint;
 use crate::names::{Names, NsId, Sym};
 pub(crate) use crate::wildcard::{Namespaces, Process, Wildcard};
 
-/// Place of a component in a document.
+/// Location of a component in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ComponentLocation {
     pub(crate) document: usize,
@@ -21,7 +21,7 @@ pub(crate) struct ComponentLocation {
 }
 
 impl ComponentLocation {
-    /// Place of components that no document declares.
+    /// Location of components that no document declares.
     pub(crate) const BUILT_IN: ComponentLocation =
         ComponentLocation { document: usize::MAX, node: NodeId(0) };
 }
@@ -128,7 +128,7 @@ pub(crate) enum Content {
 /// Definition of a complex type as read, before its base type is known.
 #[derive(Debug, Default)]
 pub(crate) struct ComplexSource {
-    /// The type has `simpleContent`.
+    /// Whether the type has `simpleContent`.
     pub(crate) simple: bool,
     pub(crate) mixed: bool,
     pub(crate) particle: Option<Id<Particle>>,
@@ -181,7 +181,7 @@ pub(crate) struct AttributeUse {
 pub(crate) struct ValueConstraint {
     pub(crate) fixed: bool,
     pub(crate) text: Arc<str>,
-    /// Its place, for the namespaces in scope.
+    /// Where the value is written, which determines the namespaces in scope.
     pub(crate) place: ComponentLocation,
 }
 
@@ -395,7 +395,7 @@ impl Components {
         }
     }
 
-    /// Returns the simple type of a type's text: itself, or its simple content.
+    /// Returns the simple type of the text that a type allows: the type itself, or its simple content.
     pub(crate) fn text_type(&self, id: Id<Type>) -> Option<&Arc<SimpleType>> {
         match &self.types[id].kind {
             TypeKind::Simple(simple) => Some(&simple.value),
@@ -406,7 +406,7 @@ impl Components {
         }
     }
 
-    /// Returns the model group of a particle's term; follows references to named groups.
+    /// Returns the model group of a particle's term. Follows references to named groups.
     pub(crate) fn model_of(&self, term: Term) -> Option<Id<Model>> {
         match term {
             Term::Model(model) => Some(model),
@@ -415,7 +415,7 @@ impl Components {
         }
     }
 
-    /// Returns the name of a type for messages.
+    /// Returns the name of a type, for messages.
     pub(crate) fn type_text(&self, id: Id<Type>) -> String {
         match self.types[id].name {
             Some(name) => self.names.text(name),

@@ -1,7 +1,7 @@
 //! Interned names.
 //!
-//! Owns the table of the names in a schema. Names of instance documents are looked up and never added, so that hostile names
-//! cost a look-up only.
+//! Owns the table of the names in a schema. Names in instance documents are looked up but never added, so hostile names cost only a
+//! look-up.
 
 /// A namespace in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +35,7 @@ struct NameEntry {
     local: Box<str>,
 }
 
-/// Fixed-size key of a name; it is complete for local names of up to 16 bytes.
+/// A key of fixed size for a name. For local names of up to 16 bytes it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     namespace: NsId,
@@ -78,7 +78,7 @@ impl Names {
 
     pub(crate) fn find_namespace(&self, uri: &str) -> NsId {
         let at = self.namespaces.iter().position(|known| **known == *uri);
-        // Harmless: there are fewer than that many.
+        // Harmless: there are fewer namespaces than a `u32` can count.
         at.and_then(|at| u32::try_from(at).ok()).map_or(NsId::UNKNOWN, NsId)
     }
 
@@ -143,7 +143,7 @@ impl Names {
     }
 
     pub(crate) fn uri(&self, namespace: NsId) -> &str {
-        // Harmless: what is unknown has no URI.
+        // Harmless: an unknown namespace has no URI.
         usize::try_from(namespace.0)
             .ok()
             .and_then(|at| self.namespaces.get(at))
@@ -163,7 +163,7 @@ impl Names {
     }
 
     fn entry(&self, sym: Sym) -> Option<&NameEntry> {
-        // Harmless: what is unknown has no entry.
+        // Harmless: an unknown name has no entry.
         usize::try_from(sym.0).ok().and_then(|at| self.entries.get(at))
     }
 }

@@ -1,8 +1,8 @@
 //! Reads components from schema documents.
 //!
-//! Owns the steps from documents to a schema, the registration of global names, redefinition, and the resolution of references.
-//! A global component gets its index before its content is read: so references are indexes from the start, and reading does not
-//! recurse across references. The rules for finished components are in `rules`.
+//! Owns the steps from documents to a schema, the registration of global names, redefinition, and the resolution of references. A global
+//! component gets its index before its content is read, so references are indexes from the start, and reading does not recurse across
+//! references. The rules for finished components are in `rules`.
 
 mod attribute;
 mod complex;
@@ -75,13 +75,13 @@ pub(crate) struct Builder<'d> {
     pub(crate) report: Report,
     /// Complaints about rules that libxml2 does not check.
     pub(crate) noted: Report,
-    /// Meaning of a redefining component's own name inside it.
+    /// What the own name of a redefining component means inside it.
     redefined: HashMap<(NodeIn, Space), Redefinition>,
     /// Key references, resolved once all names are known.
     pub(crate) keyrefs: Vec<KeyRef>,
-    /// Redefined groups that do not refer to their original: they have to restrict it.
+    /// Redefined groups that do not refer to their original, so that they have to restrict it.
     pub(crate) redefined_groups: Vec<(Option<Id<Group>>, Id<Group>)>,
-    /// The budget of components is used up; reported once.
+    /// Whether the limit on components is exceeded, which is reported once.
     over: bool,
 }
 
@@ -110,10 +110,10 @@ pub(crate) enum Redefinition {
     AttributeGroup(Sym, Id<AttributeGroup>),
 }
 
-/// The component that contains a node, as far as references inside it depend on it.
+/// What references inside a component depend on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Inside {
-    /// Inside a redefinition: the meaning of its own name.
+    /// Inside a redefinition: what its own name means.
     pub(crate) redefined: Option<Redefinition>,
 }
 
@@ -152,7 +152,7 @@ impl<'d> Builder<'d> {
         self.report.push(complaint);
     }
 
-    /// Complains about a broken rule that libxml2 does not check.
+    /// Reports a violation of a rule that libxml2 does not check.
     pub(crate) fn complain_unless_libxml(
         &mut self,
         code: &'static str,
@@ -193,7 +193,7 @@ impl<'d> Builder<'d> {
         room
     }
 
-    /// Resolves a QName of a document; reports errors itself.
+    /// Resolves a QName in a document. Reports errors itself.
     pub(crate) fn qname(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -202,7 +202,7 @@ impl<'d> Builder<'d> {
     ) -> Option<Sym> {
         let text = syntax::collapse(text);
         if !syntax::is_qname(text) {
-            // The check of the syntax has reported it.
+            // The check of the syntax has reported this already.
             return None;
         }
         let (prefix, local) = text.split_once(':').unwrap_or(("", text));
@@ -294,7 +294,7 @@ impl<'d> Builder<'d> {
 
     /// Returns redefined attribute groups with their originals.
     pub(crate) fn redefined_attributes(&self) -> Vec<(Id<AttributeGroup>, Id<AttributeGroup>)> {
-        // Harmless: the others are not attribute groups.
+        // Harmless: other redefinitions are not of attribute groups.
         let pairs = self.redefined.values().filter_map(|redefined| match *redefined {
             Redefinition::AttributeGroup(name, original) => {
                 let now = self.components.globals.attribute_groups.get(&name)?;
@@ -307,7 +307,7 @@ impl<'d> Builder<'d> {
         pairs
     }
 
-    /// Replaces a missing type by `anyType`, so that reading can continue.
+    /// Returns `anyType` in place of a missing type, so that reading can continue.
     pub(crate) fn or_any(found: Option<Id<Type>>) -> Id<Type> {
         found.unwrap_or(ANY_TYPE)
     }

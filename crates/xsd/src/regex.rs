@@ -1,8 +1,8 @@
 //! Regular expressions of XML Schema 1.0 (Part 2, appendix F), matched in linear time.
 //!
-//! Owns the grammar, the character sets of escapes, and the automata. [`Regex::compile`] turns an expression into a DFA table if
-//! that stays small, otherwise into an NFA that is simulated; neither ever backtracks. It knows nothing of facets and does not
-//! search: a match covers the whole text.
+//! Owns the grammar, the character sets of escapes, and the automata. [`Regex::compile`] turns an expression into a DFA table if that stays
+//! small, otherwise into an NFA that is simulated. Neither ever backtracks. It knows nothing of facets and does not search: a match covers
+//! the whole text.
 
 mod category;
 mod classes;
@@ -23,23 +23,23 @@ use nfa::Nfa;
 use parse::Node;
 pub(crate) use sample::sample;
 
-/// Length of a pattern; those that people write are below a few hundred bytes.
+/// Maximum length of a pattern. Hand-written ones have at most a few hundred bytes.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
-/// Nesting of groups, by which the parser and its tree walks recurse: far above real patterns, far below a worker's stack.
+/// Maximum nesting of groups. The parser and the tree walks recurse; the limit is far above real patterns and far below a worker's stack.
 const NESTING_MAX: u32 = 128;
-/// NFA instructions of 16 bytes each: `.{0,100000}` is possible, its square is not.
+/// Maximum number of NFA instructions, of 16 bytes each. `.{0,100000}` is possible, but not its square.
 const INSTRUCTIONS_MAX: u64 = 250_000;
-/// Work for classes: sets by intervals; takes some milliseconds.
+/// Maximum work for computing classes, in sets times intervals; takes some milliseconds.
 const CLASS_WORK_MAX: usize = 8 << 20;
-/// DFA cells of 4 bytes each: a table takes at most half a MiB, and some ten milliseconds to build.
+/// Maximum number of DFA cells, of 4 bytes each. A table takes at most half a MiB, and some ten milliseconds to build.
 const CELLS_MAX: usize = 128 << 10;
-/// Steps after which determinisation is given up; takes some milliseconds.
+/// Number of steps after which building a DFA is abandoned; takes some milliseconds.
 const DFA_WORK_MAX: usize = 1 << 19;
-/// NFA steps granted to every document, some 8 ns each.
+/// Number of NFA steps granted to every document, some 8 ns each.
 const STEPS_MIN: u64 = 8_000_000;
-/// Further steps for each byte matched by an NFA, since a cheap text takes more than one instruction per byte too.
+/// Further steps for each byte matched by an NFA, because even a cheap text takes more than one instruction per byte.
 const STEPS_A_BYTE: u64 = 8;
-/// Upper limit of all steps of a document: that of 5 MB of such texts, less than half a second.
+/// Maximum number of steps for one document: that of 5 MB of such texts, less than half a second.
 const STEPS_MAX: u64 = 50_000_000;
 
 /// A compiled regular expression. It matches whole texts.
@@ -57,7 +57,7 @@ pub struct RegexError {
     pub message: String,
 }
 
-/// Remaining NFA steps: all texts of one document share one budget.
+/// The remaining NFA steps. All texts of one document share this budget.
 #[derive(Debug)]
 pub struct Steps(Cell<StepsLeft>);
 
@@ -65,11 +65,11 @@ pub struct Steps(Cell<StepsLeft>);
 #[derive(Debug, Clone, Copy)]
 pub struct StepsLeft {
     now: u64,
-    /// Steps that further texts may still add.
+    /// Number of steps that further texts may still add.
     more: u64,
 }
 
-/// The error of texts that took more steps than the limit `regex_steps_max` allows.
+/// The texts took more steps than the limit `regex_steps_max` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooCostly;
 
@@ -85,7 +85,7 @@ impl Regex {
         Regex::build(&parse::parse(pattern)?)
     }
 
-    /// Compiles alternatives, of which one has to match. An error has the index of its pattern.
+    /// Compiles alternatives, one of which has to match. The error contains the index of its pattern.
     pub fn any(patterns: &[&str]) -> Result<Regex, (usize, RegexError)> {
         let parsed: Result<Vec<Node>, _> = patterns
             .iter()
@@ -143,7 +143,7 @@ impl Steps {
         self.0.set(StepsLeft { now: now.saturating_add(earned), more: more - earned });
     }
 
-    /// Charges steps. If too few are left, the budget drops to zero.
+    /// Spends steps. If too few are left, the budget drops to zero.
     #[inline]
     fn spend(&self, steps: u64) -> Result<(), TooCostly> {
         let before = self.0.get();

@@ -1,6 +1,6 @@
 //! Resolvers of schema documents.
 //!
-//! Joins locations, and has two resolvers that need no trust: a map, and files below one directory. It never uses the network.
+//! Joins locations, and provides two safe resolvers: a map, and files below one directory. It never uses the network.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -17,16 +17,16 @@ pub trait Resolver {
     }
 }
 
-/// Reason why there is no document at a location.
+/// The reason why there is no document at a location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolveError {
-    /// The document does not exist. Hints may be wrong, so this is not an error where the rules allow a hint to fail.
+    /// The document does not exist. This is not an error where the rules allow a location hint to fail.
     Absent,
-    /// The document exists, but must not be read.
+    /// The document must not be read.
     Refused(String),
 }
 
-/// Finds nothing: for schemas in a single document.
+/// A resolver without documents, for schemas in a single document.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoDocuments;
 
@@ -91,7 +91,7 @@ impl Resolver for Directory {
         }
         let file = std::fs::File::open(&path).map_err(refused)?;
         let mut bytes = Vec::new();
-        // Harmless: one byte more than may be shows that there is more.
+        // Harmless: reading one byte more than allowed shows that the file is too large.
         file.take(self.bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(refused)?;
         if u64::try_from(bytes.len()).is_ok_and(|length| length <= self.bytes_max) {
             Ok(bytes)
@@ -130,7 +130,7 @@ pub fn join(base: &str, location: &str) -> String {
     format!("{root}{}", without_dots(&path))
 }
 
-/// Splits into `http://host` and the path; a relative location is all path.
+/// Splits a location into `http://host` and the path. A relative location consists only of a path.
 fn authority(base: &str) -> (&str, &str) {
     let Some(scheme) = scheme(base) else { return ("", base) };
     let rest = base.get(scheme.len() + 1..).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Rules for finished components (Part 1, "constraints on schemas").
 //!
-//! Owns the order of the checks. The rules are in modules by subject and report errors through the builder. Determinism of
-//! content models is checked where they are compiled.
+//! Owns the order of the checks. The rules are in modules by subject and report errors through the builder. The determinism of content
+//! models is checked where they are compiled.
 
 mod attributes;
 mod complex;
@@ -30,7 +30,7 @@ pub(crate) fn check(builder: &mut Builder<'_>) {
     elements::consistent(builder);
 }
 
-/// Checks cos-all-limited: an all-group is the whole content, once.
+/// Checks cos-all-limited: an all-group must be the whole content and occur once.
 fn all_groups(builder: &mut Builder<'_>) {
     let all = &builder.components;
     let mut wrong = Vec::new();

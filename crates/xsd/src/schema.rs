@@ -32,23 +32,23 @@ pub struct Schema {
 pub(crate) struct Head {
     pub(crate) type_id: Id<Type>,
     pub(crate) is_abstract: bool,
-    /// Neither the element nor its type is abstract, and there are no identity constraints.
+    /// Whether neither the element nor its type is abstract, and there are no identity constraints.
     pub(crate) is_plain: bool,
-    /// The element has a default or fixed value.
+    /// Whether the element has a default or fixed value.
     pub(crate) is_given: bool,
 }
 
-/// Handling of an element's content.
+/// How the content of an element is handled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) kind: Kind,
-    /// Its text is collected until it ends.
+    /// Whether its text is collected until the element ends.
     pub(crate) collects: bool,
-    /// Its text is validated by a simple type.
+    /// Whether its text is validated against a simple type.
     pub(crate) typed: bool,
-    /// Its value has prefixes, so the namespaces in scope have to be kept.
+    /// Whether its value may contain prefixes, so that the namespaces in scope have to be kept.
     pub(crate) prefixed: bool,
-    /// The element is valid if its content is: no other check is needed at its end.
+    /// Whether the element is valid if its content is, so that no other check is needed at its end.
     pub(crate) plain: bool,
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct TypeTable {
     /// Sorted by name.
     pub(crate) attributes: Box<[AttributeTable]>,
     pub(crate) wildcard: Option<Wildcard>,
-    /// Some attribute is required or has a default, so missing attributes have to be handled.
+    /// Whether some attribute is required or has a default, so that missing attributes have to be handled.
     pub(crate) misses: bool,
-    /// Such attributes among the first 64, as bits.
+    /// A bit for each such attribute among the first 64.
     pub(crate) awaited: u64,
     pub(crate) is_abstract: bool,
     pub(crate) words: u32,
@@ -86,7 +86,7 @@ pub(crate) enum Kind {
 pub(crate) struct Text {
     pub(crate) simple: Arc<SimpleType>,
     pub(crate) identifiers: bool,
-    /// Its values are QNames or notations, which depend on prefixes.
+    /// Whether its values are QNames or notations, which depend on prefixes.
     pub(crate) prefixed: bool,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct DefaultValue {
 }
 
 impl AttributeTable {
-    /// Returns whether its absence has to be handled.
+    /// Returns whether the absence of the attribute has to be handled.
     fn is_awaited(&self) -> bool {
         self.required || self.given.is_some()
     }
@@ -135,7 +135,7 @@ impl Text {
     }
 }
 
-/// Recursion is shallow: a union's members are not unions, a list's items not lists.
+/// Recursion is shallow: the members of a union are not unions, and the items of a list are not lists.
 fn is_prefixed(simple: &SimpleType) -> bool {
     match simple.variety() {
         Variety::Ur => false,
@@ -152,7 +152,7 @@ impl Schema {
         documents: &[SchemaDocument<'_>],
         noted: Vec<Complaint>,
     ) -> Schema {
-        // Harmless: there is an automaton for each type.
+        // Harmless: there is one automaton for each type.
         let ids = components.types.ids().zip(automata);
         let types = ids.map(|(id, automaton)| table(&components, automaton, documents, id));
         let types = types.collect();
@@ -224,14 +224,14 @@ impl Schema {
         self.type_of_name(uri, local).is_some()
     }
 
-    /// The global elements, as namespace and local name, in no order.
+    /// Returns the global elements as namespace and local name, in no particular order.
     pub fn elements(&self) -> impl Iterator<Item = (&str, &str)> {
         let names = &self.components.names;
         let syms = self.components.globals.elements.keys();
         syms.map(|&sym| (names.uri(names.namespace_of(sym)), names.local(sym)))
     }
 
-    /// The global types of the schema documents, as namespace and local name, in no order.
+    /// Returns the global types of the schema documents as namespace and local name, in no particular order.
     pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
         let names = &self.components.names;
         let syms = self.components.globals.types.keys();
@@ -268,7 +268,7 @@ fn table(
     let mut attributes: Vec<AttributeTable> = complex
         .uses
         .iter()
-        // Harmless: an attribute has at least the simplest of types.
+        // Harmless: each attribute has a simple type.
         .filter_map(|usage| {
             let decl = &all.attributes[usage.decl];
             let simple =
@@ -297,7 +297,7 @@ fn table(
         misses: attributes.iter().any(AttributeTable::is_awaited),
         awaited: attributes
             .iter()
-            // Harmless: the others are looked at one by one.
+            // Harmless: attributes after the first 64 are checked one by one.
             .take(64)
             .rev()
             .fold(0, |awaited, attribute| awaited << 1 | u64::from(attribute.is_awaited())),
@@ -322,7 +322,7 @@ fn given(
     DefaultValue {
         fixed: constraint.fixed,
         text: Arc::clone(&constraint.text),
-        // Harmless: a default that does not fit its type got a complaint earlier.
+        // Harmless: a default that is invalid for its type has been reported already.
         value: simple.and_then(|simple| simple.validate(&constraint.text, &scope).ok()),
     }
 }

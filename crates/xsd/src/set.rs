@@ -17,14 +17,14 @@ pub struct Limits {
     pub documents_max: usize,
     /// Number of types, elements, attributes, groups and particles together.
     pub components_max: usize,
-    /// States of one content model, after counted particles that need it are expanded.
+    /// Number of states of one content model, after expanding counted particles where necessary.
     pub states_max: usize,
-    /// Steps of the comparison of one restriction with its base.
+    /// Number of steps of comparing one restriction with its base.
     pub restriction_steps_max: usize,
     /// Nesting of model groups, and depth of type derivation.
     pub depth_max: usize,
     pub complaints_max: usize,
-    /// Rules that libxml2 does not check are only noted: see [`Schema::noted`].
+    /// Whether violations of rules that libxml2 does not check are only recorded; see [`Schema::noted`].
     pub as_libxml: bool,
 }
 
@@ -35,10 +35,10 @@ impl Default for Limits {
             documents_max: 2_000,
             // FpML, one of the largest, has about 30,000.
             components_max: 500_000,
-            // A state takes about 100 bytes; models that people write have less than 100.
+            // A state takes about 100 bytes. Hand-written models have fewer than 100 states.
             states_max: 20_000,
             restriction_steps_max: 200_000,
-            // Schemas that people write stay below 20.
+            // Hand-written schemas stay below 20.
             depth_max: 150,
             complaints_max: 100,
             as_libxml: false,
@@ -62,7 +62,7 @@ impl<'d> SchemaSet<'d> {
         }
     }
 
-    /// Adds a schema document in memory; `location` is the base of its references.
+    /// Adds a schema document in memory. `location` is the base of its references.
     pub fn add_bytes(&mut self, bytes: &[u8], location: &str) {
         self.documents.add_bytes(&mut self.components.names, bytes, location);
     }
@@ -72,19 +72,19 @@ impl<'d> SchemaSet<'d> {
         self.documents.add_embedded(&mut self.components.names, document, schema, base);
     }
 
-    /// Offers a schema that joins the set only if an import names its namespace and finds no other document: for the other
-    /// `schema` elements in WSDL's `types`.
+    /// Offers a schema that joins the set only if an import names its namespace and finds no other document. Used for the other `schema`
+    /// elements in WSDL's `types`.
     pub fn offer(&mut self, document: &'d Document, schema: NodeId, base: &str) {
         self.documents.offer(document, schema, base);
     }
 
-    /// Adds a schema document of the resolver. False if there is none.
+    /// Adds a schema document from the resolver. Returns false if there is none.
     pub fn add_location(&mut self, location: &str) -> bool {
         self.documents.add_location(&mut self.components.names, location)
     }
 
-    /// Follows a hint of an instance (`xsi:schemaLocation`), unless the set has a document for the namespace already. A failing
-    /// hint is not an error.
+    /// Follows a location hint in an instance (`xsi:schemaLocation`), unless the set has a document for the namespace. If the hint fails,
+    /// this is not an error.
     pub fn add_hint(&mut self, namespace: &str, location: &str, base: &str) {
         self.documents.follow(&mut self.components.names);
         if !self.documents.has_namespace(&self.components.names, namespace) {
@@ -92,8 +92,8 @@ impl<'d> SchemaSet<'d> {
         }
     }
 
-    /// Returns all documents of the set with their references followed, in order: location, `schema` element and namespace of
-    /// each. Sets with the same members give the same schema.
+    /// Follows all references, and returns the documents of the set in order: location, `schema` element and namespace of each. Sets with
+    /// equal members compile to equal schemas.
     pub fn members(&mut self) -> Vec<(String, NodeId, String)> {
         let names = &mut self.components.names;
         self.documents.follow(names);

@@ -1,7 +1,7 @@
 //! The schema for schemas: the attributes and children of each element of a schema document.
 //!
-//! Owns the tables and the check of a document against them (the `s4s-*` complaints). It never builds components. Code that runs
-//! later may rely on the shape of the document, but not on its references.
+//! Owns the tables and the check of a document against them (the `s4s-*` complaints). It builds no components. Code that runs later may
+//! rely on the structure of the document, but not on its references.
 
 mod table;
 mod values;
@@ -21,7 +21,7 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
-/// Returns all errors in the shape of the schema document whose `schema` element is `root`.
+/// Returns all structural errors of the schema document whose `schema` element is `root`.
 pub(crate) fn check(document: &Document, root: NodeId) -> Vec<Fault> {
     let mut walk = Walk { document, faults: Vec::new(), ids: HashSet::new() };
     walk.element(root, "", "schema");
@@ -34,7 +34,7 @@ struct Walk<'d> {
     ids: HashSet<&'d str>,
 }
 
-/// Limit on errors: enough to find the fault, and it bounds the cost of a hostile document.
+/// Maximum number of errors, enough to find the mistake. It also bounds the cost of a hostile document.
 const FAULTS_MAX: usize = 100;
 
 impl<'d> Walk<'d> {
@@ -99,7 +99,7 @@ impl<'d> Walk<'d> {
                     let message = format!("{value:?} is not a language");
                     self.fault(attribute, "s4s-att-invalid-value", message);
                 }
-                // Harmless: the other attributes are not of XML.
+                // Harmless: other attributes are not in the namespace of `xml`.
                 _ => {}
             }
         }
@@ -157,8 +157,8 @@ impl<'d> Walk<'d> {
     }
 }
 
-/// Checks that the children fill the slots; the error is how many do. No tag is in two consecutive slots, so a greedy match is
-/// right.
+/// Checks that the children fill the slots. The error is the number of children that do. No tag is in two consecutive slots, so greedy
+/// matching is correct.
 fn accepts(slots: &[Slot], tags: &[(NodeId, Option<&str>)]) -> Result<(), usize> {
     let mut at = 0;
     for slot in slots {

@@ -1,8 +1,8 @@
 //! Streaming validation of a document (Part 1, "validation rules": cvc-*).
 //!
-//! Owns the run over one document: open elements, complaints, and IDs and keys. It builds no tree: its memory grows with depth,
-//! with the length of one text, and with IDs and keys. Input is the events of a parser or the nodes of a tree; output is a list
-//! of [`Invalid`]. It never changes a document.
+//! Owns the validation of one document: open elements, complaints, and IDs and keys. It builds no tree: its memory grows with the depth,
+//! with the length of one text, and with IDs and keys. The input is the events of a parser or the nodes of a tree; the output is a list of
+//! [`Invalid`]. It never changes a document.
 
 mod about;
 mod attributes;
@@ -27,7 +27,7 @@ use scope::{Event, Node};
 /// An error in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
-    /// The broken rule of XML Schema, such as `cvc-complex-type.2.4.a`, or `limit`.
+    /// The violated rule of XML Schema, such as `cvc-complex-type.2.4.a`, or `limit`.
     pub code: &'static str,
     /// The element or attribute in question, as written.
     pub node: String,
@@ -46,7 +46,7 @@ pub struct ErrorDetails {
     pub element: Option<String>,
     /// Names that are allowed here or still required, in the order of the content model.
     pub expected: Vec<String>,
-    /// The error is about child elements, not about text.
+    /// Whether the error is about child elements, not about text.
     pub children: bool,
     /// The invalid text; for a list, its first invalid item.
     pub value: Option<String>,
@@ -54,7 +54,7 @@ pub struct ErrorDetails {
     pub type_name: Option<TypeName>,
     /// Variety of the type: `atomic`, `list` or `union`.
     pub variety: &'static str,
-    /// The rule of the type that the text breaks.
+    /// The rule of the type that the text violates.
     pub breach: Option<Breach>,
 }
 
@@ -69,32 +69,32 @@ pub enum TypeName {
     Local,
 }
 
-/// Requirement for the root element.
+/// The requirement for the root element.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Root {
     /// A global element of the schema.
     #[default]
     Declared,
-    /// Anything; declared elements are validated.
+    /// Anything. Declared elements are validated.
     Lax,
     /// The global element with this name.
     Element { uri: String, local: String },
-    /// Any name, with the content of this global type.
+    /// Any name, with content of this global type.
     Type { uri: String, local: String },
 }
 
-/// Limits of one document's validation.
+/// Limits on the validation of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// The run ends after this many complaints.
+    /// Maximum number of complaints, after which validation ends.
     pub invalid_max: usize,
-    /// Length of the text of one element of simple type.
+    /// Maximum length of the text of one element of simple type.
     pub text_bytes_max: usize,
-    /// Memory for IDs, and for IDREFs whose ID has not come yet.
+    /// Maximum memory for IDs, and for IDREFs whose ID has not occurred yet.
     pub identifier_bytes_max: usize,
-    /// Number of key sequences of identity constraints.
+    /// Maximum number of key sequences of identity constraints.
     pub identity_entries_max: usize,
-    /// Steps for identity constraints of nested elements, beyond those of a single one.
+    /// Maximum number of steps for identity constraints of nested elements, beyond those of a single one.
     pub identity_steps_max: u64,
 }
 
@@ -105,15 +105,15 @@ pub struct Validator {
     run: Run,
 }
 
-/// State of a validator at a place of a document ([`Validator::mark`]).
+/// A snapshot of a validator at some point of a document ([`Validator::mark`]).
 #[derive(Debug)]
 pub struct ValidatorMark(RunMark);
 
-/// Condition under which another text may replace a text in a valid document, so that the document stays valid
+/// The condition under which a text in a valid document may be replaced by another one so that the document stays valid
 /// ([`Validator::text_rule`]).
 #[derive(Debug, Clone, Copy)]
 pub struct TextRule {
-    /// Its type; None if any text is allowed.
+    /// The required type, or `None` if any text is allowed.
     of: Option<Id<Type>>,
     bytes_max: usize,
 }
@@ -122,7 +122,7 @@ impl TextRule {
     /// Allows any text.
     pub const ANY: TextRule = TextRule { of: None, bytes_max: usize::MAX };
 
-    /// Returns whether the fast path accepts a text; `schema` is that of the validator.
+    /// Returns whether the fast path accepts a text. `schema` must be that of the validator.
     pub fn accepts(&self, schema: &Schema, text: &str) -> bool {
         let Some(of) = self.of else { return true };
         let text_of = schema.type_table(of).and_then(|table| table.text.as_ref());
@@ -130,7 +130,7 @@ impl TextRule {
     }
 }
 
-/// Reason why a validating parse ended early.
+/// The reason why a validating parse ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParseStop {
     /// The document is not well-formed, or exceeds a limit of the parser.
@@ -154,11 +154,11 @@ impl std::fmt::Display for Invalid {
 impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
-            // Nobody reads more.
+            // Enough for anyone who reads them.
             invalid_max: 20,
-            // As long as the longest attribute the parser takes.
+            // The same as the parser's limit on an attribute.
             text_bytes_max: 10 << 20,
-            // Some 150,000 IDs.
+            // Enough for some 150,000 IDs.
             identifier_bytes_max: 12 << 20,
             identity_entries_max: 1 << 20,
             identity_steps_max: crate::identity::STEPS_MAX,
@@ -176,18 +176,18 @@ impl Validator {
         self.run.root = root;
     }
 
-    /// Sets whether `xsi:type` may name an unknown type on an undeclared element that need not be declared. Such types belong to
+    /// Sets whether `xsi:type` may name an unknown type on an undeclared element that does not have to be declared. Such types belong to
     /// another schema, as in the header and body of an envelope. The element is then validated as if it had no `xsi:type`.
     pub fn set_foreign_types(&mut self, allowed: bool) {
         self.run.foreign_types = allowed;
     }
 
-    /// Forgets the previous document. To be called before each document that is fed through the [`Sink`].
+    /// Discards the state of the previous document. Must be called before each document that is fed through the [`Sink`].
     pub fn reset(&mut self) {
         self.run.reset();
     }
 
-    /// Parses and validates a document. Validation errors are in [`Validator::invalid`]; the returned error is the parser's.
+    /// Parses and validates a document. Validation errors are in [`Validator::invalid`]; the returned error is that of the parser.
     pub fn validate(&mut self, bytes: &[u8], options: &xml::Options) -> Result<(), xml::Error> {
         self.reset();
         match xml::parse(bytes, options, self) {
@@ -196,26 +196,25 @@ impl Validator {
         }
     }
 
-    /// Returns the current state, for a document with the same prefix. None if there is more state than the open elements, or if
-    /// there are complaints.
+    /// Returns a snapshot of the current state, for a document with the same prefix. Returns `None` if there is more state than the open
+    /// elements, or if there are complaints.
     pub fn mark(&self) -> Option<ValidatorMark> {
         self.run.marked().map(ValidatorMark)
     }
 
-    /// Restores, before a document, the state of a mark made by a validator with the same schema, root and bounds.
+    /// Restores a snapshot before a document. It must be from a validator with the same schema, root and bounds.
     pub fn resume(&mut self, mark: &ValidatorMark) {
         self.run.resume(&mark.0);
     }
 
-    /// Returns the condition for another text in place of the last one; None if validity depends on more than the text.
+    /// Returns the condition for replacing the last text, or `None` if validity depends on more than the text.
     pub fn text_rule(&self) -> Option<TextRule> {
         self.run.text_rule(&self.schema)
     }
 
-    /// Validates an element of a tree with its subtree.
+    /// Validates an element of a tree, with its subtree.
     pub fn validate_tree(&mut self, document: &xml::Document, element: xml::NodeId) {
         self.reset();
-        // The error only ends the walk early.
         // Harmless: the error only ends the walk early.
         let _enough = scope::walk(&self.schema, &mut self.run, document, element);
     }
@@ -259,11 +258,12 @@ impl Sink for Validator {
     }
 }
 
-/// A position, computed on demand.
+/// A position that is computed on demand.
 pub(crate) trait LazyPosition {
     fn position(&self) -> Position;
 
-    /// Returns whether the document declares this unparsed entity; a stream has reported its entities before.
+    /// Returns whether the document declares this unparsed entity. For a stream this is false, because its entities have been reported
+    /// already.
     fn entity(&self, _name: &str) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! Read-only views of a compiled schema for other crates: elements, types, content and attributes.
 //!
-//! Views never validate, and following one never needs a search.
+//! Views do not validate, and following a reference never needs a search.
 
 mod facets;
 
@@ -59,11 +59,11 @@ pub struct GivenView<'s> {
 /// Content of a type.
 #[derive(Debug, Clone, Copy)]
 pub enum ContentView<'s> {
-    /// Text without attributes.
+    /// Text, without attributes.
     Simple(&'s Arc<SimpleType>),
     /// Text with attributes.
     SimpleContent(&'s Arc<SimpleType>),
-    /// No content, but attributes.
+    /// Attributes only.
     Empty,
     /// Elements, with text between them if mixed, and attributes.
     Children { mixed: bool, particle: ParticleView<'s> },
@@ -73,7 +73,7 @@ pub enum ContentView<'s> {
 #[derive(Debug)]
 pub enum TermView<'s> {
     Element(ElementView<'s>),
-    /// Any element of some namespaces; `strict` if it must be declared.
+    /// Any element in some namespaces; `strict`: it must be declared.
     Wildcard {
         strict: bool,
     },
@@ -136,11 +136,11 @@ impl<'s> ElementView<'s> {
         self.component().constraint.as_ref().map(given)
     }
 
-    /// Returns the elements that may be substituted for it, without itself.
+    /// Returns the elements that may be substituted for this one, except itself.
     pub fn substitutes(self) -> impl Iterator<Item = ElementView<'s>> {
         let known = self.schema.components.substitutes.get(&self.id);
         let schema = self.schema;
-        // Harmless: an element without substitutes has none.
+        // Harmless: an element without substitutes has none to list.
         known.into_iter().flatten().map(move |&id| ElementView { schema, id })
     }
 }
@@ -193,7 +193,7 @@ impl<'s> TypeView<'s> {
         }
     }
 
-    /// Returns its attributes, including inherited ones, in the order written.
+    /// Returns the attributes, including inherited ones, in the order written.
     pub fn attributes(self) -> Vec<AttributeView<'s>> {
         let all = &self.schema.components;
         let uses = all.complex(self.id).map_or(&[][..], |complex| complex.uses.as_slice());
@@ -206,7 +206,7 @@ impl<'s> TypeView<'s> {
             let given = constraint.map(given);
             Some(AttributeView { uri, local, required: usage.required, simple, given })
         };
-        // Harmless: the view of an attribute needs its type, which is there.
+        // Harmless: each attribute has a simple type.
         uses.iter().filter_map(view).collect()
     }
 
@@ -216,7 +216,7 @@ impl<'s> TypeView<'s> {
         complex.is_some_and(|complex| complex.wildcard.is_some())
     }
 
-    /// Returns the global types that may replace it by `xsi:type`, without itself, in the order of their numbers.
+    /// Returns the global types that may replace this one by `xsi:type`, except itself, in the order of their numbers.
     pub fn replacements(self) -> Vec<TypeView<'s>> {
         let all = &self.schema.components;
         let mut found: Vec<Id<Type>> = all
@@ -240,7 +240,7 @@ impl<'s> ParticleView<'s> {
         self.component().min
     }
 
-    /// None if unbounded.
+    /// Returns the maximum number of occurrences, or `None` if unbounded.
     pub fn max(self) -> Option<u64> {
         match self.component().max {
             Max::Times(times) => Some(times),
@@ -259,7 +259,7 @@ impl<'s> ParticleView<'s> {
         }
     }
 
-    /// Returns the first of the namespaces that a wildcard lists; None if it lists none.
+    /// Returns the first of the namespaces that a wildcard lists, or `None` if it lists none.
     pub fn listed_namespace(self) -> Option<&'s str> {
         let all = &self.schema.components;
         let Term::Wildcard(id) = self.component().term else { return None };

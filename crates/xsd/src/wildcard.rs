@@ -1,6 +1,6 @@
 //! Wildcards: the namespaces they match, and the algebra of such sets (Part 1, 3.10.6).
 //!
-//! Owns subset, union and intersection. It never decides the treatment of matching elements.
+//! Owns subset, union and intersection. How matching elements are treated is decided elsewhere.
 
 use crate::model::ComponentLocation;
 use crate::names::NsId;
@@ -54,12 +54,12 @@ impl Namespaces {
             (Namespaces::Of(list), other) | (other, Namespaces::Of(list)) => {
                 list.iter().any(|&namespace| other.allows(namespace))
             }
-            // There are more namespaces than any schema can name.
+            // No schema can name all namespaces, so these sets always overlap.
             (Namespaces::Any | Namespaces::Not(_), Namespaces::Any | Namespaces::Not(_)) => true,
         }
     }
 
-    /// Returns the intersection (cos-aw-intersect); None if it cannot be expressed.
+    /// Returns the intersection (cos-aw-intersect), or `None` if it cannot be expressed.
     pub(crate) fn intersection(&self, other: &Namespaces) -> Option<Namespaces> {
         Some(match (self, other) {
             (Namespaces::Any, rest) | (rest, Namespaces::Any) => rest.clone(),
@@ -74,7 +74,7 @@ impl Namespaces {
         })
     }
 
-    /// Returns the union (cos-aw-union); None if it cannot be expressed.
+    /// Returns the union (cos-aw-union), or `None` if it cannot be expressed.
     pub(crate) fn union(&self, other: &Namespaces) -> Option<Namespaces> {
         Some(match (self, other) {
             (Namespaces::Any, _) | (_, Namespaces::Any) => Namespaces::Any,

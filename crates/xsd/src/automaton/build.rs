@@ -1,7 +1,7 @@
-//! Particles to positions: every place where a child can match, with the positions that can follow it.
+//! Converts particles to positions: every place in a content model where a child can match, with the positions that may follow it.
 //!
-//! This is Glushkov's construction, with the lists of first positions shared instead of copied, and with counters where
-//! expanding a particle would be too long. The budget limits the number of positions.
+//! This is Glushkov's construction, except that lists of first positions are shared instead of copied, and that particles are counted where
+//! expanding them would take too long. The number of positions is limited.
 
 use super::Op;
 use crate::arena::Id;
@@ -11,11 +11,11 @@ use crate::model::{Components, Element, Max, ModelKind, Particle, Term, Wildcard
 #[derive(Debug, Clone)]
 pub(super) struct Position {
     pub(super) leaf: Leaf,
-    /// Number of its particle: equal for all copies of an expanded particle.
+    /// Number of the particle, equal for all copies of an expanded particle.
     pub(super) source: u32,
-    /// Lists of positions that can follow, each after some operations.
+    /// Lists of positions that may follow, each with the operations on the way.
     pub(super) follow: Vec<(ListId, Vec<Op>)>,
-    /// Operations after which the content may end here.
+    /// The operations after which the content may end here, or `None` if it may not.
     pub(super) ends: Option<Vec<Op>>,
 }
 
@@ -41,25 +41,25 @@ pub(super) struct Positions<'c> {
     pub(super) positions: Vec<Position>,
     pub(super) lists: Vec<List>,
     pub(super) counters: u32,
-    /// Counters of particles with a minimum of at most one occurrence.
+    /// Counters of particles that need to occur at most once.
     pub(super) free: Vec<u32>,
     pub(super) start: ListId,
     pub(super) empty: bool,
     sources: u32,
-    /// Particles with more copies than this are counted.
+    /// Maximum number of copies of an expanded particle. With more, the particle is counted.
     written_max: u64,
     positions_max: usize,
     steps: usize,
 }
 
-/// The error of more positions than the budget allows.
+/// The number of positions exceeds the limit.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-/// More children than the parser's budget of tokens allows.
+/// A number of children that the parser's limit on tokens does not allow.
 const UNREACHED: u64 = 1 << 31;
 
-/// Positions of a part of the model.
+/// The positions of a part of the model.
 struct Fragment {
     nullable: bool,
     first: ListId,
@@ -109,7 +109,7 @@ impl<'c> Positions<'c> {
     }
 
     fn particle(&mut self, id: Id<Particle>) -> Result<Fragment, TooMany> {
-        // Empty shared groups add no position; the step budget bounds them too.
+        // Shared groups that are empty add no position, but the limit on steps bounds them too.
         self.steps = self.steps.checked_sub(1).ok_or(TooMany)?;
         let particle = self.merged(self.all.particles[id]);
         match (particle.min, particle.max) {
@@ -140,7 +140,7 @@ impl<'c> Positions<'c> {
         }
     }
 
-    /// Simplifies a particle: removes groups around a single particle if one occurrence range can express both, and bounds that
+    /// Simplifies a particle: merges groups around a single particle if one range of occurrences can express both, and clamps bounds that
     /// no document reaches.
     fn merged(&self, mut particle: Particle) -> Particle {
         while let Some(model) = self.all.model_of(particle.term) {
@@ -185,7 +185,7 @@ impl<'c> Positions<'c> {
             self.sources = source;
             let inner = self.once(term)?;
             self.connect(&previous, inner.first, &[]);
-            // Nullable copies may be assumed to match last, so that each one leads to the next only.
+            // If copies may be empty, the empty ones can be assumed to come last, so each copy only leads to the next.
             let least = if inner.nullable { 0 } else { min };
             if copy == copies && max == Max::Unbounded {
                 self.connect(&inner.last, inner.first, &[]);
@@ -286,7 +286,7 @@ impl<'c> Positions<'c> {
         for &particle in particles {
             inner.push(self.particle(particle)?);
         }
-        // From the end, so that each part is connected to a single list of everything that can follow it.
+        // Works backwards, so that each part is connected to a single list of everything that may follow it.
         let mut rest = self.nothing(true);
         for fragment in inner.into_iter().rev() {
             self.connect(&fragment.last, rest.first, &[]);

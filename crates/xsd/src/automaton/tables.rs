@@ -1,4 +1,4 @@
-//! Positions to states, and the check that a content model is deterministic (cos-nonambig).
+//! Converts positions to states, and checks that a content model is deterministic (cos-nonambig).
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::model::{Components, Content, Element, ModelKind, Particle, Term, Type
 use crate::names::Sym;
 use crate::read::Builder;
 
-/// Particles with up to this many occurrences are expanded: counters cost a little at every step.
+/// Maximum number of occurrences up to which particles are expanded. Counters cost a little at every step.
 const WRITTEN_MAX: u64 = 12;
 
 /// Builds the automata of all types, indexed by the type's number.
@@ -71,7 +71,7 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
 enum TableError {
     /// Two particles match the same child.
     Ambiguous(Option<Sym>),
-    /// Counters alone do not decide the step.
+    /// The step depends on more than the counters.
     Counters,
     TooLarge,
 }
@@ -158,8 +158,7 @@ fn states(
     Ok((states, preferred))
 }
 
-/// Identity of a state: the positions that can follow, and whether the content may end. Positions with the same future share a
-/// state.
+/// Identifies a state: the positions that may follow, and whether the content may end. Positions with the same future share a state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     lists: Vec<(ListId, Vec<Op>)>,
@@ -179,13 +178,13 @@ struct Tables<'p> {
     open: Vec<(u32, Key)>,
     /// Remaining number of positions to visit, over all states.
     budget: usize,
-    /// An element wins over a wildcard at the same place.
+    /// Whether an element takes precedence over a wildcard that also matches.
     as_libxml: bool,
-    /// The first element that won over a wildcard.
+    /// The first element that took precedence over a wildcard.
     preferred: Option<Sym>,
 }
 
-/// A transition of a state: positions of one particle, with the operations on the way.
+/// A transition of a state: the positions of one particle, with the operations on the way.
 #[derive(Debug, Clone)]
 struct Step {
     source: u32,
@@ -194,7 +193,7 @@ struct Step {
     ops: Vec<Op>,
 }
 
-/// Average number of edges per state; a model with more is over its budget.
+/// Average number of edges per state. A model with more is too large.
 const EDGES_PER_STATE: usize = 64;
 
 impl Tables<'_> {
@@ -260,7 +259,7 @@ impl Tables<'_> {
                             ops: ops.clone(),
                         });
                     }
-                    // A repetition of the inner particle does not use up occurrences of the outer one.
+                    // A repetition of the inner particle is preferred, because it does not use up occurrences of the outer one.
                     Some(step) if step.ops.is_empty() && self.is_dearer(&ops) => {}
                     Some(step) if ops.is_empty() && self.is_dearer(&step.ops) => {
                         step.ops.clear();
@@ -282,7 +281,7 @@ impl Tables<'_> {
         Ok(steps)
     }
 
-    /// Returns whether all operations only count particles with a minimum of at most one occurrence.
+    /// Returns whether all operations only count particles that need to occur at most once.
     fn is_dearer(&self, ops: &[Op]) -> bool {
         ops.iter().all(|op| match *op {
             Op::Again { counter, .. } => self.positions.free.contains(&counter),
@@ -398,7 +397,7 @@ impl Tables<'_> {
     }
 }
 
-/// Returns whether two steps exclude each other: one repeats a particle that the other leaves, and it occurs an exact number of
+/// Returns whether two steps exclude each other: one repeats a particle that the other leaves, and the particle occurs an exact number of
 /// times.
 fn exclusive(one: &[Op], other: &[Op]) -> bool {
     let pair = |again: &[Op], leave: &[Op]| {

@@ -77,7 +77,7 @@ pub(crate) fn read<'a>(
 }
 
 fn float<F: FromStr>(text: &str) -> Option<F> {
-    // Harmless: a text of this form is a number.
+    // Harmless: a text of this form is always a number.
     text::is_float(text).then(|| text.parse().ok())?
 }
 

@@ -161,7 +161,7 @@ impl Builtin {
         }
     }
 
-    /// Returns the base type; None for `anySimpleType`.
+    /// Returns the base type, or `None` for `anySimpleType`.
     pub fn base(self) -> Option<Builtin> {
         Some(match self {
             Builtin::AnySimpleType => return None,
@@ -207,7 +207,7 @@ impl Builtin {
         })
     }
 
-    /// Returns the primitive type it derives from, or itself if it is one. `anySimpleType` and the three list types have none.
+    /// Returns the primitive type from which it derives, or itself if it is primitive. `anySimpleType` and the three list types have none.
     pub fn primitive(self) -> Option<Builtin> {
         let mut at = self;
         while let Some(base) = at.base().filter(|base| *base != Builtin::AnySimpleType) {
@@ -273,7 +273,7 @@ impl Builtin {
         });
         match types.get(self as usize) {
             Some(simple) => Arc::clone(simple),
-            // Every built-in type is in the list; otherwise a type that accepts any text is the safest fallback.
+            // Cannot happen, because every built-in type is in the list. A type that accepts any text is the safest fallback.
             None => Arc::new(SimpleType::of_builtin(Builtin::AnySimpleType, &[])),
         }
     }

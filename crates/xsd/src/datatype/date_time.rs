@@ -6,11 +6,11 @@ use kit::calendar;
 
 use super::scan::Scan;
 
-/// Longer years are refused: 10^12 years in seconds fit the time line.
+/// Maximum number of digits of a year. 10^12 years in seconds fit the time line.
 const YEAR_DIGITS_MAX: usize = 12;
 /// Largest difference of local time from UTC.
 const ZONE_SECONDS_MAX: i128 = 14 * 3600;
-/// Stands in for the year of types without one: a leap year, so that `--02-29` exists.
+/// The year used for types without one: a leap year, so that `--02-29` exists.
 const LEAP_YEAR: i64 = 1972;
 
 /// One of the types of date and time.
@@ -74,7 +74,7 @@ impl DateTime {
         Fields::read(kind, text).is_some()
     }
 
-    /// Compares by Part 2, 3.2.7.3: values with and without zone are ordered only if no zone could change the order.
+    /// Compares as defined in Part 2, 3.2.7.3: a value with a zone and one without are ordered only if no zone could change the order.
     pub(crate) fn order(&self, other: &DateTime) -> Option<Ordering> {
         if self.kind != other.kind {
             return None;

@@ -14,7 +14,7 @@ pub(crate) struct DecimalRef<'a> {
     fraction: &'a [u8],
 }
 
-/// An owned decimal. Equal numbers are equal here, so that it can be a key.
+/// An owned decimal. Equal numbers have equal representations, so that it can be a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
     negative: bool,
@@ -83,7 +83,7 @@ impl<'a> DecimalRef<'a> {
         }
     }
 
-    /// Compares without signs. Digits compare like bytes, and so do fractions: a shorter one is a prefix.
+    /// Compares without signs. Digits compare like bytes. Fractions compare like strings, because trailing zeros have been removed.
     fn size_order(&self, other: &DecimalRef<'_>) -> Ordering {
         let whole = self.whole.len().cmp(&other.whole.len());
         whole
@@ -125,7 +125,7 @@ impl Decimal {
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Harmless: they are digits.
+        // Harmless: the bytes are ASCII digits.
         let digits = |digits| std::str::from_utf8(digits).unwrap_or_default();
         let whole = if self.whole.is_empty() { "0" } else { digits(&self.whole) };
         if self.negative {

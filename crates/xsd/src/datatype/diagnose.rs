@@ -1,7 +1,7 @@
-//! Details of an invalid text, for messages worded like those of another validator.
+//! Details about an invalid text, for messages worded like those of another validator.
 //!
-//! They are computed once a text is known to be invalid, in that validator's order: first the lexical space of the built-in
-//! type, then lengths, digits, bounds and enumeration, then patterns. For a list, its first invalid item is blamed.
+//! They are computed after a text was found to be invalid, in the order of that validator: first the lexical space of the built-in type,
+//! then lengths, digits, bounds and enumeration, then patterns. For a list, the first invalid item is reported.
 
 use super::fail::Fail;
 use super::kind::FacetKind;
@@ -10,7 +10,7 @@ use super::simple::{SimpleType, Variety};
 use super::white::words;
 use super::{White, atom};
 
-/// The rule that a text breaks.
+/// The rule that a text violates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Breach {
     /// The text is not a value of the type.
@@ -62,7 +62,7 @@ impl SimpleType {
                 Some(self.facet_breach(kind, &atom.len().unwrap_or(0).to_string()))
             }
             Err(Fail::Facet(FacetKind::Enumeration)) => self.enumeration_breach(&text),
-            // The message shows the text with its white space.
+            // The message quotes the text with its white space.
             Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, lexical)),
             Ok(()) => self.pattern_breach(&text, names),
             Err(_) => None,
@@ -77,7 +77,7 @@ impl SimpleType {
         }
     }
 
-    /// Checks the remaining facets of a list or union: patterns, then enumeration.
+    /// Checks the remaining facets of a list or union: patterns, then the enumeration.
     fn last_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
         self.pattern_breach(text, names).or_else(|| self.enumeration_breach(text))
     }

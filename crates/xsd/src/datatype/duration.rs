@@ -1,11 +1,11 @@
-//! Durations: months and seconds, which are ordered only if every start date gives the same order.
+//! Durations: months and seconds. Two are ordered only if the order is the same for every start date.
 
 use std::cmp::Ordering;
 
 use super::scan::Scan;
 use kit::calendar::month_begin;
 
-/// Longer numbers in a duration are refused.
+/// Maximum number of digits of a number in a duration.
 const DIGITS_MAX: usize = 15;
 /// The start dates of Part 2, 3.2.6.2: year, and month counted from 0.
 const STARTS: [(i64, i64); 4] = [(1696, 8), (1697, 1), (1903, 2), (1903, 6)];
@@ -20,7 +20,7 @@ pub struct Duration {
 }
 
 impl Duration {
-    /// Parses `-?PnYnMnDTnHnMnS`; parts may be missing, but not all of them, nor all behind a `T`.
+    /// Parses `-?PnYnMnDTnHnMnS`. Parts may be missing, but not all of them, and not all after a `T`.
     pub(crate) fn parse(text: &str) -> Option<Duration> {
         let mut scan = Scan::new(text);
         let sign = match scan.take(b'-') {
@@ -92,7 +92,7 @@ impl Duration {
     /// Returns the end of the duration from a start month, in seconds since 1970.
     fn from(&self, (year, month): (i64, i64)) -> (i128, i64) {
         let days = month_begin(year, month.saturating_add(self.months));
-        // The parts of one duration have one sign, but days may point the other way: carry what is below a second.
+        // All parts of a duration have the same sign, but the days may have the other one, so fractions of a second are carried.
         let carry = self.atto.div_euclid(ATTO);
         (i128::from(days) * 86_400 + self.seconds + i128::from(carry), self.atto.rem_euclid(ATTO))
     }

@@ -1,18 +1,18 @@
-//! Errors of a derivation or of a value, by the name of the broken rule.
+//! Errors of a derivation or a value, by the name of the violated rule.
 
 use std::fmt;
 
-/// A rule of Part 2 that a derivation breaks.
+/// A rule of Part 2 that a derivation violates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FacetError {
-    /// Index of the facet to blame, if there is one.
+    /// Index of the facet that causes the error, if there is one.
     pub facet: Option<usize>,
     /// Name of the rule, such as `enumeration-valid-restriction` or `cos-applicable-facets`.
     pub code: &'static str,
     pub message: String,
 }
 
-/// A rule that a value breaks.
+/// A rule that a value violates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Name of the rule, such as `cvc-datatype-valid.1.2.1` or `cvc-pattern-valid`.

@@ -20,14 +20,14 @@ pub(crate) struct Facets {
     pub(crate) fraction_digits: Option<u64>,
     pub(crate) min: Option<Bound>,
     pub(crate) max: Option<Bound>,
-    /// One for each derivation step with patterns: all have to match.
+    /// One entry for each derivation step with patterns. All have to match.
     pub(crate) patterns: Vec<Arc<Pattern>>,
     pub(crate) enumeration: Option<Arc<Enumeration>>,
     /// One bit for each kind of facet that is fixed.
     pub(crate) fixed: u16,
 }
 
-/// The patterns of one derivation step: at least one has to match.
+/// The patterns of one derivation step, at least one of which has to match.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) regex: Regex,
@@ -50,13 +50,13 @@ pub(crate) struct Bound {
 #[derive(Debug, Default)]
 pub(crate) struct Enumeration {
     values: HashSet<Value>,
-    /// Sorted texts, if the values are strings: looked up without making a value.
+    /// The texts in sorted order, if the values are strings. They are looked up without creating a value.
     texts: Box<[Box<str>]>,
     /// The first values in readable form, in the order written.
     pub(crate) listed: Box<[Box<str>]>,
 }
 
-/// Number of values of an enumeration in a message.
+/// Maximum number of enumeration values in a message.
 pub(crate) const LISTED_MAX: usize = 100;
 
 /// Lists up to this length are searched linearly.
@@ -117,7 +117,7 @@ impl Facets {
         Ok(())
     }
 
-    /// Returns the value of a facet as people write it.
+    /// Returns the value of a facet in readable form.
     pub(crate) fn literal(&self, kind: FacetKind) -> Option<String> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let bound = |bound: &Option<Bound>| bound.as_ref().map(|bound| bound.literal.to_string());
@@ -204,7 +204,7 @@ impl Bound {
         if self.inclusive { FacetKind::MaxInclusive } else { FacetKind::MaxExclusive }
     }
 
-    /// Returns whether a value lies on this side of the bound. Values that are not comparable do not.
+    /// Returns whether a value is on this side of the bound. Values that are not comparable are not.
     fn allows(&self, atom: &Atom<'_>, small: Option<i64>, side: Ordering) -> bool {
         let order = match (small, self.small) {
             (Some(value), Some(bound)) => Some(value.cmp(&bound)),
@@ -218,7 +218,7 @@ impl Enumeration {
     pub(crate) fn new(values: Vec<Value>, listed: Vec<Box<str>>) -> Enumeration {
         let mut texts: Vec<Box<str>> = values
             .iter()
-            // Harmless: the others are not texts.
+            // Harmless: other values are not texts.
             .filter_map(|value| match value {
                 Value::Text { text, .. } => Some(text.clone()),
                 Value::Boolean(_)
@@ -253,13 +253,13 @@ impl Enumeration {
         }
     }
 
-    /// The values, in no order.
+    /// Returns the values, in no particular order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
         self.values.iter()
     }
 
-    /// Returns whether an atomic value is in the enumeration. All values have the same primitive type, so a string's text
-    /// decides.
+    /// Returns whether an atomic value is in the enumeration. All values have the same primitive type, so comparing texts is enough for
+    /// strings.
     fn has_atom(&self, atom: &Atom<'_>) -> bool {
         match atom {
             Atom::Text { text, .. } => self.has_text(text),

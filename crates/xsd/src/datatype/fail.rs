@@ -1,10 +1,10 @@
-//! Compact reasons why a text is invalid: a union tries its members and discards their errors.
+//! Compact reasons why a text is invalid. A union tries its members and discards their errors, so these are cheap.
 
 use super::error::Violation;
 use super::kind::FacetKind;
 use super::{Builtin, SimpleType};
 
-/// The rule that a text breaks.
+/// The rule that a text violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fail {
     /// The text is not in the lexical space of this type.
@@ -21,7 +21,7 @@ pub(crate) enum Fail {
     TooCostly,
 }
 
-/// Longer values are cut in messages.
+/// Maximum length of a value in a message. Longer values are cut.
 const QUOTED_CHARS_MAX: usize = 80;
 
 impl Fail {
@@ -84,7 +84,7 @@ pub(crate) fn quote(text: &str) -> String {
     }
 }
 
-/// Names a facet with its value, for messages. The facet of an item or member is not the type's own: only its name is given.
+/// Returns the name of a facet with its value, for messages. For a facet of an item or member, the value is not known here and left out.
 fn facet_text(kind: FacetKind, of: &SimpleType) -> String {
     let facets = of.facets();
     let value = match kind {

@@ -1,24 +1,25 @@
-//! Context on which a text's validity depends beside its type.
+//! What the validity of a text depends on besides its type.
 
 use crate::regex::Steps;
 
 /// Namespaces, notations and entities in scope of a text, and the remaining budget of its document.
 pub trait Names {
-    /// Returns the namespace of a prefix, `""` for the default: `Some("")` is not a namespace, `None` an undeclared prefix.
+    /// Returns the namespace of a prefix; `""` stands for the default namespace. `Some("")` means no namespace, `None` an undeclared
+    /// prefix.
     fn resolve(&self, prefix: &str) -> Option<&str>;
 
-    /// Returns whether this notation is declared; true if that is unknown.
+    /// Returns whether this notation is declared, or true if that is unknown.
     fn notation(&self, _uri: &str, _local: &str) -> bool {
         true
     }
 
-    /// Returns whether this unparsed entity is declared. Checked only for values of an instance: a schema's own values belong to
-    /// no document.
+    /// Returns whether this unparsed entity is declared. Only checked for values in an instance, because values in a schema belong to no
+    /// document.
     fn entity(&self, _name: &str) -> bool {
         true
     }
 
-    /// Returns the budget for the patterns of all texts of the document; None if the text is checked alone.
+    /// Returns the budget for the patterns of all texts in the document, or `None` if the text is checked on its own.
     fn steps(&self) -> Option<&Steps> {
         None
     }

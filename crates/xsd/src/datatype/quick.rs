@@ -1,7 +1,7 @@
 //! Fast path for types without restricting facets: most texts are obviously valid.
 //!
-//! Accepts a text only if [`super::atom`] would accept it too. Doubtful texts (white space, characters beyond ASCII, long
-//! numbers) are left to the full check.
+//! Accepts a text only if [`super::atom`] would accept it too. Doubtful texts (white space, characters beyond ASCII, long numbers) are left
+//! to the full check.
 
 use super::Builtin;
 use super::date_time::{DateTime, DateTimeKind};
@@ -41,7 +41,7 @@ pub(crate) fn is_plainly(builtin: Builtin, text: &str) -> bool {
     false
 }
 
-/// `yyyy-mm-ddThh:mm:ss` with `Z` or nothing behind it, with a day that every month has.
+/// Returns whether a text is `yyyy-mm-ddThh:mm:ss`, optionally with `Z`, and with a day that every month has.
 fn is_usual_moment(bytes: &[u8]) -> bool {
     let Some((front, b"" | b"Z")) = bytes.split_first_chunk::<19>() else { return false };
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2] =
@@ -94,7 +94,7 @@ fn is_float(bytes: &[u8]) -> bool {
     }
 }
 
-/// A URI without escapes, white space or fragment; if its first part has a colon, the scheme has to be valid.
+/// Returns whether a text is a URI without escapes, white space or fragment. If its first segment has a colon, the scheme must be valid.
 fn is_uri(bytes: &[u8]) -> bool {
     if bytes.iter().any(|b| *b <= b' ' || matches!(b, b'%' | b'#')) {
         return false;

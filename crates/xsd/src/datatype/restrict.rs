@@ -132,7 +132,7 @@ impl Step<'_> {
         if let Err(violation) = form.simple().check(facet.value, &NoNames) {
             return self.complain(at, violation.code, violation.message);
         }
-        // A number beyond a machine word counts as the largest: no text is that long.
+        // A number that does not fit counts as the largest one, because no text is that long.
         let digits = super::white::trim(facet.value).trim_start_matches('+');
         let number = digits.parse().unwrap_or(u64::MAX);
         let Some(slot) = self.number(kind) else { return };
@@ -184,7 +184,7 @@ impl Step<'_> {
         if self.is_fixed(kind) && !same {
             self.fixed_differs(at, kind);
         } else if !same && let Err(violation) = self.base.check(facet.value, facet.names) {
-            // An exclusive bound may repeat that of the base, which is not in the value space itself.
+            // An exclusive bound may equal that of the base, although that value is not in the base's value space.
             self.complain(at, kind.restriction(), violation.message);
         }
         let bound = Some(Bound::new(value, inclusive, super::white::trim(facet.value)));
@@ -212,7 +212,7 @@ impl Step<'_> {
             }
             Err((index, error)) => {
                 let pattern = patterns.get(index).copied().unwrap_or("");
-                // Harmless: the error names one of the patterns.
+                // Harmless: if the index is unknown, the error names the first facet.
                 let facet = at.get(index).copied().unwrap_or_default();
                 self.complain(facet, "pattern-valid", format!("{} {error}", quote(pattern)));
             }
@@ -226,7 +226,7 @@ impl Step<'_> {
         }
         let mut values: Vec<Value> = Vec::with_capacity(facets.len());
         let mut listed: Vec<Box<str>> = Vec::new();
-        // Harmless: each facet has its place.
+        // Harmless: each facet has an index.
         for (at, facet) in at.into_iter().zip(facets) {
             match self.base.validate(facet.value, facet.names) {
                 Ok(value) => {

@@ -38,7 +38,7 @@ impl<'a> Scan<'a> {
         digits
     }
 
-    /// Reads at least one digit behind a point, in units of 10^-18; further digits are read and dropped.
+    /// Reads at least one digit after a point, in units of 10^-18. Further digits are skipped.
     pub(crate) fn fraction(&mut self) -> Option<u64> {
         let digits = self.digits();
         if digits.is_empty() {

@@ -1,4 +1,4 @@
-//! Simple types: their structure, their construction, and the check of a text against them.
+//! Simple types: their structure, their construction, and checking texts against them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::value::Value;
 use super::white::{White, words};
 use super::{Builtin, FacetError, Violation};
 
-/// Depth of derivation, lists and unions: checking and dropping types recurses at most this deep.
+/// Maximum depth of derivation, lists and unions. Checking and dropping types recurses this deep.
 const DEPTH_MAX: u16 = 400;
 
 /// A simple type definition. Immutable; share it by `Arc`.
@@ -25,7 +25,7 @@ pub struct SimpleType {
     base: Option<Arc<SimpleType>>,
     white: White,
     facets: Facets,
-    /// Only white space has to be handled; no other facet restricts the type.
+    /// Whether only white space has to be handled, and no other facet restricts the type.
     plain: bool,
     /// Fast path of the check, if there is one.
     short: Short,
@@ -33,7 +33,7 @@ pub struct SimpleType {
     depth: u16,
 }
 
-/// Fast path that decides most texts without the whole type.
+/// A fast path that decides about most texts without examining the whole type.
 #[derive(Debug, Clone, Copy)]
 enum Short {
     None,
@@ -83,8 +83,8 @@ pub enum Identifier {
 }
 
 impl SimpleType {
-    /// Makes a restriction of `base` by the facets of one derivation step, in the order written. Without facets it is a
-    /// restriction too. Returns all errors, not only the first.
+    /// Creates a restriction of `base` by the facets of one derivation step, in the order written. Without facets, it is still a new type.
+    /// Returns all errors, not only the first.
     pub fn restrict(
         base: &Arc<SimpleType>,
         facets: &[RawFacet<'_>],
@@ -251,7 +251,7 @@ impl SimpleType {
         if !self.is_integer() || !self.has_bounds_only() {
             return Short::None;
         }
-        // A bound beyond machine integers is beyond those of 18 digits too.
+        // A bound that does not fit an `i64` is beyond all integers of 18 digits.
         let low =
             self.facets.min.as_ref().map_or(i64::MIN, |min| match (min.small, min.inclusive) {
                 (Some(bound), true) => bound,
@@ -434,7 +434,7 @@ impl SimpleType {
                     member = Ok(one);
                     break;
                 }
-                // If one member exceeds the budget, the next ones are not tried.
+                // If one member exceeds the budget, the others are not tried.
                 Err(Fail::TooCostly) => return Err(Fail::TooCostly),
                 Err(_) => {}
             }
@@ -500,5 +500,5 @@ impl SimpleType {
     }
 }
 
-/// Largest number of members after nested unions are flattened.
+/// Maximum number of members after nested unions have been flattened.
 const MEMBERS_MAX: usize = 10_000;

@@ -74,8 +74,8 @@ pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Checks a URI reference after escaping (XLink 5.4, RFC 2396 with 2732). The remaining faults are invalid escapes, a second
-/// fragment, brackets without an address, and an invalid scheme.
+/// Checks a URI reference after escaping (XLink 5.4, RFC 2396 with 2732). What can still be wrong is invalid escapes, a second fragment,
+/// brackets without an address, and an invalid scheme.
 pub(crate) fn is_any_uri(text: &str) -> bool {
     let escapes = text.as_bytes().windows(3).all(|window| match window {
         [b'%', a, b] => a.is_ascii_hexdigit() && b.is_ascii_hexdigit(),
@@ -98,7 +98,7 @@ pub(crate) fn is_any_uri(text: &str) -> bool {
     }
 }
 
-/// Returns the number of bytes that a base64 text encodes; None if it is invalid. White space may stand anywhere.
+/// Returns the number of bytes that a base64 text encodes, or `None` if it is invalid. White space is allowed anywhere.
 pub(crate) fn base64_len(text: &str) -> Option<u64> {
     let mut sextets = 0u64;
     let mut padding = 0u64;
@@ -129,7 +129,7 @@ pub(crate) fn base64_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let mut held = 0u32;
     let mut bits = 0;
-    // Harmless: blanks and padding have no bits.
+    // Harmless: blanks and padding encode no bits.
     for digit in text.bytes().filter_map(sextet) {
         held = held << 6 | u32::from(digit);
         bits += 6;

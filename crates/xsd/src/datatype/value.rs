@@ -9,8 +9,8 @@ use super::decimal::{Decimal, DecimalRef};
 use super::duration::Duration;
 use super::text;
 
-/// A value of a simple type. Equal values of one primitive type are equal here, whatever their lexical form; values of
-/// different primitive types never are. Usable as a key of a hash table.
+/// A value of a simple type, usable as a key in a hash table. Equal values of the same primitive type compare equal, whatever their lexical
+/// form. Values of different primitive types never do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A `string`, `anyURI` or `anySimpleType`.
@@ -56,7 +56,7 @@ pub(crate) enum Atom<'a> {
 }
 
 impl Value {
-    /// Compares by the order of the value space; None if the two are not comparable. Only numbers, durations, dates and times are
+    /// Compares by the order of the value space. Returns `None` if the two are not comparable. Only numbers, durations, dates and times are
     /// ordered.
     pub fn order(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
@@ -74,7 +74,7 @@ impl Value {
     }
 }
 
-/// Readable form for messages; it may not parse.
+/// A readable form for messages, which may not be parsable.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,7 +118,7 @@ impl Atom<'_> {
         }
     }
 
-    /// Compares like [`Value::order`]. Types without an order have no bounds, so they never get here.
+    /// Compares like [`Value::order`]. Only called for types with an order, because other types have no bounds.
     pub(crate) fn order(&self, bound: &Value) -> Option<Ordering> {
         match (self, bound) {
             (Atom::Decimal(one), Value::Decimal(two)) => Some(one.order(&two.borrow())),
@@ -149,7 +149,7 @@ impl Atom<'_> {
     }
 }
 
-/// Compares floats; NaN equals itself and is not comparable with anything else.
+/// Compares floats. NaN is equal to itself and not comparable with anything else.
 fn float_order(one: f64, two: f64) -> Option<Ordering> {
     if one.is_nan() && two.is_nan() { Some(Ordering::Equal) } else { one.partial_cmp(&two) }
 }

@@ -13,7 +13,7 @@ pub enum White {
 }
 
 impl White {
-    /// Replaces or collapses the white space of a text; the result is borrowed if nothing inside changes.
+    /// Replaces or collapses the white space in a text. The result is borrowed unless inner white space changes.
     pub fn normalize(self, text: &str) -> Cow<'_, str> {
         match self {
             White::Preserve => Cow::Borrowed(text),
@@ -40,7 +40,7 @@ impl White {
 }
 
 fn collapse(text: &str) -> Cow<'_, str> {
-    // Most texts have no white space at all.
+    // Fast path: most texts contain no white space.
     if !text.bytes().any(|b| b <= b' ') {
         return Cow::Borrowed(text);
     }

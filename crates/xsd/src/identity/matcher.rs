@@ -1,11 +1,11 @@
-//! Streaming matcher of a path: finds the open elements from which the path leads to the innermost one.
+//! Streaming matcher for a path: finds the open elements from which the path leads to the innermost one.
 
 use super::path::{Branch, Path};
 
-/// The state of one path, for all elements at which it may begin.
+/// The state of matching one path, for all elements at which it may begin.
 ///
-/// There is one word for each open element and branch. Bit `i` says that the first `i` steps lead from the element `i` levels up
-/// to that element. So the start of a match is a depth, and no state is kept per start.
+/// There is one word for each open element and branch. Bit `i` means that the first `i` steps lead from the element `i` levels up to that
+/// element. The bit therefore tells where a match began, and no state has to be kept for each beginning.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     rows: Vec<u64>,
@@ -16,19 +16,19 @@ pub(crate) struct Matcher {
 pub(crate) struct Reach {
     /// The depth of the node's element.
     depth: usize,
-    /// All elements down to this depth.
+    /// If set, all elements down to this depth.
     within: Option<usize>,
-    /// Bit `i`: the element `i` levels up.
+    /// Bit `i` stands for the element `i` levels up.
     exact: u64,
 }
 
-/// A value that belongs to an open element.
+/// Something that belongs to an open element.
 pub(crate) trait Deep {
     fn depth(&self) -> usize;
 }
 
 impl Matcher {
-    /// Begins at the outermost element at which the path may begin.
+    /// Starts at the outermost element from which the path may begin.
     pub(crate) fn new(path: &Path) -> Matcher {
         Matcher { rows: path.branches.iter().map(|_| 1).collect() }
     }
@@ -50,7 +50,7 @@ impl Matcher {
 
     /// Handles the end of the innermost element.
     pub(crate) fn end(&mut self, path: &Path) {
-        // Harmless: the rows of the element end with it.
+        // Harmless: the rows of an element end with it.
         self.rows.truncate(self.rows.len().saturating_sub(path.branches.len()));
     }
 
@@ -70,7 +70,7 @@ impl Matcher {
         let above = self.rows.len().saturating_sub(path.branches.len());
         let rows = self.rows.get(above..).unwrap_or_default();
         let mut reach = Reach { depth, within: None, exact: 0 };
-        // Harmless: there is a row for each branch.
+        // Harmless: there is one row for each branch.
         for (branch, row) in path.branches.iter().zip(rows) {
             let steps = branch.steps.len();
             if row >> steps & 1 == 0 || !ends(branch) {
@@ -87,16 +87,16 @@ impl Matcher {
 }
 
 impl Reach {
-    /// Visits the reached ones among some open elements, which are sorted outermost first.
+    /// Visits those of the open elements that are reached. `open` must be sorted, outermost first.
     pub(crate) fn each<T: Deep>(self, open: &mut [T], mut visit: impl FnMut(usize, &mut T)) {
         let within = self.within.unwrap_or(0);
         let all = open.partition_point(|one| one.depth() <= within);
-        // Harmless: only the first of them are reached.
+        // Harmless: the elements after these are not reached by `within`.
         for (at, one) in open.iter_mut().take(all).enumerate() {
             visit(at, one);
         }
         for depth in self.others() {
-            // Harmless: at another depth none is open.
+            // Harmless: no element at any other depth is open.
             if let Ok(at) = open.binary_search_by_key(&depth, T::depth)
                 && let Some(one) = open.get_mut(at)
             {
@@ -105,14 +105,14 @@ impl Reach {
         }
     }
 
-    /// Returns whether any of some open elements is reached.
+    /// Returns whether any of the open elements is reached.
     pub(crate) fn any<T: Deep>(self, open: &[T]) -> bool {
         let within = self.within.unwrap_or(0);
         open.first().is_some_and(|one| one.depth() <= within)
             || self.others().any(|depth| open.binary_search_by_key(&depth, T::depth).is_ok())
     }
 
-    /// Depths of single reached elements, below `within`.
+    /// Returns the depths of single reached elements, which are deeper than `within`.
     fn others(self) -> impl Iterator<Item = usize> {
         let mut exact = self.exact;
         let next = move || {

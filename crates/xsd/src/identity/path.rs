@@ -3,7 +3,7 @@
 use super::PathError;
 use crate::datatype::{Names, is_ncname};
 
-/// Number of steps of a path: each is a bit of a machine word, and paths that people write have a handful.
+/// Maximum number of steps in a path. Each is a bit of a machine word, and hand-written paths have only a few.
 const STEPS_MAX: usize = 60;
 
 /// The path of a selector or field.
@@ -15,7 +15,7 @@ pub struct Path {
 /// One alternative of a path with `|`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Branch {
-    /// The path begins with `.//`.
+    /// Whether the path begins with `.//`.
     pub(crate) descendant: bool,
     /// Element steps; `.` adds none.
     pub(crate) steps: Box<[NameTest]>,
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         self.xpath.get(self.at..).unwrap_or_default()
     }
 
-    /// Takes a token with the white space before it.
+    /// Consumes a token and the white space before it.
     fn take(&mut self, token: &str) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(token);
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     /// Takes `name ::`, or nothing.
     fn axis(&mut self, name: &str) -> bool {
         let start = self.at;
-        // Harmless: a name without `::` has no axis.
+        // Harmless: the position is restored below if it is not an axis.
         let found = self.take(name) && self.take("::");
         if !found {
             self.at = start;
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// `*`, `prefix:*`, `local` or `prefix:local`
+    /// Parses `*`, `prefix:*`, `local` or `prefix:local`.
     fn name_test(&mut self) -> Result<NameTest, PathError> {
         if self.take("*") {
             return Ok(NameTest::Any);

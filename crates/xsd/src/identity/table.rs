@@ -26,7 +26,7 @@ impl Sequence {
         Sequence { hash: hasher.hash_one(&*values), values: values.into() }
     }
 
-    /// Readable form for messages.
+    /// Returns a readable form for messages.
     pub(super) fn show(&self) -> String {
         // Texts come in quotes.
         let quoted = |value: &Value| {
@@ -61,7 +61,7 @@ impl Hasher for PrecomputedHash {
     }
 }
 
-/// Merges an element's own sequences, which win over inherited ones. Returns how many sequences were merged.
+/// Merges an element's own sequences, which take precedence over inherited ones. Returns the number of merged sequences.
 pub(super) fn merge_own(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,
@@ -70,8 +70,8 @@ pub(super) fn merge_own(
     merge_by(into, constraint, table, Extend::extend)
 }
 
-/// Merges the tables that several elements pass outwards: a sequence that several have belongs to none. Returns how many
-/// sequences were merged.
+/// Merges the tables that several elements pass outwards. A sequence that occurs in several of them counts for none. Returns the number of
+/// merged sequences.
 pub(super) fn merge(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,
@@ -89,7 +89,7 @@ pub(super) fn merge(
     })
 }
 
-/// Merges a table into that of its constraint, if there is one, by `join`. Returns how many sequences were merged.
+/// Merges a table into that of its constraint, if there is one, with `join`. Returns the number of merged sequences.
 fn merge_by(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,

@@ -1,7 +1,7 @@
-//! Identity constraints of a streamed document: selected nodes, their key sequences, and the comparison of these.
+//! Identity constraints of a streamed document: selects nodes, collects their key sequences, and compares these.
 //!
-//! An element selected in several scopes of one constraint is tracked once. The additional cost, mainly that of each scope's
-//! table, is charged to one budget of steps.
+//! An element selected in several scopes of one constraint is tracked only once. The additional cost, mainly that of each scope's table, is
+//! charged to a single budget of steps.
 
 use std::collections::hash_map::Entry;
 use std::hash::RandomState;
@@ -19,7 +19,7 @@ pub struct Tables {
     depth: usize,
     /// Open elements with constraints, outermost first.
     scopes: Vec<Scope>,
-    /// Their constraints, each once, in the order in which the first elements with them began.
+    /// The constraints of these elements, each once, in the order in which they were first encountered.
     followed: Vec<FollowedConstraint>,
     hasher: RandomState,
     room: Room,
@@ -32,17 +32,17 @@ struct Scope {
     inherited: Vec<(Arc<Constraint>, Table)>,
 }
 
-/// A constraint, for all open elements that have it.
+/// The state of one constraint, for all open elements that have it.
 #[derive(Debug)]
 struct FollowedConstraint {
     constraint: Arc<Constraint>,
     selector: Matcher,
     fields: Box<[Matcher]>,
-    /// Its tables, outermost first.
+    /// The tables of the constraint, outermost first.
     held: Vec<ElementTable>,
-    /// The open selected nodes, outermost first.
+    /// The selected nodes that are open, outermost first.
     targets: Vec<Target>,
-    /// Open elements that fields selected, outermost first.
+    /// Open elements that are selected by fields, outermost first.
     open: Vec<OpenField>,
 }
 
@@ -57,7 +57,7 @@ struct ElementTable {
 #[derive(Debug)]
 struct Target {
     depth: usize,
-    /// The elements whose selectors selected it.
+    /// The elements whose selectors selected the node.
     by: Reach,
     fields: Box<[FieldState]>,
 }
@@ -76,7 +76,7 @@ enum FieldState {
     /// An element at this depth that has not ended.
     Open(usize),
     Value(Value),
-    /// A node without a comparable value; any error was reported already.
+    /// A node without a comparable value. Any error has been reported already.
     Unusable,
 }
 
@@ -90,10 +90,10 @@ struct Room {
     over: bool,
 }
 
-/// Number of complaints reported for one event.
+/// Maximum number of complaints reported for one event.
 const TOLD_MAX: usize = 100;
 
-/// Bytes copied or compared in the time of one step, including some memory cost.
+/// Number of bytes that are copied or compared in the time of one step.
 const BYTES_A_STEP: u64 = 64;
 
 impl Tables {
@@ -107,7 +107,7 @@ impl Tables {
         Tables { limits, depth: 0, scopes: Vec::new(), followed: Vec::new(), hasher, room }
     }
 
-    /// Returns whether no element with constraints is open: elements without constraints need not be reported then.
+    /// Returns whether no element with constraints is open, so that elements without constraints need not be reported.
     pub fn idle(&self) -> bool {
         self.scopes.is_empty()
     }
@@ -152,14 +152,14 @@ impl Tables {
     /// Returns whether a field selects this attribute of the element just started, so that [`Tables::attribute`] is needed.
     pub fn wants_attribute(&self, uri: &str, local: &str) -> bool {
         self.followed.iter().filter(|followed| !followed.targets.is_empty()).any(|followed| {
-            // Harmless: there is a matcher for each field.
+            // Harmless: there is one matcher for each field.
             followed.constraint.fields.iter().zip(&followed.fields).any(|(path, matcher)| {
                 matcher.to_attribute(path, self.depth, uri, local).any(&followed.targets)
             })
         })
     }
 
-    /// Handles an attribute of the element just started, given or by default. `None` if it has no value to compare.
+    /// Handles an attribute of the element just started, given or by default. The value is `None` if there is none to compare.
     pub fn attribute(
         &mut self,
         uri: &str,
@@ -169,7 +169,7 @@ impl Tables {
     ) {
         let cost = value.map_or(1, cost);
         for FollowedConstraint { constraint, fields, targets, .. } in &mut self.followed {
-            // Harmless: there is a matcher for each field.
+            // Harmless: there is one matcher for each field.
             for (at, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
                 let mut first = true;
                 matcher.to_attribute(path, self.depth, uri, local).each(targets, |_, target| {
@@ -258,15 +258,15 @@ fn look_up(
     let inner: Vec<&Table> = inherited.iter().filter(referred).map(|(_, table)| table).collect();
     let is_missing = |sequence: &&Sequence| {
         !own.iter().any(|table| table.contains_key(*sequence))
-            // A sequence that several inner elements have belongs to none of them here.
+            // A sequence that several inner elements have does not count here.
             && !inner.iter().any(|table| table.get(*sequence) == Some(&1))
     };
     let mut missing: Vec<String> =
         references.keys().filter(is_missing).map(Sequence::show).collect();
-    // A table has no order, and the same message is to get the same answer.
+    // A table has no order, but equal messages shall get equal answers.
     missing.sort_unstable();
     let name = keyref.full_name();
-    // Harmless: the errors that are reported already make the message invalid.
+    // Harmless: the errors already reported make the message invalid.
     for sequence in missing.iter().take(TOLD_MAX.saturating_sub(violations.len())) {
         let message = format!("No match found for key-sequence {sequence} of keyref {name}");
         violations.push(violation("cvc-identity-constraint.4.3", message));
@@ -274,7 +274,7 @@ fn look_up(
 }
 
 impl Room {
-    /// Charges one of several visits. The first one is free: it is the cost of the constraint without nesting.
+    /// Charges for one of several visits. The first one is free, because it is the cost without nesting.
     fn take(&mut self, cost: u64, first: &mut bool, violations: &mut Vec<Violation>) -> bool {
         if std::mem::take(first) {
             return true;
@@ -300,7 +300,7 @@ impl Room {
 }
 
 impl FollowedConstraint {
-    /// Begins at the outermost element with the constraint.
+    /// Starts at the outermost element with the constraint.
     fn new(constraint: &Arc<Constraint>, depth: usize) -> FollowedConstraint {
         FollowedConstraint {
             constraint: Arc::clone(constraint),
@@ -314,7 +314,7 @@ impl FollowedConstraint {
 
     fn start(&mut self, uri: &str, local: &str) {
         self.selector.start(&self.constraint.selector, uri, local);
-        // Harmless: there is a matcher for each field.
+        // Harmless: there is one matcher for each field.
         for (path, matcher) in self.constraint.fields.iter().zip(&mut self.fields) {
             matcher.start(path, uri, local);
         }
@@ -331,7 +331,7 @@ impl FollowedConstraint {
         if targets.is_empty() {
             return;
         }
-        // Harmless: there is a matcher for each field.
+        // Harmless: there is one matcher for each field.
         for (field, (path, matcher)) in constraint.fields.iter().zip(fields.iter()).enumerate() {
             let mut first = true;
             matcher.to_element(path, depth).each(targets, |at, target| {
@@ -395,7 +395,7 @@ impl FollowedConstraint {
         violations: &mut Vec<Violation>,
     ) {
         self.selector.end(&self.constraint.selector);
-        // Harmless: there is a matcher for each field.
+        // Harmless: there is one matcher for each field.
         for (path, matcher) in self.constraint.fields.iter().zip(&mut self.fields) {
             matcher.end(path);
         }
@@ -404,7 +404,7 @@ impl FollowedConstraint {
         }
     }
 
-    /// Compares a complete node with those before it, in each scope that selected it.
+    /// Compares a complete node with earlier ones, in each scope that selected it.
     fn settle(
         &mut self,
         target: Target,
@@ -531,7 +531,7 @@ impl Constraint {
         format!("the {kind} '{}'", self.local)
     }
 
-    /// The name in the words of libxml2.
+    /// Returns the name as in messages of libxml2.
     fn full_name(&self) -> String {
         match &*self.uri {
             "" => format!("'{}'", self.local),

@@ -60,7 +60,7 @@ impl<'d> Builder<'d> {
                 "attribute" => self.attribute_use(doc, child, inside, &mut source),
                 "attributeGroup" => self.attribute_group(doc, child, inside, &mut source),
                 "anyAttribute" => source.wildcard = Some(self.wildcard(doc, child)),
-                // Harmless: any other child got a complaint earlier.
+                // Harmless: any other child has been reported already.
                 _ => {}
             }
         }
@@ -161,7 +161,7 @@ impl<'d> Builder<'d> {
         let type_id = found.unwrap_or_else(|| self.components.builtin(Builtin::AnySimpleType));
         self.check_attribute_type(doc.place(node), type_id);
         let name = self.components.names.intern(namespace, name);
-        // The value constraint belongs to the use.
+        // The value constraint belongs to the attribute use.
         let place = doc.place(node);
         Some(self.components.attributes.push(AttributeDecl {
             name,

@@ -67,7 +67,7 @@ impl<'d> Builder<'d> {
         }));
     }
 
-    /// Expands attribute groups and searches cycles in both kinds of group. False if there are any, or if the nesting is too
+    /// Expands attribute groups, and searches for cycles in both kinds of groups. Returns false if there are any, or if the nesting is too
     /// deep.
     pub(super) fn groups(&mut self) -> bool {
         let attributes = self.expand_attribute_groups();
@@ -163,7 +163,7 @@ impl<'d> Builder<'d> {
                     open.extend(missing.iter().map(|&&(model, _)| model));
                     continue;
                 }
-                // Harmless: all of them have their depth by now.
+                // Harmless: the depth of each inner model is known by now.
                 let deepest = inner.iter().filter_map(|(model, _)| depths.get(model)).max();
                 let depth = 1 + deepest.copied().unwrap_or(0);
                 if depth > self.limits.depth_max {
@@ -186,7 +186,7 @@ impl<'d> Builder<'d> {
         let particles = self.components.models[model].particles.iter();
         particles
             .map(|&id| self.components.particles[id])
-            // Harmless: elements and wildcards are not models.
+            // Harmless: elements and wildcards contain no models.
             .filter_map(|p| Some((self.components.model_of(p.term)?, p.place)))
             .collect()
     }
@@ -210,7 +210,7 @@ impl<'d> Builder<'d> {
                     break ANY_TYPE;
                 }
                 match (element.declared_type, element.head) {
-                    // Without a head there is no cycle.
+                    // Without a head there cannot be a cycle.
                     (Some(found), None) => break found,
                     (_, Some(head)) => at = head,
                     (None, None) => break ANY_TYPE,
@@ -455,7 +455,7 @@ impl<'d> Builder<'d> {
                 Some(model) => {
                     let model = &self.components.models[model];
                     let choice = model.kind == ModelKind::Choice;
-                    // An empty choice with a minimum above zero matches nothing at all, so it is kept.
+                    // An empty choice that must occur can never match, so it is kept.
                     !model.particles.is_empty() || choice && particle.min > 0
                 }
                 None => true,

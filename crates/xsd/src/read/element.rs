@@ -46,7 +46,7 @@ impl<'d> Builder<'d> {
         };
     }
 
-    /// Returns the type named by `type`, or the anonymous one inside; None if there is neither. `clause` forbids both.
+    /// Returns the type named by `type`, or the anonymous type inside, or `None` without either. `clause` is the rule that forbids both.
     pub(super) fn type_of(
         &mut self,
         doc: &SchemaDocument<'_>,

@@ -16,7 +16,7 @@ use crate::model::{
 use crate::names::{NsId, Sym};
 
 impl<'d> Builder<'d> {
-    /// Registers every global component; a redefinition replaces what it redefines.
+    /// Registers every global component. A redefinition replaces the component that it redefines.
     pub(super) fn globals(&mut self) {
         let documents = Rc::clone(&self.documents);
         for doc in documents.iter().filter(|doc| doc.tag(doc.root) == "schema") {
@@ -53,7 +53,7 @@ impl<'d> Builder<'d> {
         let globals = &self.components.globals;
         let taken = match doc.tag(node) {
             "simpleType" | "complexType" => {
-                // A schema for the schema namespace repeats the built-in types.
+                // A schema for the namespace of XML Schema repeats the built-in types.
                 let builtin = doc.target == NsId::XSD && globals.types.contains_key(&name);
                 if builtin {
                     return;
@@ -126,12 +126,12 @@ impl<'d> Builder<'d> {
                     self.complain("n-props-correct", place, message);
                 }
             }
-            // Harmless: any other child got a complaint earlier.
+            // Harmless: any other child has been reported already.
             _ => {}
         }
     }
 
-    /// Registers a child of a `redefine`: it replaces the component with its name in the redefined document.
+    /// Registers a child of a `redefine`, which replaces the component with that name in the redefined document.
     fn redefinition(
         &mut self,
         documents: &[SchemaDocument<'d>],
@@ -180,7 +180,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Reads the contents of every global component. Replaced components are read too: their redefinition may refer to them.
+    /// Reads the content of every global component. Replaced components are read too, because their redefinition may refer to them.
     pub(super) fn contents(&mut self) {
         let documents = Rc::clone(&self.documents);
         for id in self.components.types.ids() {
@@ -193,7 +193,7 @@ impl<'d> Builder<'d> {
             }
             self.check_redefined(doc, place.node, id, inside);
         }
-        // Only the global ones: attributes inside types have been read with them.
+        // Only global attributes, because those inside types have been read with them.
         let mut globals: Vec<_> = self.components.globals.attributes.values().copied().collect();
         globals.sort_unstable_by_key(|id| id.number());
         for id in globals {
@@ -295,7 +295,7 @@ pub(super) fn empty_element(name: Sym, place: ComponentLocation, global: bool) -
     }
 }
 
-/// Returns a document with all that it includes or redefines; cycles are allowed.
+/// Returns a document together with all that it includes or redefines. Cycles are allowed.
 fn closure(documents: &[SchemaDocument<'_>], from: usize) -> HashSet<usize> {
     let mut seen = HashSet::from([from]);
     let mut open = vec![from];
@@ -309,7 +309,7 @@ fn closure(documents: &[SchemaDocument<'_>], from: usize) -> HashSet<usize> {
     seen
 }
 
-/// Returns the documents, each after those it includes and redefines: inner redefinitions come first.
+/// Returns the documents, each after those that it includes and redefines, so that inner redefinitions come first.
 fn inner_first(documents: &[SchemaDocument<'_>]) -> Vec<usize> {
     let mut order = Vec::with_capacity(documents.len());
     let mut seen = vec![false; documents.len()];

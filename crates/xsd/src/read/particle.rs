@@ -8,7 +8,7 @@ use crate::documents::SchemaDocument;
 use crate::model::{Group, Max, Model, ModelKind, Particle, Term};
 
 impl<'d> Builder<'d> {
-    /// Reads the particle of an element of a schema document; None if it may not occur.
+    /// Reads the particle of an element of a schema document. Returns `None` if it may not occur.
     pub(super) fn read_particle(
         &mut self,
         doc: &SchemaDocument<'_>,
@@ -108,7 +108,7 @@ impl<'d> Builder<'d> {
             .tree()
             .descendants(model)
             .filter(|&n| doc.tag(n) == "group")
-            // Harmless: a group without `ref` got a complaint earlier.
+            // Harmless: a group without `ref` has been reported already.
             .filter_map(|n| {
                 let text = doc.attribute(n, "ref")?;
                 let (_, local) = text.split_once(':').unwrap_or(("", text));
@@ -139,7 +139,7 @@ impl<'d> Builder<'d> {
     }
 }
 
-/// Parses a number of occurrences; numbers beyond the largest count as the largest.
+/// Parses a number of occurrences. A number that does not fit counts as the largest one.
 fn occurs(text: &str) -> u64 {
     let digits = text.trim_start_matches(['+', '-']);
     digits.parse().unwrap_or(if digits.bytes().all(|b| b.is_ascii_digit()) { u64::MAX } else { 1 })

@@ -71,7 +71,7 @@ impl<'d> Builder<'d> {
         let named = doc.attribute(node, "memberTypes").unwrap_or("");
         let mut members: Vec<Id<Type>> = named
             .split_ascii_whitespace()
-            // Harmless: an unknown type gets a complaint there.
+            // Harmless: an unknown type is reported by the call.
             .filter_map(|text| self.type_named(doc, node, text, inside))
             .collect();
         let children: Vec<NodeId> = doc.children(node).collect();
@@ -85,7 +85,7 @@ impl<'d> Builder<'d> {
         members
     }
 
-    /// Builds all simple types, each after those it is made from. False if a chain is cyclic.
+    /// Builds all simple types, each after the types it is made from. Returns false if there is a cycle.
     pub(super) fn simple_types(&mut self) -> bool {
         let mut done: HashSet<Id<Type>> = HashSet::new();
         let mut under_way: HashSet<Id<Type>> = HashSet::new();
@@ -148,7 +148,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Returns a simple type to derive from, unless its `final` forbids that.
+    /// Returns a simple type to derive from, unless its `final` forbids the derivation.
     fn material(
         &mut self,
         id: Id<Type>,
@@ -157,7 +157,7 @@ impl<'d> Builder<'d> {
         code: &'static str,
     ) -> Option<Arc<SimpleType>> {
         if id == ANY_TYPE {
-            // Either an error was reported already, or the schema uses the ur-type.
+            // Either an error has been reported already, or the schema derives from the ur-type.
             if self.report.is_empty() {
                 self.complain(
                     "cos-st-restricts.1.1",
@@ -203,7 +203,7 @@ impl<'d> Builder<'d> {
         let doc = documents.get(at.document)?;
         let nodes: Vec<(NodeId, FacetKind)> = doc
             .children(at.node)
-            // Harmless: the other children are not facets.
+            // Harmless: other children are not facets.
             .filter_map(|node| Some((node, FacetKind::from_name(doc.tag(node))?)))
             .collect();
         let scopes: Vec<Scope<'_>> = nodes
@@ -216,11 +216,11 @@ impl<'d> Builder<'d> {
             .collect();
         let facets: Vec<RawFacet<'_>> = nodes
             .iter()
-            // Harmless: each facet has its scope.
+            // Harmless: each facet has a scope.
             .zip(&scopes)
             .map(|(&(node, kind), scope)| RawFacet {
                 kind,
-                // Harmless: a facet without a value got a complaint earlier.
+                // Harmless: a facet without a value has been reported already.
                 value: doc.tree().attribute(node, "", "value").unwrap_or_default(),
                 fixed: doc.flag(node, "fixed"),
                 names: scope,

@@ -1,7 +1,7 @@
 //! Character sets of the escapes `\p{..}`, `\d`, `\w`, `\s`, `\i` and `\c`.
 //!
-//! Owns the table `categories.txt` (the general categories of Unicode 14, from the Unicode Character Database), which is parsed
-//! once, on first use. Blocks come from `xml`.
+//! Owns the table `categories.txt` (the general categories of Unicode 14, from the Unicode Character Database), which is parsed on first
+//! use. Blocks come from the crate `xml`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -39,7 +39,7 @@ fn name_start() -> Vec<(u32, u32)> {
     crate::datatype::NAME_START.to_vec()
 }
 
-/// All characters except punctuation, separators and others.
+/// Returns all characters except punctuation, separators and others.
 fn word() -> &'static CharSet {
     static SET: OnceLock<CharSet> = OnceLock::new();
     SET.get_or_init(|| {
@@ -59,7 +59,7 @@ fn categories() -> &'static Sets {
         for group in ["L", "M", "N", "P", "Z", "S", "C"] {
             let parts: Vec<&CharSet> = sets
                 .iter()
-                // Harmless: the others are of other groups.
+                // Harmless: other categories belong to other groups.
                 .filter_map(|(category, set)| category.starts_with(group).then_some(set))
                 .collect();
             let union = CharSet::union(&parts);
@@ -71,11 +71,11 @@ fn categories() -> &'static Sets {
 
 /// Parses lines with a name and its ranges in hexadecimal.
 fn read(table: &'static str) -> Sets {
-    // Harmless: the table is the program's own.
+    // Harmless: the table is part of the program and has no other digits.
     let code = |digits: &str| u32::from_str_radix(digits, 16).unwrap_or_default();
     table
         .lines()
-        // Harmless: the table is the program's own.
+        // Harmless: the table is part of the program and has no malformed line.
         .filter_map(|line| {
             let mut words = line.split(' ');
             let name = words.next()?;

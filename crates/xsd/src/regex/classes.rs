@@ -1,4 +1,4 @@
-//! Character classes of an expression: characters that belong to exactly the same of its sets form one class.
+//! Character classes of an expression: characters that are in exactly the same sets of the expression form one class.
 
 use super::set::{CharSet, LAST};
 use super::{CLASS_WORK_MAX, RegexError};
@@ -7,10 +7,10 @@ use super::{CLASS_WORK_MAX, RegexError};
 #[derive(Debug)]
 pub(crate) struct Classes {
     ascii: [u16; 128],
-    /// Start of each interval, in order, with its class.
+    /// The start of each interval, in order, with its class.
     starts: Vec<(u32, u16)>,
     count: u16,
-    /// One bit for each set and class: the set contains the class.
+    /// One bit for each set and class: whether the set contains the class.
     held: Vec<u64>,
 }
 
@@ -37,10 +37,10 @@ impl Classes {
         for set in sets {
             count = split(set, &starts, &mut class, count).ok_or_else(too_many)?;
         }
-        // Harmless: there is a class for each start.
+        // Harmless: there is one class for each start.
         let starts: Vec<(u32, u16)> = starts.into_iter().zip(class).collect();
         let mut classes = Classes { ascii: [0; 128], starts, count, held: Vec::new() };
-        // Harmless: the characters go on.
+        // Harmless: only ASCII characters have a slot.
         for (slot, c) in classes.ascii.iter_mut().zip('\0'..) {
             *slot = search(&classes.starts, c);
         }
@@ -68,7 +68,7 @@ impl Classes {
         self.held = vec![0; (sets.len() * self.count()).div_ceil(64)];
         for (at, set) in sets.iter().enumerate() {
             for &(start, class) in &self.starts {
-                // An interval that begins with a surrogate holds no character.
+                // An interval that begins with a surrogate contains no characters.
                 if char::from_u32(start).is_some_and(|c| set.contains(c)) {
                     let bit = at * self.count() + usize::from(class);
                     if let Some(word) = self.held.get_mut(bit / 64) {
@@ -85,7 +85,7 @@ fn split(set: &CharSet, starts: &[u32], class: &mut [u16], count: u16) -> Option
     let mut renamed: Vec<Option<u16>> = vec![None; usize::from(count) * 2];
     let mut ranges = set.ranges().iter().peekable();
     let mut fresh = 0u16;
-    // Harmless: there is a class for each start.
+    // Harmless: there is one class for each start.
     for (&start, class) in starts.iter().zip(class.iter_mut()) {
         while ranges.peek().is_some_and(|&&(_, last)| last < start) {
             ranges.next();

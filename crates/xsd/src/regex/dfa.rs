@@ -1,4 +1,4 @@
-//! DFA built in advance, if it stays small: one table look-up for each character.
+//! A DFA built in advance, if it stays small. It takes one table look-up for each character.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::classes::Classes;
 use super::nfa::{Active, Nfa, Step};
 use super::{CELLS_MAX, DFA_WORK_MAX};
 
-/// Transition table, states by classes. State 0 is the dead state.
+/// Transition table: states by classes. State 0 is the dead state.
 #[derive(Debug)]
 pub(crate) struct Dfa {
     next: Vec<u32>,
@@ -16,7 +16,7 @@ pub(crate) struct Dfa {
 }
 
 impl Dfa {
-    /// Builds the table; None if it would be too large.
+    /// Builds the table, or returns `None` if it would be too large.
     pub(crate) fn build(nfa: &Nfa, classes: &Classes) -> Option<Dfa> {
         let width = classes.count();
         let mut states = States { of: HashMap::new(), list: Vec::new() };

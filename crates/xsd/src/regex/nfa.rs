@@ -1,6 +1,6 @@
-//! NFA of an expression: a list of instructions, simulated in parallel over a text.
+//! The NFA of an expression: a list of instructions, simulated in parallel on a text.
 //!
-//! Owns the limit on size: repetitions are expanded, so that no counters are needed at run time.
+//! Owns the limit on size. Repetitions are expanded, so that no counters are needed at run time.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::parse::Node;
 use super::set::CharSet;
 use super::{INSTRUCTIONS_MAX, RegexError, Steps, TooCostly};
 
-/// Clearing this many words of memory costs about as much as one instruction.
+/// Number of words of memory that can be cleared at the cost of one instruction.
 const WORDS_A_STEP: u64 = 64;
 
-/// One instruction; the numbers are indexes of others.
+/// One instruction. The numbers are indexes of other instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Matches a character of the set with this index, then continues at `next`.
@@ -33,7 +33,7 @@ pub(crate) struct Nfa {
     pub(crate) sets: Vec<CharSet>,
 }
 
-/// The active instructions: a sparse set, so that clearing it costs nothing.
+/// The active instructions, as a sparse set that can be cleared at no cost.
 pub(crate) struct Active {
     list: Vec<u32>,
     /// The round in which each instruction was last added.
@@ -61,14 +61,14 @@ impl Nfa {
         Ok(Nfa { steps: builder.steps, start, sets: builder.sets })
     }
 
-    /// Runs the program over a text, all alternatives in parallel.
+    /// Runs the program on a text, with all alternatives in parallel.
     pub(crate) fn run(
         &self,
         classes: &Classes,
         text: &str,
         steps: &Steps,
     ) -> Result<bool, TooCostly> {
-        // Before the first character, memory is allocated and the empty transitions are followed.
+        // The cost of allocating memory and following empty transitions before the first character.
         steps.spend(self.steps.len() as u64 / WORDS_A_STEP)?;
         let mut now = Active::new(self.steps.len());
         let mut then = Active::new(self.steps.len());
@@ -113,7 +113,7 @@ impl Active {
         }
     }
 
-    /// Adds an instruction and follows empty transitions. Only character instructions and the match stay in the list.
+    /// Adds an instruction and follows empty transitions. Only character instructions and the match are put into the list.
     pub(crate) fn add(&mut self, nfa: &Nfa, at: u32) {
         self.stack.push(at);
         while let Some(at) = self.stack.pop() {
@@ -152,7 +152,7 @@ fn size(node: &Node) -> u64 {
     }
 }
 
-/// Builds from the end to the start, so that each instruction knows the next.
+/// Builds the program from its end to its start, so that each instruction knows the next one.
 struct Builder<'a> {
     steps: Vec<Step>,
     sets: Vec<CharSet>,
@@ -162,11 +162,11 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn push(&mut self, step: Step) -> u32 {
         self.steps.push(step);
-        // The size was checked before.
+        // The size has been checked, so the conversion cannot overflow.
         u32::try_from(self.steps.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Adds a part that continues at `next`; returns the part's start.
+    /// Adds a part that continues at `next`. Returns its start.
     fn add(&mut self, node: &'a Node, next: u32) -> u32 {
         match node {
             Node::Empty => next,
@@ -201,7 +201,7 @@ impl<'a> Builder<'a> {
                 if let Some(step) = self.steps.get_mut(split as usize) {
                     *step = Step::Split(inside, next);
                 }
-                // `x+` needs no second copy: the loop is entered inside.
+                // `x+` needs no second copy, because the loop can be entered in its body.
                 at = match min {
                     0 => split,
                     _ => inside,

@@ -1,4 +1,4 @@
-//! Parser of regular expressions (Part 2, appendix F): builds a tree of sets, sequences, choices and repetitions.
+//! Parser for regular expressions (Part 2, appendix F): builds a tree of sets, sequences, choices and repetitions.
 
 use super::category;
 use super::set::CharSet;
@@ -15,7 +15,7 @@ pub(crate) enum Node {
     Repeat {
         what: Box<Node>,
         min: u32,
-        /// None if unbounded.
+        /// `None` if unbounded.
         max: Option<u32>,
     },
 }
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Err(RegexError { offset: self.at, message: message.into() })
     }
 
-    /// branch ( '|' branch )*
+    /// Parses `branch ( '|' branch )*`.
     fn choice(&mut self) -> Result<Node, RegexError> {
         let mut branches = vec![self.branch()?];
         while self.take('|') {
@@ -84,7 +84,7 @@ impl Reader<'_> {
         })
     }
 
-    /// piece*
+    /// Parses `piece*`.
     fn branch(&mut self) -> Result<Node, RegexError> {
         let mut pieces = Vec::new();
         while let Some(c) = self.peek() {
@@ -147,7 +147,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses at most one quantifier; a second one is an error.
+    /// Parses an optional quantifier. A second one is an error.
     fn quantified(&mut self, atom: Node) -> Result<Node, RegexError> {
         let (min, max) = match self.peek() {
             Some('?') => (0, Some(1)),
@@ -164,7 +164,7 @@ impl Reader<'_> {
         Ok(repeat(atom, min, max))
     }
 
-    /// `n}`, `n,}` or `n,m}`
+    /// Parses `n}`, `n,}` or `n,m}`.
     fn quantity(&mut self) -> Result<(u32, Option<u32>), RegexError> {
         let min = self.number()?;
         let max = match self.take(',') {
@@ -194,7 +194,7 @@ impl Reader<'_> {
         Ok(number)
     }
 
-    /// Parses what follows `\`: a character or a set.
+    /// Parses a character or a set after `\`.
     fn escape(&mut self) -> Result<Member, RegexError> {
         self.at += 1;
         let Some(c) = self.next() else {
@@ -226,7 +226,7 @@ impl Reader<'_> {
         Ok(Member::Set(if negated { set.complement() } else { set }))
     }
 
-    /// Parses a class after `[`: `^`?, members, and an optional class to subtract.
+    /// Parses a class after `[`: an optional `^`, members, and an optional class to subtract.
     fn class(&mut self) -> Result<CharSet, RegexError> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
@@ -262,7 +262,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Parses a character, a range or a set. A bare `-` stands for itself only as the first or the last member.
+    /// Parses a character, a range or a set. An unescaped `-` is literal only as the first or the last member.
     fn member(&mut self, first: bool, ranges: &mut Vec<(u32, u32)>) -> Result<(), RegexError> {
         let start = match self.class_char(first)? {
             Member::Set(set) => {
@@ -309,7 +309,7 @@ impl Reader<'_> {
     }
 }
 
-/// Makes a repetition, simplified if it is trivial.
+/// Creates a repetition, or a simpler node if the repetition is trivial.
 fn repeat(what: Node, min: u32, max: Option<u32>) -> Node {
     match (&what, min, max) {
         (Node::Empty, _, _) | (_, _, Some(0)) => Node::Empty,

@@ -3,10 +3,10 @@
 use super::parse::{self, Node};
 use super::set::CharSet;
 
-/// Length of a sample; an expression that needs more has none.
+/// Maximum length of a sample.
 const SAMPLE_CHARS_MAX: usize = 10_000;
 
-/// Returns a match of an expression: the first alternative of each choice, and repetitions as close to `times` as allowed.
+/// Returns a text that matches an expression: with the first alternative of each choice, and repetitions as close to `times` as allowed.
 pub(crate) fn sample(pattern: &str, times: u32) -> Option<String> {
     let node = parse::parse(pattern).ok()?;
     let mut text = String::new();
@@ -14,7 +14,7 @@ pub(crate) fn sample(pattern: &str, times: u32) -> Option<String> {
     Some(text)
 }
 
-/// Appends a match. The parser bounds the recursion.
+/// Appends a match. The parser's limits bound the recursion.
 fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
     if text.len() > SAMPLE_CHARS_MAX {
         return None;
@@ -26,7 +26,7 @@ fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
         Node::Choice(nodes) => {
             let before = text.len();
             let taken = nodes.iter().any(|node| {
-                // Harmless: what did not fit is tried otherwise.
+                // Harmless: the next alternative is tried instead.
                 text.truncate(before);
                 add(node, times, text).is_some()
             });

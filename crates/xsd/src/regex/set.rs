@@ -1,4 +1,4 @@
-//! Sets of characters as sorted ranges, and set operations for character classes.
+//! Sets of characters as sorted ranges, and operations on them for character classes.
 
 /// A set of characters: sorted ranges with gaps of at least one character.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -37,7 +37,7 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
         base == ANY_TYPE,
     );
     if let Err((code, message)) = content_restriction(builder, base, content, base_content) {
-        // Of the rules of restriction libxml2 checks those of attributes and of simple contents.
+        // Of the rules for restrictions, libxml2 checks those for attributes and simple contents.
         if code.starts_with("rcase-") {
             builder.complain_unless_libxml(code, place, message)
         } else {

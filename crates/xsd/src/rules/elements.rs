@@ -17,7 +17,7 @@ pub(super) fn substitution_groups(builder: &mut Builder<'_>) {
     let mut found: HashMap<Id<Element>, Vec<Id<Element>>> = HashMap::new();
     for &id in &globals {
         let mut at = id;
-        // Chains of heads are finite: cycles have been refused.
+        // Chains of heads are finite, because cycles have been refused.
         while let Some(head) = builder.components.elements[at].head {
             if builder.components.substitutes(id, head) {
                 found.entry(head).or_default().push(id);
@@ -47,7 +47,7 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
     }
 }
 
-/// Checks that a key reference has as many fields as the key it refers to (c-props-correct).
+/// Checks that a key reference has the same number of fields as the key that it refers to (c-props-correct).
 pub(super) fn key_references(builder: &mut Builder<'_>) {
     for reference in std::mem::take(&mut builder.keyrefs) {
         let found = builder.components.globals.constraints.get(&reference.refer);

@@ -1,4 +1,4 @@
-//! Particle restriction: Particle Valid (Restriction), Part 1, 3.9.6, the rcase-* rules.
+//! Restriction of particles: Particle Valid (Restriction), Part 1, 3.9.6, the rules rcase-*.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn redefined_groups(builder: &mut Builder<'_>) {
     super::attributes::redefined(builder);
 }
 
-/// A particle for the comparison: pointless groups are removed, and heads of substitution groups become choices.
+/// A particle prepared for comparison: pointless groups are removed, and heads of substitution groups become choices.
 #[derive(Debug, Clone)]
 struct Part {
     min: u64,
@@ -116,9 +116,9 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// Adds the parts of a particle without pointless groups (3.9.6).
+    /// Adds the parts of a particle, without pointless groups (3.9.6).
     fn parts(&mut self, id: Id<Particle>, parent: Option<ModelKind>, out: &mut Vec<Part>) {
-        // A budget for shared groups, which multiply when they are expanded.
+        // Shared groups multiply when they are expanded, so the steps are limited.
         let Some(left) = self.steps.checked_sub(1) else { return };
         self.steps = left;
         let Particle { place, min, max, term } = self.builder.components.particles[id];
@@ -313,7 +313,7 @@ impl Comparison<'_, '_> {
         }
     }
 
-    /// Checks rcase-Recurse.2: each particle restricts one of the base, in order; the others can be empty.
+    /// Checks rcase-Recurse.2: each particle restricts one of the base, in order; the others may be empty.
     fn in_order(&mut self, parts: &[Part], wider: &[Part]) -> Result<(), BrokenRule> {
         let mut rest = wider.iter();
         'parts: for part in parts {
@@ -372,7 +372,7 @@ impl Comparison<'_, '_> {
         let mut used = vec![false; wider.len()];
         for part in parts {
             let mut found = false;
-            // Harmless: there is a mark for each part.
+            // Harmless: there is one flag for each part.
             for (candidate, used) in wider.iter().zip(&mut used).filter(|(_, used)| !**used) {
                 match self.compare(part, candidate) {
                     Ok(()) => {
@@ -387,7 +387,7 @@ impl Comparison<'_, '_> {
                 return broken("rcase-RecurseUnordered.2", self.unmatched(part));
             }
         }
-        // Harmless: there is a mark for each part.
+        // Harmless: there is one flag for each part.
         let left = wider.iter().zip(&used).filter(|(_, used)| !**used);
         if left.into_iter().all(|(part, _)| is_emptiable(part)) {
             Ok(())
@@ -426,7 +426,7 @@ impl Comparison<'_, '_> {
     }
 }
 
-/// Checks range-ok: occurrence within that of the base.
+/// Checks range-ok: the occurrences are within those of the base.
 fn within(derived: &Part, base: &Part, code: &'static str) -> Result<(), BrokenRule> {
     if derived.min >= base.min && derived.max <= base.max {
         Ok(())

@@ -5,7 +5,7 @@ use crate::datatype::{Builtin, SimpleType, Value};
 use crate::model::{Content, Type, TypeKind, ValueConstraint};
 use crate::read::{Builder, Scope};
 
-/// Checks that a default or fixed value is valid for the type (cos-valid-default); complaints have `code`.
+/// Checks that a default or fixed value is valid for the type (cos-valid-default). Complaints get `code`.
 pub(super) fn check(
     builder: &mut Builder<'_>,
     type_id: Id<Type>,
@@ -34,7 +34,7 @@ pub(super) fn check(
     }
 }
 
-/// Returns the value of a default or fixed value.
+/// Returns the typed value of a default or fixed value.
 pub(super) fn value(
     builder: &Builder<'_>,
     simple: &SimpleType,
@@ -48,7 +48,7 @@ pub(super) fn value(
     simple.validate(&constraint.text, &scope).map_err(|violation| violation.message)
 }
 
-/// Returns whether two fixed values are equal; an invalid one is reported elsewhere.
+/// Returns whether two fixed values are equal. An invalid one is reported elsewhere.
 pub(super) fn same(
     builder: &Builder<'_>,
     (first_type, first): (Id<Type>, &ValueConstraint),

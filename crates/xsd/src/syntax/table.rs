@@ -17,7 +17,7 @@ pub(super) enum Value {
     Use,
     ProcessContents,
     Namespaces,
-    /// Words of a list, or `#all`.
+    /// A list of words, or `#all`.
     Set(&'static [&'static str]),
 }
 
@@ -27,24 +27,24 @@ pub(super) struct Attribute {
     pub(super) required: bool,
 }
 
-/// Children allowed at one place.
+/// The children allowed in one position.
 pub(super) struct Slot {
     pub(super) tags: &'static [&'static str],
     pub(super) min: usize,
     pub(super) max: usize,
 }
 
-/// Rule for an element of a schema document inside certain parents.
+/// The rule for an element of a schema document inside certain parents.
 pub(super) struct Rule {
     pub(super) tag: &'static str,
-    /// Its parents; empty for any.
+    /// The parents of the element; empty if there may be any.
     parents: &'static [&'static str],
     pub(super) attributes: &'static [Attribute],
-    /// The content matches any of these sequences.
+    /// The content has to match any of these sequences.
     pub(super) content: &'static [&'static [Slot]],
 }
 
-/// Returns the rule for an element in a parent; the first match counts.
+/// Returns the rule for an element in a parent. The first match counts.
 pub(super) fn find(parent: &str, tag: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.tag == tag && (r.parents.is_empty() || r.parents.contains(&parent)))
 }
@@ -331,7 +331,7 @@ const RULES: &[Rule] = &[
         attributes: &[ID, must("ref", Value::QName), MIN, MAX],
         content: ONLY_NOTE,
     },
-    // In a named group, the model has no occurrence attributes; references to the group have them.
+    // In a named group, the model has no occurrence attributes. References to the group have them instead.
     Rule { tag: "all", parents: &["group"], attributes: &[ID], content: ALL },
     Rule {
         tag: "all",

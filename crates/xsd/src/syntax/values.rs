@@ -23,7 +23,7 @@ pub(super) fn is_valid(kind: Value, value: &str) -> bool {
     }
 }
 
-/// Trims white space. Inner white space stays, since no value that is compared as a whole has any.
+/// Trims white space. Inner white space is kept, because no value that is compared as a whole has any.
 pub(crate) fn collapse(value: &str) -> &str {
     value.trim_matches([' ', '\t', '\n', '\r'])
 }
@@ -39,7 +39,7 @@ fn is_non_negative(value: &str) -> bool {
     zero || !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Parses a small number; None for larger ones, which make no difference here.
+/// Parses a small number. Returns `None` for larger ones, which make no difference here.
 fn number(value: &str) -> Option<u64> {
     // Harmless: larger numbers make no difference here.
     is_non_negative(value).then(|| value.trim_start_matches(['+', '-']).parse().ok())?

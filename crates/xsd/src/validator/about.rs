@@ -7,7 +7,7 @@ use crate::names::NsId;
 use crate::schema::Schema;
 
 impl ErrorDetails {
-    /// Details of a text that is invalid for its type.
+    /// Returns the details of a text that is invalid for its type.
     #[cold]
     pub(super) fn of_text(
         schema: &Schema,
@@ -29,7 +29,7 @@ impl ErrorDetails {
         }
     }
 
-    /// Details of a text that differs from the fixed one.
+    /// Returns the details of a text that differs from the fixed one.
     #[cold]
     pub(super) fn of_fixed(found: &str, fixed: &str) -> ErrorDetails {
         ErrorDetails {

@@ -17,7 +17,7 @@ pub(super) struct Instructions {
     pub(super) nil: Option<bool>,
 }
 
-/// The attributes of a type that an element has, by index: a bit set for those below 64, and one for the others.
+/// The attributes of a type that an element has, by index: a word of bits for the first 64, and a list for the others.
 #[derive(Debug, Default)]
 pub(super) struct SeenAttributes {
     low: u64,
@@ -59,7 +59,7 @@ impl SeenAttributes {
 }
 
 impl Run {
-    /// Reads `xsi:type` and `xsi:nil`, which affect everything else.
+    /// Reads `xsi:type` and `xsi:nil`, which affect all other checks.
     pub(super) fn instructions<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -84,7 +84,7 @@ impl Run {
                         self.complain(tag, name, "cvc-datatype-valid.1.2.1", message)?;
                     }
                 },
-                // Harmless: the other attributes of XSI say nothing here.
+                // Harmless: other attributes in this namespace have no effect.
                 _ => {}
             }
             Ok(())
@@ -112,7 +112,7 @@ impl Run {
             }
             let found = match table.attributes.len() {
                 0..=8 => table.attributes.iter().position(|attribute| attribute.name == sym),
-                // Harmless: an unknown name gets a complaint below.
+                // Harmless: an unknown name is reported below.
                 _ => table.attributes.binary_search_by_key(&sym, |attribute| attribute.name).ok(),
             };
             let Some((at, attribute)) = found.and_then(|at| Some((at, table.attributes.get(at)?)))
@@ -131,7 +131,7 @@ impl Run {
         })
     }
 
-    /// Validates an attribute of the instance namespace: every element may have the four, and there are no others.
+    /// Validates an attribute in the `xsi` namespace. Every element may have the four known ones, and no others.
     fn instruction<T: Tag>(
         &mut self,
         tag: &T,
@@ -163,7 +163,7 @@ impl Run {
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
-    /// Reports missing required attributes, and passes the defaults of others to identity constraints.
+    /// Reports missing required attributes, and passes the defaults of other missing ones to identity constraints.
     pub(super) fn missing<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -223,7 +223,7 @@ impl Run {
                 let message = format!("the attribute {} is not declared", written(name));
                 return self.complain_attribute(tag, name, "cvc-assess-attr", message);
             }
-            // A field that selects this attribute has no value to compare.
+            // A field that selects this attribute finds no value to compare.
             return Ok(());
         };
         let decl = &schema.components.attributes[decl];
@@ -242,7 +242,7 @@ impl Run {
         let given = decl.constraint.as_ref().map(|constraint| DefaultValue {
             fixed: constraint.fixed,
             text: std::sync::Arc::clone(&constraint.text),
-            // Harmless: a default that does not fit its type got a complaint earlier.
+            // Harmless: a default that is invalid for its type has been reported already.
             value: simple.validate(&constraint.text, &NoNames).ok(),
         });
         self.attribute_value(schema, tag, name, value, &text, given.as_ref())
@@ -300,7 +300,7 @@ impl Run {
             }
             match (found, fixed) {
                 (Err(violation), _) => {
-                    // Harmless: it was made where there is an error.
+                    // Harmless: the details are always present if there is an error.
                     self.about = about.unwrap_or_default();
                     self.about.element = Some(expanded(tag.name()));
                     return self.complain(tag, name, violation.code, violation.message);

@@ -35,7 +35,7 @@ impl Run {
         self.start_odd(schema, tag, sym, matched)
     }
 
-    /// Starts an element that the content model alone does not validate.
+    /// Starts an element for which more has to be checked than the content model.
     fn start_odd<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -75,7 +75,7 @@ impl Run {
         self.enter(schema, tag, type_id, element, nil)
     }
 
-    /// Determines the type and nil by `xsi:type` and `xsi:nil`.
+    /// Determines the type and whether the element is nil, by `xsi:type` and `xsi:nil`.
     fn instructed<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    /// Returns the condition for another text in place of the last one.
+    /// Returns the condition for replacing the last text.
     pub(super) fn text_rule(&self, schema: &Schema) -> Option<TextRule> {
         if self.skipped > 0 {
             return Some(TextRule::ANY);
@@ -272,9 +272,9 @@ impl Run {
             self.leave(schema, *frame, name, spot)
         };
         self.frames.pop();
-        // Harmless: what is kept for an element ends with it.
+        // Harmless: the counters of an element end with it.
         self.words.truncate(words);
-        // Harmless: as above.
+        // Harmless: the text of an element ends with it.
         self.text.truncate(text);
         judged?;
         if self.frames.is_empty() { self.finish() } else { Ok(()) }
@@ -371,7 +371,7 @@ impl Run {
         }
         let expected = automaton.expected(frame.state, words);
         self.about.expected = named(schema, &expected);
-        // Harmless: where nothing is expected, nothing is named.
+        // Harmless: if nothing is expected, no names are listed.
         let expected = expectation(&self.about.expected).unwrap_or_default();
         let message = format!("the content is not complete; expected: {expected}");
         self.complain(spot, name, "cvc-complex-type.2.4.b", message)
@@ -399,7 +399,7 @@ impl Run {
         self.complain(spot, name, "cvc-elt.5.2.2.2.1", message)
     }
 
-    /// Validates the text of an element of simple type or content; if it is empty, the default applies. Returns the value if an
+    /// Validates the text of an element with simple type or content. If the text is empty, the default applies. Returns the value if an
     /// identity constraint needs it.
     fn simple_text(
         &mut self,
@@ -440,7 +440,7 @@ impl Run {
             }
         };
         let wrong = given.filter(|given| {
-            // With an `xsi:type`, the fixed value is a value of that type.
+            // With an `xsi:type`, the fixed value has to be parsed with that type.
             let declared = given.value.as_ref() == Some(&value);
             let same =
                 || text.simple.validate(&given.text, &names).is_ok_and(|fixed| fixed == value);
@@ -460,7 +460,7 @@ impl Run {
     }
 }
 
-/// Returns whether a text is only white space; XML has no other characters below a space.
+/// Returns whether a text is only white space. XML allows no other characters up to the space.
 #[inline]
 fn is_blank(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -469,12 +469,12 @@ fn is_blank(text: &str) -> bool {
         (word.wrapping_add(BEYOND_SPACE) | word) & TOPS == 0
     };
     match bytes.last_chunk::<8>() {
-        // The last word may overlap the one before it.
+        // The last word may overlap the previous one.
         Some(last) => is_blank(last) && bytes.as_chunks::<8>().0.iter().all(is_blank),
         None => bytes.iter().all(|byte| *byte <= b' '),
     }
 }
 
 const TOPS: u64 = 0x8080_8080_8080_8080;
-/// Added to a byte, it sets the top bit for all characters above the space.
+/// Added to a byte, this sets the top bit for all characters above the space.
 const BEYOND_SPACE: u64 = 0x5F5F_5F5F_5F5F_5F5F;

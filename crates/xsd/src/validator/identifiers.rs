@@ -1,4 +1,4 @@
-//! IDs and IDREFs of a document: cvc-id, and the limit on their memory.
+//! IDs and IDREFs in a document (cvc-id), and the limit on their memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use super::run::{Run, expanded, written};
 use super::{ErrorDetails, LazyPosition, ParseStop};
 use crate::datatype::{Identifier, Names, SimpleType};
 
-/// IDs so far, and IDREFs whose ID has not come yet.
+/// The IDs so far, and the IDREFs whose ID has not occurred yet.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers {
-    /// Each with the number of its element.
+    /// The IDs, each with the number of its element.
     ids: HashMap<Box<str>, u64>,
     references: Vec<Reference>,
-    /// Memory in use.
+    /// Number of bytes in use.
     bytes: usize,
     over: bool,
 }
 
-/// An IDREF whose ID has not come yet.
+/// An IDREF whose ID has not occurred yet.
 #[derive(Debug)]
 struct Reference {
     text: Box<str>,
@@ -31,7 +31,7 @@ struct Reference {
 /// The element or attribute of an IDREF; consecutive IDREFs often share it.
 #[derive(Debug, PartialEq, Eq)]
 struct IdrefOwner {
-    /// Name as written, and as in messages.
+    /// The name as written, and as in messages.
     node: String,
     name: String,
     element: Option<String>,
@@ -40,11 +40,11 @@ struct IdrefOwner {
 /// IDs and IDREFs of one text.
 pub(super) struct FoundIdentifiers {
     all: Vec<(Identifier, String)>,
-    /// There are more, which exceed the memory limit.
+    /// Whether there are more, which exceed the memory limit.
     cut: bool,
 }
 
-/// Memory for an ID beside its text: its row in a half-full table, and the allocator's overhead.
+/// Memory for an ID in addition to its text: its row in a half-full table, and the allocator's overhead.
 const ID_BYTES: usize = 64;
 /// The same for an IDREF, in a list that may be half full.
 const REFERENCE_BYTES: usize = 112;
@@ -161,7 +161,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns whether the memory limit allows this many more bytes. A failure is reported once and is permanent.
+    /// Returns whether the memory limit allows this many more bytes. The first failure is reported; later ones are not.
     fn keep(
         &mut self,
         bytes: usize,
@@ -181,7 +181,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Checks at the end that every IDREF has its ID. If some were not kept, this is unknown and skipped.
+    /// Checks, at the end, that every IDREF has its ID. If some were not stored, this cannot be determined and is skipped.
     pub(super) fn finish(&mut self) -> Result<(), ParseStop> {
         let references = std::mem::take(&mut self.identifiers.references);
         if self.identifiers.over {

@@ -10,22 +10,22 @@ use crate::model::{ANY_TYPE, Element, Namespaces, Process, Type};
 use crate::names::{NsId, Sym, XSI_NAMESPACE};
 use crate::schema::{Kind, Schema};
 
-/// Basis of an element's validation.
+/// What an element is validated against.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Judge {
-    /// None: the element and its content are skipped.
+    /// Nothing: the element and its content are skipped.
     Nobody,
     Declaration(Id<Element>),
-    /// No declaration, but a type given by the caller.
+    /// A type given by the caller, without a declaration.
     Type(Id<Type>),
-    /// No declaration: the `xsi:type`, or else the ur-type. `strict` if a declaration was required.
+    /// The `xsi:type`, or else the ur-type, without a declaration. `strict`: a declaration was required.
     Undeclared {
         strict: bool,
     },
 }
 
 impl Run {
-    /// Steps the parent's content model over a child; None if the child is not allowed or cannot be checked.
+    /// Processes a child by the content model of its parent. Returns `None` if the child is not allowed or cannot be checked.
     #[inline(always)]
     pub(super) fn step(
         &mut self,
@@ -46,7 +46,7 @@ impl Run {
         Some(matched)
     }
 
-    /// Returns the basis for validating an element that starts.
+    /// Returns what an element that starts is validated against.
     pub(super) fn judge<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -115,7 +115,7 @@ impl Run {
                 let expected = table.automaton.expected(parent.state, words);
                 let expected = named(schema, &expected);
                 let message = expectation(&expected);
-                // As in libxml2: members of an all-group are listed only if one of them is still required.
+                // As in libxml2, members of an all-group are listed only if one of them is still required.
                 if !table.automaton.is_complete_all(words) {
                     self.about.expected = expected;
                 }
@@ -133,7 +133,7 @@ impl Run {
         self.complain(tag, tag.name(), code, message)
     }
 
-    /// Reports an error about the parent of a child: it may not have child elements.
+    /// Reports an error about the parent of a child, which must not have child elements.
     #[cold]
     fn complain_parent<T: Tag>(
         &mut self,
@@ -204,7 +204,7 @@ impl Run {
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
-    /// Handles an element that must be declared and is not.
+    /// Handles an element that must be declared but is not.
     pub(super) fn undeclared<T: Tag>(&mut self, tag: &T) -> Result<(), ParseStop> {
         let code = if self.frames.is_empty() { "cvc-elt.1" } else { "cvc-complex-type.2.4.c" };
         let message = "no global element of this name is declared".to_owned();
@@ -243,7 +243,7 @@ pub(super) fn named(schema: &Schema, expected: &[Next]) -> Vec<String> {
     all
 }
 
-/// Words the list of expected names for a message.
+/// Returns the list of expected names in words.
 pub(super) fn expectation(expected: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 10;
     let named = expected.get(..NAMED_MAX).unwrap_or(expected).join(", ");

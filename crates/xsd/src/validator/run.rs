@@ -1,4 +1,4 @@
-//! State of one run, and code common to all rules.
+//! The state of validating one document, and code common to all rules.
 
 use std::collections::HashSet;
 
@@ -24,16 +24,16 @@ pub(super) struct Frame {
     pub(super) type_id: Id<Type>,
     pub(super) element: Option<Id<Element>>,
     pub(super) state: u32,
-    /// Index of its first word.
+    /// Index of the first word of its automaton.
     pub(super) words: u32,
     /// Start of its text.
     pub(super) text: u32,
     pub(super) manner: Manner,
     pub(super) nil: bool,
-    /// A child was not allowed: later children cannot be validated.
+    /// Whether a child was not allowed, so that later children cannot be validated.
     pub(super) lost: bool,
     pub(super) children: bool,
-    /// Its text was reported as too long.
+    /// Whether its text has been reported as too long.
     pub(super) overlong: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Frame {
 pub(super) struct Run {
     pub(super) root: Root,
     pub(super) bounds: Bounds,
-    /// `xsi:type` may name types of other schemas.
+    /// Whether `xsi:type` may name types of other schemas.
     pub(super) foreign_types: bool,
     pub(super) frames: Vec<Frame>,
     /// Prefix bindings of the open elements whose values need them.
@@ -51,7 +51,7 @@ pub(super) struct Run {
     pub(super) skipped: u32,
     pub(super) words: Vec<u64>,
     pub(super) text: String,
-    /// Schema numbers of the document's namespaces, by the parser's number.
+    /// The schema's numbers of the namespaces in the document, by the parser's numbers.
     pub(super) spaces: Vec<NsId>,
     pub(super) seen: SeenAttributes,
     pub(super) invalid: Vec<Invalid>,
@@ -66,7 +66,7 @@ pub(super) struct Run {
     pub(super) steps: Steps,
 }
 
-/// Copy of a simple run's state between two nodes of a document.
+/// A copy of the state between two nodes of a document. Only made if the state is simple.
 #[derive(Debug)]
 pub(super) struct RunMark {
     frames: Box<[Frame]>,
@@ -79,7 +79,7 @@ pub(super) struct RunMark {
     identity_steps: u64,
 }
 
-/// A namespace that is not looked up yet.
+/// A namespace that has not been looked up yet.
 pub(super) const UNSEEN: NsId = NsId(u32::MAX - 1);
 
 impl Run {
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Returns a copy of the state; None if there is more state than the open elements.
+    /// Returns a copy of the state, or `None` if there is more state than the open elements.
     pub(super) fn marked(&self) -> Option<RunMark> {
         let simple = self.meanings.is_empty()
             && self.invalid.is_empty()
@@ -147,7 +147,7 @@ impl Run {
         })
     }
 
-    /// Restores a marked state at the start of a document.
+    /// Restores a copied state at the start of a document.
     pub(super) fn resume(&mut self, marked: &RunMark) {
         self.frames.extend_from_slice(&marked.frames);
         self.words.extend_from_slice(&marked.words);
@@ -164,7 +164,7 @@ impl Run {
         Names { prefixes: tag, schema, entities: &self.entities, spot: tag, steps: &self.steps }
     }
 
-    /// Returns the schema's number of a namespace of the document.
+    /// Returns the schema's number of a namespace in the document.
     #[inline]
     pub(super) fn space(&mut self, schema: &Schema, name: QName<'_>) -> NsId {
         let at = name.namespace.id as usize;
@@ -195,7 +195,7 @@ impl Run {
         (namespace, schema.components.names.find(namespace, name.local))
     }
 
-    /// Adds a complaint; an error if the maximum is reached.
+    /// Adds a complaint. Returns an error if the maximum is reached.
     #[cold]
     pub(super) fn complain(
         &mut self,
@@ -247,7 +247,7 @@ fn tables(bounds: &Bounds) -> Tables {
     })
 }
 
-/// Cache size, above the number of namespaces in real documents.
+/// Maximum size of the cache, above the number of namespaces in real documents.
 const SPACES_MAX: usize = 4096;
 
 /// Returns a name with its namespace.

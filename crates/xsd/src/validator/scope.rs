@@ -1,4 +1,4 @@
-//! Common interface to start tags of a parser and elements of a tree, with the namespaces in scope of values.
+//! A common interface to start tags of a parser and elements of a tree, with the namespaces in scope of their values.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ pub(super) trait Tag: LazyPosition {
         visit: impl FnMut(QName<'_>, &str) -> Result<(), ParseStop>,
     ) -> Result<(), ParseStop>;
     fn resolve(&self, prefix: &str) -> Option<&str>;
-    /// Returns all prefixes in scope, for text that is complete only when the element ends.
+    /// Returns all prefixes in scope. Needed for text, which is complete only when the element ends.
     fn snapshot(&self) -> Vec<(Box<str>, Box<str>)>;
 }
 
@@ -121,7 +121,7 @@ impl Tag for Node<'_> {
     }
 }
 
-/// Passes an element with its subtree to a run.
+/// Feeds an element and its subtree to a run.
 pub(super) fn walk(
     schema: &Schema,
     run: &mut Run,
@@ -131,7 +131,7 @@ pub(super) fn walk(
     run.start(schema, &Node { document, node: element })?;
     let mut at = document.first_child(element);
     let mut parent = element;
-    // Walks by the links of the tree: depth costs no stack.
+    // Follows the links of the tree, so that depth needs no stack.
     loop {
         turns::part();
         match at {
@@ -164,7 +164,7 @@ pub(super) fn walk(
     }
 }
 
-/// Context of a document's values: namespaces in scope, and declarations of the schema and the document.
+/// The context of values in a document: namespaces in scope, and declarations of the schema and the document.
 pub(super) struct Names<'a, R> {
     pub(super) prefixes: R,
     pub(super) schema: &'a Schema,
@@ -214,18 +214,18 @@ impl<R: Prefixes> datatype::Names for Names<'_, R> {
     }
 }
 
-/// Schema locations given by a document: the values of `xsi:schemaLocation` and `xsi:noNamespaceSchemaLocation`, as namespace
-/// and location.
+/// The location hints in a document: the values of `xsi:schemaLocation` and `xsi:noNamespaceSchemaLocation`, as pairs of namespace and
+/// location.
 #[derive(Debug, Default)]
 pub struct Hints {
     pub found: Vec<(String, String)>,
-    /// Position of the first hint after an element of its namespace, which is an error (Part 1, 4.3.2). Repeating an earlier hint
-    /// is harmless.
+    /// The position of the first hint that comes after an element of its namespace, which is an error (Part 1, 4.3.2). Repeating an earlier
+    /// hint is allowed.
     pub late: Option<Position>,
     met: HashSet<String>,
 }
 
-/// Number of namespaces that are remembered; documents have a handful.
+/// Maximum number of namespaces that are recorded. Documents have only a few.
 const MET_MAX: usize = 1024;
 
 impl Hints {
@@ -256,7 +256,7 @@ impl xml::Sink for Hints {
                     }
                 }
                 "noNamespaceSchemaLocation" => self.hint("", given.value.trim(), here),
-                // Harmless: the other attributes are not hints.
+                // Harmless: other attributes are not hints.
                 _ => {}
             }
         }

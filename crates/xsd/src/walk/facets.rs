@@ -4,7 +4,7 @@ use super::SimpleType;
 use crate::datatype::Value;
 use crate::regex;
 
-/// The facets in force, as far as other schema languages can express them.
+/// The facets of a type, as far as other schema languages can express them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facets {
     pub length: Option<u64>,
@@ -13,9 +13,9 @@ pub struct Facets {
     /// The bound as written, and whether it is inclusive.
     pub min: Option<(String, bool)>,
     pub max: Option<(String, bool)>,
-    /// Regular expressions of XML Schema, one for each derivation step; all have to match.
+    /// Regular expressions of XML Schema, one for each derivation step, all of which have to match.
     pub patterns: Vec<String>,
-    /// The allowed values, sorted by text; values without a text of their own are left out.
+    /// The allowed values, sorted by text. Values without a context-free text are omitted.
     pub enumeration: Option<Vec<String>>,
 }
 
@@ -31,7 +31,7 @@ pub fn facets(simple: &SimpleType) -> Facets {
         max: facets.max.as_ref().map(bound),
         patterns: facets.patterns.iter().map(|pattern| pattern.source()).collect(),
         enumeration: facets.enumeration.as_ref().map(|values| {
-            // Harmless: values of a type without texts make an empty list, which nobody writes as the only choices.
+            // Harmless: if no value has such a text, the list is empty.
             let mut texts: Vec<String> = values.values().filter_map(text).collect();
             texts.sort_unstable();
             texts
@@ -44,7 +44,7 @@ pub fn sample(pattern: &str, times: u32) -> Option<String> {
     regex::sample(pattern, times)
 }
 
-/// Returns the text of a value, if it does not depend on the context.
+/// Returns the text of a value, or `None` if it depends on the context.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Text { text, .. } => Some(text.to_string()),
