@@ -14,7 +14,7 @@
 //! | JSON    | where a value may stand     | a value of JSON                                                    |
 //! | line    | anywhere                    | text; fails if it has control characters                           |
 //! | path    | a segment                   | percent-encoded; fails if a segment is empty, `.` or `..`          |
-//! | path, query | behind `?`              | percent-encoded                                                    |
+//! | path, query | after `?`               | percent-encoded                                                    |
 //! | text    | anywhere                    | unchanged                                                          |
 //! | key     | anywhere                    | as markup if there are several nodes or nested elements; else text |
 

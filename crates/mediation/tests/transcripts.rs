@@ -1,4 +1,5 @@
-//! Chains of transformations, checks and searches: by transcripts of the results, and by parsing each of them, with one outcome.
+//! Chains of transformations, checks and searches. Each chain runs with transcripts of the results, and again with all results parsed; the
+//! outcomes must be equal.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -61,7 +62,7 @@ fn definitions() -> Arc<Definitions> {
     })
 }
 
-/// What becomes of a message.
+/// The outcome of a message.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     bytes: Vec<u8>,
@@ -69,11 +70,11 @@ struct Outcome {
     found: Vec<MessageFacts>,
     chosen: Option<Result<Option<usize>, Rejection>>,
     refused: Option<Rejection>,
-    /// Results that had a transcript.
+    /// Number of results with a transcript.
     transcripts: usize,
 }
 
-/// The chain: stylesheets, each behind a check of what it gets as a request and as a reply, and a choice by content.
+/// A chain of stylesheets. Each result is checked as a request and as a reply, and a case is selected by its content.
 struct Chain {
     sheets: Vec<Transformation>,
     definitions: Arc<Definitions>,
@@ -151,7 +152,7 @@ impl Chain {
     }
 }
 
-/// Chains that ask for transcripts, each beside one that does not.
+/// Returns pairs of chains: one that requests transcripts, and one that does not.
 fn chains() -> Vec<[Chain; 2]> {
     let styles = [Style::Plain, Style::Canonical].into_iter();
     let all = styles.flat_map(|style| [false, true].map(|strip| (style, strip)));
@@ -205,7 +206,7 @@ fn a_chain_ends_alike_by_transcripts_and_by_parsing() {
     ];
     let mut transcripts = 0;
     for (at, content) in with.iter().enumerate() {
-        // The second is a stranger, the third has precedents.
+        // The second message is not in the cache, the third one is.
         for prefix in ["s".to_owned(), format!("s{at}"), "s".to_owned()] {
             transcripts += check(&chains, &envelope(&prefix, "", content));
         }

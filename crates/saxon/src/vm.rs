@@ -412,7 +412,7 @@ impl AttachedThread {
         let thrown = self.thrown();
         call!(self.env, DeleteLocalRef, array);
         thrown?;
-        // SAFETY: so many bytes are reserved, and the call before has written them, since it did not throw.
+        // SAFETY: this many bytes are reserved, and the call above has written them, because it did not throw.
         unsafe {
             out.set_len(length);
         }

@@ -52,7 +52,7 @@ fn document(name: &str) -> String {
 
 const NAMES: [&str; 4] = ["345 B", "10 KB", "100 KB", "100 KB text"];
 
-/// A sink that looks at every event, so that nothing is optimised away.
+/// A sink that reads every event, so that nothing is optimised away.
 #[derive(Default)]
 struct EventSum {
     seen: usize,
@@ -136,7 +136,7 @@ fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
     });
 }
 
-/// The same with the cache of known documents.
+/// The same benchmark with the cache of known documents.
 #[divan::bench(args = [false, true])]
 fn messages_with_precedents(bencher: Bencher<'_, '_>, changing: bool) {
     let messages = messages(changing);

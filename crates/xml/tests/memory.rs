@@ -1,4 +1,4 @@
-//! A long stream takes no memory. A test binary of its own, since the whole process is measured.
+//! A long stream takes no memory. This is a separate test binary, because the memory of the whole process is measured.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -12,7 +12,7 @@ fn schema(body: &str) -> Arc<Schema> {
     Arc::new(set.compile().unwrap_or_else(|complaints| panic!("{complaints:?} in {body}")))
 }
 
-/// Validates by bytes, in chunks of one byte, and over a tree: all three have to agree.
+/// Validates a document by its bytes, in chunks of one byte, and as a tree. All three results must be equal.
 fn invalid(schema: &Arc<Schema>, document: &str, root: &Root) -> Vec<String> {
     let options = xml::Options::default();
     let mut validator = Validator::new(Arc::clone(schema), root.clone(), Bounds::default());
@@ -198,7 +198,7 @@ fn patterns_have_one_budget_for_a_document() {
     assert_eq!(codes(format!("<r>{element}</r>")), [""; 0]);
 }
 
-/// A nested element with constraints is in the tables of all enclosing ones; one budget covers that.
+/// A nested element with constraints is in the tables of all enclosing ones. One budget covers this.
 #[test]
 fn constraints_within_one_another_have_one_budget() {
     let schema = schema(
@@ -224,7 +224,8 @@ fn constraints_within_one_another_have_one_budget() {
     assert_eq!(codes(&deep(2, 10)), [""; 0]);
 }
 
-/// IDs are kept to the end, and so are IDREFs whose ID has not come yet: in elements, attributes and items of a list.
+/// IDs are kept until the end of the document, and so are IDREFs whose ID has not occurred yet: in elements, attributes and items of a
+/// list.
 #[test]
 fn ids_and_idrefs_have_one_budget_of_memory() {
     let schema = schema(

@@ -1,5 +1,5 @@
-//! A long document streams through the validator without memory growing, and a warm validator allocates nothing.
-//! A test binary of its own: it counts every allocation of the process.
+//! A long document streams through the validator without growing memory, and a validator that has been used before allocates nothing.
+//! This is a separate test binary, because it counts every allocation of the process.
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 #![allow(clippy::string_slice, reason = "a test ends where something does not work")]
 
@@ -17,7 +17,7 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it is.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +61,7 @@ fn memory_is_bounded_by_depth() {
     assert!(validator.is_valid(), "{:?}", validator.invalid());
     assert!(grown < 1 << 20, "20 MB made memory grow by {grown} bytes");
 
-    // The same validator again: it has all the memory it needs.
+    // The validator is used again, and already has all the memory it needs.
     let calls = |validator: &mut Validator, bytes: &[u8]| {
         let before = CALLS.load(Ordering::Relaxed);
         validator.validate(bytes, &options).unwrap();

@@ -73,7 +73,7 @@ fn tags_are_in_order_and_nothing_is_left_open() {
     );
 }
 
-/// Like libxslt, with a tree or without: namespaces that names do not need are not copied.
+/// Like libxslt, with or without a tree: namespaces that names do not need are not copied.
 #[test]
 fn namespaces_of_what_stands_around_are_not_copied() {
     let source = "<s:E xmlns:s='urn:s' xmlns:i='urn:i'><s:B><o xmlns='urn:o'><v i:t='1'/><w xmlns=''/></o></s:B></s:E>";

@@ -85,7 +85,7 @@ fn of_declarations_for_an_element_the_best_counts_and_of_those_the_last() {
             "<a><b></b><p:b xmlns:p=\"urn:p\"> </p:b></a>",
         ),
         (preserve("p:*") + &strip("p:*"), "<a> <b> </b> <p:b xmlns:p=\"urn:p\"></p:b></a>"),
-        // Priority decides, wherever the rule stands.
+        // The priority decides, whatever the order of the rules.
         (preserve("b") + &strip("*"), "<a><b> </b><p:b xmlns:p=\"urn:p\"></p:b></a>"),
         (strip("b") + &preserve("*"), "<a> <b></b> <p:b xmlns:p=\"urn:p\"> </p:b></a>"),
         (preserve("p:*") + &strip("*"), "<a><b></b><p:b xmlns:p=\"urn:p\"> </p:b></a>"),
@@ -142,7 +142,7 @@ fn xml_space_stands_above_names_until_another_says_default() {
             check(&format!("{strip}{template}"), source, expected);
         }
     }
-    // The same in the stylesheet.
+    // White space in the stylesheet itself.
     let source = "<a/>";
     for (content, expected) in [
         (
@@ -177,7 +177,7 @@ fn documents_are_stripped_like_the_source_and_known_by_their_addresses() {
         let body = format!("{declarations}<x:template match='/'>{content}</x:template> ");
         check_with(&sheet(&body), "<a> <b>x</b></a>", &files, expected);
     }
-    // One address is one document (12.1).
+    // Two references to the same address yield the same document (12.1).
     let content = "<r><x:value-of select=\"count(document('source.xml') | /)\"/>,<x:value-of select=\"count(document('main.xsl') | document(''))\"/></r>";
     let body = format!("<x:template match='/'>{content}</x:template>");
     check_with(&sheet(&body), "<a/>", &files, "<r>1,1</r>");
@@ -204,7 +204,7 @@ fn an_alias_changes_namespaces_and_leaves_prefixes() {
         used,
         "<a:r xmlns:a=\"urn:b\" xmlns:b=\"urn:b\" y=\"2\" a:x=\"1\"><a:s></a:s></a:r>",
     );
-    // Exclusion goes by the namespaces in the stylesheet, and namespaces that names need are declared all the same (7.1.1).
+    // Exclusion applies to the namespaces in the stylesheet, and namespaces that names need are declared anyway (7.1.1).
     aliased(
         &[("a", "b")],
         "exclude-result-prefixes='b'",
@@ -224,7 +224,7 @@ fn an_alias_changes_namespaces_and_leaves_prefixes() {
         "<r a:version='1'/>",
         "<r xmlns:a=\"http://www.w3.org/1999/XSL/Transform\" a:version=\"1\"></r>",
     );
-    // The default namespace, and none.
+    // The default namespace, and no namespace.
     aliased(
         &[("#default", "b")],
         "exclude-result-prefixes='a b'",

@@ -81,7 +81,7 @@ fn placeless(result: Result<Output, TransformError>) -> Result<Output, String> {
 fn check_with(text: &str, sheet: &Stylesheet, source: &[u8], run: &Run<'_>) {
     let theirs = placeless(by_tree(sheet, source, run));
     let ours = || placeless(sheet.transform_bytes(source, &options(), run));
-    // By the last run, the document's prefix is known (if it is one that is kept), and its markup.
+    // By the last run, the prefix of the document (if it can be cached) and its markup are in the cache.
     let mut different = (0..2).find_map(|_| Some(ours()).filter(|ours| *ours != theirs));
     if let (None, Some(other)) = (&different, with_other_texts(source)) {
         let theirs = placeless(by_tree(sheet, &other, run));
@@ -217,8 +217,8 @@ fn depth_up_to_the_parsers_bound() {
     }
 }
 
-/// More tags than are known at once, in places that are processed, in places that are not, and in two modes: a tag that took the
-/// place of another is not taken for that.
+/// There are more tags than the cache holds: in processed and skipped content, and in two modes. A tag that replaced another in the cache
+/// must not be mistaken for it.
 #[test]
 fn tags_that_take_the_places_of_others() {
     let rules = (0..200).step_by(2).map(|n| {
@@ -359,7 +359,7 @@ fn parameters_are_as_with_a_tree() {
     }
 }
 
-/// Results cached by one run are not used by another with other parameters.
+/// Results cached by one run are not used by a run with other parameters.
 #[test]
 fn values_of_parameters_are_each_runs_own() {
     for content in [

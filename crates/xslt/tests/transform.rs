@@ -85,7 +85,7 @@ fn templates_and_modes() {
     );
 }
 
-/// Elements whose template only copies them take a fast path, which must not change the result around and inside them.
+/// Elements whose template only copies them take a fast path, which must not affect the result around and inside them.
 #[test]
 fn what_is_only_copied_leaves_no_trace() {
     let source = "<a><b><c>1</c>x<c>2</c></b><b>y</b><d/></a>";

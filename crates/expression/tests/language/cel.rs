@@ -90,7 +90,7 @@ fn a_number_is_the_same_however_it_is_written() {
             assert_eq!(run(&source).as_deref(), Ok(expected), "{source}");
         }
     }
-    // The quotient of numbers of a message does not depend on their spelling; integers of the expression are divided as CEL does it.
+    // The quotient of numbers in a message does not depend on their spelling. Integers in the expression are divided as in CEL.
     for (source, expected) in [
         ("body.five / 2", "2.5"),
         ("body.point / 2", "2.5"),
@@ -163,7 +163,7 @@ fn what_does_not_fit_is_an_error() {
     }
 }
 
-/// Issue 42: a whole number of more than 64 bits became the nearest double.
+/// Issue 42: an integer of more than 64 bits was rounded to the nearest double.
 #[test]
 fn a_number_that_nothing_computes_with_keeps_its_digits() {
     give(&[
@@ -204,7 +204,7 @@ fn other_types_are_not_coerced() {
     }
 }
 
-/// A comparison of a text with a number that cannot be true is found when it is compiled.
+/// A comparison of a text with a number, which can never be true, is refused when it is compiled.
 #[test]
 fn a_text_is_compared_with_no_number() {
     for source in [
@@ -239,7 +239,7 @@ fn what_is_absent_is_named() {
     }
     hold(false, &["has(body.none) && body.none > 5", "body.none > 5 && false"]);
     hold(true, &["body.none > 5 || true"]);
-    // A path alone finds nothing, as in the other languages.
+    // A path alone may find nothing, as in the other languages.
     for source in ["body.none", "body.none.more", "body['none']", "body.list[7]", "body.map.x.y"] {
         let found = run(source);
         assert!(found.as_deref() == Ok("") || source == "body.map.x.y", "{source}: {found:?}");

@@ -58,7 +58,7 @@ fn a_text_says_which_language_it_is_in() {
         ("$items[1]", &xml, "[2]"),
         ("$items[1][0]", &xml, "2"),
         ("$price", &xml, "1.50"),
-        // What was not found joins as no nodes.
+        // A variable that is not found joins as an empty node-set.
         ("$absent | $body/n", &xml, "a&b"),
         ("$body/n|$absent", &xml, "a&b"),
         ("$body/n = 'a&b'", &xml, "true"),
@@ -234,7 +234,7 @@ fn an_unread_document_is_followed_as_it_is_read() {
         ("/a/b", "<a><b/><b>3</b></a>", Some("")),
         ("/a/b", "<a><c><b>1</b></c><b>2<b>3</b></b></a>", Some("23")),
     ] {
-        // The tree's own `$envelope` has nothing here, so that only the bytes can answer.
+        // The tree's own `$envelope` is empty here, so the value can only come from the bytes.
         let unread = Message::unread(text);
         let expression = compiled(source, Language::Marked, &unread);
         let mut budget = Budget::default();
@@ -335,7 +335,7 @@ fn computations_that_fail_say_so() {
     }
 }
 
-/// Issue 21: a union of values that are not nodes says so, instead of asking for a node-set.
+/// Issue 21: the error for a union of values that are not nodes names the cause, instead of asking for a node-set.
 #[test]
 fn only_nodes_are_joined() {
     for (source, message, part) in [
@@ -376,7 +376,7 @@ fn texts_that_nest_without_end_are_refused() {
                 // The thread's stack is large enough, for a value and for an error.
                 let compiled = Expression::compile(&source, language, &message);
                 let ran = compiled.map(|e| e.value(&message, &mut Budget::default()).is_ok());
-                // A run of signs is one sign or none, and no nesting.
+                // A sequence of signs is reduced to one or none, and does not nest.
                 if !matches!(before, "!" | "-") && language == Language::Cel {
                     assert!(ran.is_err(), "{source:.20}");
                 }

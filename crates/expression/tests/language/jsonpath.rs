@@ -1,4 +1,4 @@
-//! JSONPath by tables of cases: our own, and the compliance suite where it was fetched.
+//! JSONPath by tables of cases: our own, and the compliance suite if it has been downloaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ fn read(text: &str) -> Arc<JsonText> {
     JsonText::read(text.to_owned(), &WIDE).unwrap()
 }
 
-/// The values that a query finds, and their places.
+/// Returns the values that a query selects, and their paths.
 fn found(query: &str, text: &str) -> (Vec<Json>, Vec<String>) {
     let query = Query::compile(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let text = read(text);
@@ -60,13 +60,13 @@ fn queries_find_what_rfc_9535_says() {
         ("$['\\u0061', \"b\"]", r#"{"b":2,"a":1}"#, "[1,2]"),
         ("$..*", r#"[[1],{"a":2}]"#, r#"[[1],{"a":2},1,2]"#),
         ("$..[0]", "[[1,[2]],3]", "[[1,[2]],1,2]"),
-        // To the digit.
+        // Numbers are compared exactly.
         (
             "$[?@ == 9007199254740993]",
             "[9007199254740992,9007199254740993,9.007199254740993e15]",
             "[9007199254740993,9.007199254740993e15]",
         ),
-        // Nothing is the same as nothing, and no more than that.
+        // A missing value equals only another missing value.
         ("$[?@.a == @.b]", r#"[{},{"a":null},{"a":1,"b":1.0}]"#, r#"[{},{"a":1,"b":1.0}]"#),
         ("$[?@ <= $.none]", "[1,null]", "[]"),
         (
@@ -74,11 +74,11 @@ fn queries_find_what_rfc_9535_says() {
             r#"[{"a":1,"b":[2]},{"b":[2.0],"a":1},{"a":1},[2]]"#,
             r#"[{"a":1,"b":[2]},{"b":[2.0],"a":1}]"#,
         ),
-        // The last of members with one name counts.
+        // Of members with the same name, the last one counts.
         ("$.a", r#"{"a":1,"a":2}"#, "[2]"),
         ("$.*", r#"{"a":1,"b":3,"a":2}"#, "[3,2]"),
         ("$[?length(@) == 1]", r#"[{"a":1,"a":2}]"#, r#"[{"a":2}]"#),
-        // Patterns from the message that are none match nothing.
+        // Invalid patterns in a message match nothing.
         ("$[?match(@, $[0])]", r#"["(", "a"]"#, "[]"),
     ] {
         let expected: Vec<Json> = serde_json::from_str(expected).unwrap();

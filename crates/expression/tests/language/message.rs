@@ -1,4 +1,4 @@
-//! A message as the tests have it: a body, headers, a reply in a variable, and variables.
+//! The message used by the tests: a body, headers, a reply in a variable, and variables.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// The document and, as the body, its root element.
+    /// Creates a message with a document, and its root element as the body.
     pub(crate) fn xml(text: &str) -> Message {
         let options = xml::Options::default();
         let document = Arc::new(xml::Document::parse(text.as_bytes(), &options).unwrap());
@@ -41,7 +41,7 @@ impl Message {
         }
     }
 
-    /// A document that nobody has read.
+    /// Creates a message with a document that has not been parsed.
     pub(crate) fn unread(text: &str) -> Message {
         Message { bytes: Some(text.into()), ..Message::default() }
     }

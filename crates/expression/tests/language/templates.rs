@@ -194,7 +194,7 @@ fn structure(text: &str) -> Result<Vec<String>, xml::Error> {
 const XML: &str = "<a b=\"x\" c='y'>t]]<!-- c --><![CDATA[d]>e]]x>f]]]>]>g]]x>h<?p q?>&amp;<e xmlns='urn:e'><f/></e></a>";
 const JSON: &str = r#"{"a": [1, "b\n\\", {}], "c\"": null, "\u0041": true}"#;
 
-/// A placeholder at every place of a text where one may stand.
+/// Returns templates with a placeholder at every place of a text where one is allowed.
 fn everywhere(source: &str, kind: Kind) -> Vec<(String, Template)> {
     let message = Message::default().with("v", text(""));
     let places = (0..=source.len())
@@ -206,7 +206,7 @@ fn everywhere(source: &str, kind: Kind) -> Vec<(String, Template)> {
     compiled.collect()
 }
 
-/// Shapes of JSON: kinds and how many values are in each, strings being strings.
+/// Returns the structure of JSON: kinds of values and their number of children.
 fn shape(text: &str) -> Result<Vec<(bool, bool, u32)>, json::JsonError> {
     let mut tape = Vec::new();
     json::read(text, &json::Limits { depth_max: 100, entries_max: 1000 }, &mut tape)?;
@@ -259,7 +259,7 @@ fn hostile() -> impl Strategy<Value = String> {
 
 #[test]
 fn placeholders_find_their_places() {
-    // So that the properties below speak of something.
+    // Ensures that the properties below test something.
     assert!(everywhere(XML, Kind::Xml).len() > 20);
     assert!(everywhere(JSON, Kind::Json).len() > 10);
 }
@@ -357,7 +357,7 @@ fn nodes_mean_the_same_where_they_are_put() {
     assert_eq!(document.lookup_prefix(prefix, "x"), Some("urn:x"));
 }
 
-/// Markup is copied with its own quotes and spaces, and takes along the prefixes that it uses and does not declare.
+/// Markup is copied with its own quotes and spaces, and with declarations for the prefixes that it uses but does not declare.
 #[test]
 fn nodes_are_copied_as_they_were_written() {
     let many: String = (0..9).map(|n| format!(" xmlns:n{n}='urn:{n}'")).collect();
@@ -390,14 +390,14 @@ fn nodes_are_copied_as_they_were_written() {
     }
 }
 
-/// The parts of a markup, since the order of declarations is nobody's promise.
+/// Returns the parts of markup in sorted order, because the order of declarations is unspecified.
 fn sorted(markup: &str) -> Vec<&str> {
     let mut parts: Vec<&str> = markup.split([' ', '/', '>']).collect();
     parts.sort_unstable();
     parts
 }
 
-/// Each element that is moved looks at the declarations in scope, of which a sender may write thousands.
+/// Each element that is copied examines the declarations in scope, and a sender may write thousands of them.
 #[test]
 fn many_namespaces_are_held_to_the_budget() {
     let declared: String = (0..400).map(|n| format!(" xmlns:p{n}='urn:{n}'")).collect();

@@ -17,7 +17,7 @@ impl Envelope {
     /// The levels that identify an envelope: the root element and its children.
     pub const LEVELS: usize = 2;
 
-    /// The same, plus the content of the Body.
+    /// The levels of an envelope, and one more for the content of the Body.
     pub const CONTENT_LEVELS: usize = Envelope::LEVELS + 1;
 
     /// Returns the parts of a SOAP message, or `None` if the document is not one.

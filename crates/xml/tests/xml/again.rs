@@ -1,4 +1,4 @@
-//! Tags that come again are read in a shorter way. With a blank before each `>` none is, and the document has to mean the same.
+//! Repeated tags take a fast path. A blank before each `>` disables it, and the document must then give the same events.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use xml::{Document, NodeId, Options};
 
 use crate::record::{chunked, whole};
 
-/// Few names, so that tags come again; some are too long to be known again, some bind prefixes anew.
+/// Only a few names, so that tags repeat. Some are too long for the cache, some have prefixes that are bound again.
 const NAMES: &[&str] =
     &["a", "p:b", "symbol", "q:buyerID", "fifteen-letters", "p:sixteen-letters", "é"];
 const DECLARATIONS: &[&str] = &[
@@ -34,7 +34,7 @@ const TEXTS: &[&str] = &[
     "é",
 ];
 
-/// A document by steps: an element with its name, declarations and text, after which so many elements end.
+/// Builds a document from steps: an element with its name, declarations and text, and the number of elements that end after it.
 fn document(steps: &[(usize, usize, usize, usize)], blank: &str) -> String {
     let mut text = format!("<p:r xmlns:p='urn:p' xmlns:q='urn:q'{blank}>");
     let mut open = Vec::new();
@@ -58,7 +58,7 @@ fn document(steps: &[(usize, usize, usize, usize)], blank: &str) -> String {
     text + &format!("</p:r{blank}>                ")
 }
 
-/// The events without their positions, which blanks move.
+/// Returns the events without their positions, which blanks change.
 fn events(bytes: &[u8]) -> Vec<String> {
     let lines = whole(bytes, &Options::default());
     assert_eq!(lines, chunked(bytes.chunks(7), &Options::default()));
@@ -97,7 +97,7 @@ proptest! {
         let parse = |text: &str| Document::parse(text.as_bytes(), &Options::default()).unwrap();
         let document = parse(&tight);
         prop_assert_eq!(nodes(&document), nodes(&parse(&loose)), "{}", tight);
-        // Positions and markup are those of the source.
+        // Positions and markup refer to the source.
         for id in (0..document.len()).map(NodeId) {
             if let Some(markup) = document.markup(id) {
                 let at = usize::try_from(document.position(id).offset).unwrap();
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// The mistakes that a shorter way could overlook, behind tags that were met.
+/// Errors after cached tags, which the fast path could overlook.
 #[test]
 fn what_is_wrong_is_refused_behind_tags_that_were_met() {
     let before = "<r xmlns:p='urn:p'><a>1</a><p:b>2</p:b><a>3</a><p:b>4</p:b><long-long-long-long>5</long-long-long-long>";
@@ -140,7 +140,7 @@ fn what_is_wrong_is_refused_behind_tags_that_were_met() {
     }
 }
 
-/// A tag that was met in one document says nothing about the next, which binds the same prefix to another namespace.
+/// A cached tag of one document says nothing about the next one, which binds the same prefix to another namespace.
 #[test]
 fn nothing_is_known_of_another_document() {
     for uri in ["urn:1", "urn:2", "urn:1"] {
@@ -154,7 +154,7 @@ fn nothing_is_known_of_another_document() {
     }
 }
 
-/// Budgets count tags that were met.
+/// Limits count cached tags too.
 #[test]
 fn budgets_hold_for_tags_that_were_met() {
     let nested = format!("<r>{}{}</r>{}", "<a>".repeat(50), "</a>".repeat(50), " ".repeat(20));

@@ -6,7 +6,7 @@ use xml::{Error, Here, Options, Parser, QName, Sink, Start};
 
 use crate::record::{chunked, internal, whole};
 
-/// Pieces of valid and invalid documents: chunks must never matter.
+/// Pieces of valid and invalid documents. The result must never depend on the chunks.
 const PIECES: &[&str] = &[
     "<a>",
     "</a>",

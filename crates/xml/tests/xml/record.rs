@@ -10,7 +10,7 @@ pub(crate) struct Record {
     pub(crate) lines: String,
     text: String,
     cdata: bool,
-    /// The sink was resumed from a known prefix.
+    /// Whether the sink was resumed from a known prefix.
     pub(crate) resumed: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn whole(bytes: &[u8], options: &Options) -> String {
     finish(record, parsed)
 }
 
-/// The same for a document in chunks.
+/// Like `whole`, for a document in chunks.
 pub(crate) fn chunked<'b>(chunks: impl Iterator<Item = &'b [u8]>, options: &Options) -> String {
     let mut record = Record::default();
     let mut parser = Parser::new(options.clone());

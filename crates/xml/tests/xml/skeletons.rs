@@ -11,7 +11,7 @@ use crate::record::internal;
 #[derive(Default, Clone, PartialEq, Debug)]
 struct Outline {
     events: Vec<String>,
-    /// The last event is a text that may continue.
+    /// Whether the last event is a text that may continue.
     open: bool,
     filled: bool,
 }
@@ -119,7 +119,7 @@ fn read(documents: &[impl AsRef<[u8]>], options: &Options) -> Vec<bool> {
 const KNOWN: &str =
     "<?xml version='1.0'?><e xmlns='u'><!-- x --> <b><n a='&lt;'>1</n><m>a b</m></b></e>";
 
-/// Returns for each document whether it was known beside a similar known one.
+/// Returns, for each document, whether it was found in the cache after a similar one was parsed.
 fn known(others: &[String]) -> Vec<bool> {
     let one = |other: &String| {
         let documents = [KNOWN, KNOWN, other, KNOWN];
@@ -222,7 +222,7 @@ fn only_so_many_are_known_and_what_is_new_gives_up() {
     let five: Vec<String> = (0..5).chain(1..5).chain([0]).map(kind).collect();
     let known = read(&five, &Options::default());
     assert_eq!(known, [false, false, false, false, false, true, true, true, true, false]);
-    // When the credit is used up, a document is learnt now and then: the first of each four alike, and the others with it.
+    // When the credit is used up, only some documents are learnt: the first of each four equal ones, and then the others are found.
     let many: Vec<String> = (0..1000).map(|at| kind(at / 4)).collect();
     let known = read(&many, &Options::default());
     assert!(known.chunks(4).all(|each| each == [false, true, true, true]));

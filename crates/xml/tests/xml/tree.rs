@@ -80,7 +80,7 @@ fn values_and_namespaces() {
     assert!(document.names_len() > 6);
 }
 
-/// The nearest declaration counts, however many there are.
+/// The innermost declaration counts, however many there are.
 #[test]
 fn many_namespaces_in_scope() {
     let declared =
@@ -116,7 +116,7 @@ fn a_mark_is_no_character() {
     assert_eq!((at("b").line, at("b").column), (3, 4));
 }
 
-/// A thread's next document reuses the name table, unless it is large; this must have no visible effect.
+/// The next document of a thread reuses the name table, unless it is large. This must have no visible effect.
 #[test]
 fn names_of_other_documents_do_not_show() {
     let many: String = (0..2000).map(|n| format!("<n{n} xmlns:p{n}='urn:{n}'/>")).collect();

@@ -108,7 +108,7 @@ fn characters_and_entities() {
     );
 }
 
-/// Exclusive XML Canonicalization 1.0, 2.2: a subtree is the same wherever it stands.
+/// Exclusive XML Canonicalization 1.0, 2.2: a subtree is written in the same way wherever it is in a document.
 #[test]
 fn subtrees_in_other_surroundings() {
     let first = r#"<n0:local xmlns:n0="foo:bar" xmlns:n3="ftp://example.org"><n1:elem2 xmlns:n1="http://example.net" xml:lang="en"><n3:stuff xmlns:n3="ftp://example.org"/></n1:elem2></n0:local>"#;
@@ -135,7 +135,7 @@ fn subtrees_take_along_the_namespaces_that_are_kept() {
     let document = parse(text);
     let node = document.root_element().and_then(|root| document.first_child(root)).unwrap();
     for (kept, expected) in [
-        // Whatever is kept, a name means what it meant.
+        // Whatever is kept, the meaning of names does not change.
         (
             &[][..],
             r#"<x:a xmlns:x="urn:x"><b xmlns:z="urn:z" xmlns="urn:e" xmlns:y="urn:y" y:c="1"/></x:a>"#,

@@ -187,7 +187,7 @@ fn ours(world: &DocumentSet, text: &str) -> String {
     expr.text(&mut Evaluation::of(world, world.root(), &mut host, &mut budget)).unwrap()
 }
 
-/// Number of expressions in one call: an argument may have 128 KiB.
+/// Number of expressions in one call, because an argument is limited to 128 KiB.
 const BATCH: usize = 150;
 
 const BETWEEN: &str = "<|>";

@@ -9,7 +9,7 @@ use xpath::{
 
 pub(crate) const PREFIXES: &[(&str, &str)] = &[("p", "urn:p"), ("q", "urn:q")];
 
-/// A world of one document.
+/// A set of documents with one document.
 pub(crate) fn world(text: &str) -> DocumentSet {
     let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
     DocumentSet::new(Arc::new(

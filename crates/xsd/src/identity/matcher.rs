@@ -96,7 +96,7 @@ impl Reach {
             visit(at, one);
         }
         for depth in self.others() {
-            // Harmless: no element at any other depth is open.
+            // Harmless: if no element is open at this depth, there is nothing to visit.
             if let Ok(at) = open.binary_search_by_key(&depth, T::depth)
                 && let Some(one) = open.get_mut(at)
             {

@@ -46,7 +46,7 @@ pub(super) struct FoundIdentifiers {
 
 /// Memory for an ID in addition to its text: its row in a half-full table, and the allocator's overhead.
 const ID_BYTES: usize = 64;
-/// The same for an IDREF, in a list that may be half full.
+/// Memory for an IDREF in addition to its text, in a list that may be half full.
 const REFERENCE_BYTES: usize = 112;
 const PLACE_BYTES: usize = 128;
 

@@ -246,7 +246,7 @@ impl<'s> Machine<'s> {
         Evaluation { world: reach.world.get(), focus, host: self, budget: reach.budget }
     }
 
-    /// Converts the error of an expression, or returns the stored error behind it.
+    /// Converts the error of an expression, or returns the stored error that caused it.
     fn fault(&mut self, error: xpath::Error) -> Error {
         self.fault_kind(error.kind)
     }

@@ -1,4 +1,4 @@
-//! Results read by their transcripts, compared with the same ones parsed.
+//! Results read through their transcripts, compared with the same results parsed.
 
 use proptest::prelude::*;
 use xml::Options;
@@ -8,7 +8,7 @@ use super::documents::DOCUMENTS;
 use super::sheets::BODIES;
 use super::{compiled, options, placeless, sheet, streamed_sheets};
 
-/// What a parser tells of a document, or a transcript: each event with its position, texts joined.
+/// The events of a document from a parser or a transcript: each with its position, with adjacent texts joined.
 #[derive(Debug, Default, PartialEq)]
 struct EventLog {
     events: Vec<String>,
@@ -72,7 +72,7 @@ impl xml::Sink for EventLog {
     }
 }
 
-/// Runs that ask for transcripts, in all styles.
+/// Returns runs that request transcripts, in all styles.
 fn transcribed() -> Vec<Run<'static>> {
     let styles = [Style::Plain, Style::Canonical].into_iter();
     let runs = styles.flat_map(|style| {
@@ -86,8 +86,8 @@ fn transcribed() -> Vec<Run<'static>> {
     runs.collect()
 }
 
-/// Checks that a result's transcript tells what a parser does, and that the next stylesheet makes the same of both. Returns
-/// whether there is one.
+/// Checks that the transcript of a result has the events of a parser, and that the next stylesheet has the same result for both. Returns
+/// whether there is a transcript.
 fn check_transcript(
     sheet: &Stylesheet,
     next: &Stylesheet,
@@ -117,7 +117,7 @@ fn check_transcript(
     assert_eq!(replayed, parsed, "{text}");
     let other = [&bytes[..], b" "].concat();
     assert!(transcript.replay(&other, &strict, &mut replayed).is_none(), "it is of other bytes");
-    // Also again, and by a run that asks for a transcript itself.
+    // Runs twice, the second time with a run that requests a transcript itself.
     for run in [&bare, run] {
         let theirs = placeless(next.transform_bytes(&bytes, &strict, &bare));
         let ours = next.transform_transcribed(&bytes, Some(&mut transcript), &strict, run);
@@ -134,7 +134,7 @@ fn transcripts_tell_what_a_parser_does() {
         let (_, next) = &sheets[(at + 1) % sheets.len()];
         for source in DOCUMENTS {
             for run in transcribed() {
-                // The first runs have no precedent, and the others may have.
+                // The first runs find an empty cache, and the later ones may not.
                 let fresh = compiled(text);
                 if let Some(told) = check_transcript(&fresh, next, source.as_bytes(), &run) {
                     with += 1;
@@ -205,7 +205,7 @@ fn a_transcript_is_for_the_budgets_that_it_keeps() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Any document: what has a transcript is told by it as by a parser.
+    /// For any document with a transcript, the transcript has the same events as a parser.
     #[test]
     fn transcripts_of_any_document(
         names in prop::collection::vec(prop::sample::select(vec!["a", "b", "p:b", "q:c", "p:Envelope"]), 1..12),
