@@ -107,7 +107,7 @@ impl Pool {
         let back = self.0.idle();
         let handle = back.clone();
         let job = Job { statement, arguments, bounds, answer, back, pool, place };
-        // An idle connection has room for a job. If it has just ended, its error is reported.
+        // An idle connection has room for a job. This fails only if it has just ended; then a new one is opened.
         if let Err(refused) = handle.try_send(job) {
             let mut job = refused.into_inner();
             job.back = self.0.open();
