@@ -393,7 +393,7 @@ routes: { a: { match: { path: / }, upstream: a } }
             gate.yaml:10:29: unknown key `until`
               help: the keys here are `on`, `after`, `initial`, `factor` and `max`
             gate.yaml:11:31: the key `cookie` is missing
-              help: add `cookie`: The name of the cookie that the gateway sets. The service must not use one of the same name.
+              help: add `cookie`: The name of the cookie that the gateway sets. The service must not use a cookie of the same name.
             gate.yaml:11:62: expected a number from 1 to 100, found `1000`
               help: write a number such as `2` or `1.5`, without quotes
             gate.yaml:11:72: expected a list, found `503`

@@ -1,4 +1,4 @@
-//! `api_key`: who asks is shown by a key that only they have.
+//! `api_key`: authenticates clients by a secret key.
 
 use crate::decode::keys;
 use crate::values::{Credentials, OneOrMore, Size, Spanned};
@@ -13,13 +13,13 @@ keys! {
         /// The field of a form, or the member of a JSON object, with the key in the body; or several names for it. Headers and the
         /// query are searched first.
         body: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// The largest body that is looked into for a key; 413 above.
+        /// The largest body that is searched for a key; 413 above.
         // A form with a key is small, and its sender is not authenticated yet.
         body_bytes_max: Size = Size(64 * 1024),
         /// The keys by subject: `{ file: keys.yaml }`, or `{ SUBJECT: KEY }`. A key may be written as `sha256:HEX`.
         keys: Spanned<Credentials>,
         /// Whether the upstream sees the key.
-        // A service that needs no key could only lose it.
+        // A service that does not need the key could only leak it.
         forward: bool = false,
     }
 }

@@ -1,4 +1,4 @@
-//! `authenticate`: one of several kinds of credential shows who asks.
+//! `authenticate`: authenticates clients by one of several kinds of credential.
 
 use serde_json::{Value as Json, json};
 
@@ -9,15 +9,15 @@ use crate::schema::{SchemaBuilder, one_key_of};
 use crate::values::Spanned;
 
 keys! {
-    /// Requires one of several kinds of credential. The first kind of the list whose credential a request has decides, and its
-    /// refusal is the answer.
+    /// Requires one of several kinds of credential. The first kind in the list whose credential is in the request decides. If it refuses
+    /// the credential, the request is refused.
     pub struct Authenticate {
         /// The kinds, in order: `jwt`, `api_key`, `basic`, `hmac` and `mutual_tls`, each with its own keys, such as
         /// `[{ jwt: { issuers: [main] } }, { api_key: { header: x-api-key, keys: { file: keys.yaml } } }]`.
         any: Spanned<Vec<Spanned<CredentialKind>>>,
         /// What happens to a request with none of the credentials: `refuse` is 401 with the challenge of each kind, `anonymous` lets it
         /// pass without a subject. A wrong credential is refused either way.
-        // Whoever wants a door open has to say so.
+        // Anonymous access must be enabled explicitly.
         otherwise: WithoutCredential = WithoutCredential::Refuse,
     }
 }
@@ -32,7 +32,7 @@ words! {
     }
 }
 
-/// A policy that finds the client identity.
+/// A policy that determines the client identity.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists")]
 pub enum CredentialKind {
@@ -51,7 +51,7 @@ pub enum CredentialKind {
 impl CredentialKind {
     const NAMES: &[&str] = &["jwt", "api_key", "basic", "hmac", "mutual_tls"];
 
-    /// The policy's name.
+    /// Returns the policy's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Jwt(_) => "jwt",

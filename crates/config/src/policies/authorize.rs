@@ -1,14 +1,14 @@
-//! `authorize`: a rule in CEL and the groups of the client say who may do what.
+//! `authorize`: allows or refuses requests by a CEL rule and the groups of the client.
 
 use crate::decode::keys;
 use crate::values::Spanned;
 
 keys! {
-    /// Refuses requests for which a rule does not hold, or whose client is in none of the groups that it takes; 403. Both hold
-    /// where both are written.
+    /// Refuses requests for which a rule does not hold, or whose client is not in the required groups, with 403. If both are written, both
+    /// must hold.
     pub struct Authorize {
         /// A CEL expression over `request` (`method`, `path`, `host`, `headers`, `query`), `claims`, `subject`, `tier`, `groups`,
-        /// `attributes` and `client` (`ip`), such as `request.method == 'GET' || 'admin' in claims.roles`. What cannot be worked out
+        /// `attributes` and `client` (`ip`), such as `request.method == 'GET' || 'admin' in claims.roles`. A rule that cannot be evaluated
         /// does not hold.
         rule: Option<Spanned<String>>,
         /// The groups of clients that may pass, and those that may not.
@@ -19,9 +19,9 @@ keys! {
 keys! {
     /// Groups that may pass, and those that may not.
     pub struct GroupRules {
-        /// The client has to be in one of these; in any or none if absent.
+        /// The client must be in one of these groups. If absent, groups are not required.
         allow: Option<Spanned<Vec<String>>>,
-        /// A client in one of these is refused, whatever `allow` says.
+        /// A client in one of these groups is refused, even if `allow` lists it.
         deny: Vec<String> = Vec::new(),
     }
 }

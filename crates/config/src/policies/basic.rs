@@ -1,4 +1,4 @@
-//! `basic`: who asks is shown by a name and a password (RFC 7617).
+//! `basic`: authenticates clients by name and password (RFC 7617).
 
 use crate::decode::keys;
 use crate::values::{Credentials, Spanned};
@@ -12,7 +12,7 @@ keys! {
         /// The realm in `WWW-Authenticate`, which browsers show.
         realm: Spanned<String> = Spanned::unwritten("tidegate".to_owned()),
         /// Whether the upstream sees the password.
-        // A service that needs no password could only lose it.
+        // A service that does not need the password could only leak it.
         forward: bool = false,
     }
 }

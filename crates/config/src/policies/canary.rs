@@ -1,4 +1,4 @@
-//! `canary`: a part of the requests goes to another upstream.
+//! `canary`: sends some of the requests to another upstream.
 
 use super::authorize::GroupRules;
 use super::rate_limit::LimitBy;
@@ -6,18 +6,18 @@ use crate::decode::keys;
 use crate::values::{Percent, Spanned};
 
 keys! {
-    /// Sends a part of the requests to another upstream. A header decides first, then groups, then the share.
+    /// Sends some of the requests to another upstream. A header decides first, then groups, then the percentage.
     pub struct Canary {
-        /// The upstream for that part.
+        /// The upstream for these requests.
         upstream: Spanned<String>,
         /// How many of the requests, in percent; fractions are allowed.
         percent: Percent = Percent::NONE,
-        /// The key by which a client is chosen and stays chosen: `client`, `subject`, `header:NAME` or `cel:EXPRESSION`. Without it each
-        /// request is drawn by chance.
+        /// The key by which clients are chosen, so that each client always gets the same upstream: `client`, `subject`, `header:NAME` or
+        /// `cel:EXPRESSION`. If absent, requests are chosen at random.
         by: Option<Spanned<LimitBy>>,
-        /// A header in which a client may say `always` or `never`.
+        /// A header with which a client may choose: `always` or `never`.
         header: Option<Spanned<String>>,
-        /// Clients in a group of `allow` always go there. With `deny`, everybody goes there but clients in one of its groups.
+        /// Clients in a group of `allow` always go there. With `deny`, all clients go there except those in one of its groups.
         groups: Option<Spanned<GroupRules>>,
     }
 }

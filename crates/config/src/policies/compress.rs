@@ -1,26 +1,26 @@
-//! `compress`: replies in fewer bytes.
+//! `compress`: compresses replies.
 
 use crate::decode::{keys, words};
 use crate::values::{OneOrMore, Size, Spanned};
 
 keys! {
-    /// Compresses replies for clients that accept it, as they stream. Event streams, ranges and replies that are compressed already pass
-    /// unchanged.
+    /// Compresses replies while they are streamed, for clients that accept it. Event streams, partial replies and replies that are already
+    /// compressed pass unchanged.
     pub struct Compress {
         /// Encodings by preference: `zstd`, `br`, `gzip`. The client's own preference comes first.
-        // Zstandard is made for speed, and every browser of the last years takes one of the three.
+        // Zstandard is designed for speed, and every recent browser supports at least one of the three.
         encodings: Spanned<Vec<Encoding>> =
             Spanned::unwritten(vec![Encoding::Zstd, Encoding::Br, Encoding::Gzip]),
         /// Content types to compress; `text/*` and `*+json` work. Without it, all types of text.
         types: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Replies with a shorter `Content-Length` pass unchanged.
-        // One packet takes as long as half a packet.
+        // A smaller reply fits in one packet anyway.
         bytes_min: Size = Size(1024),
     }
 }
 
 words! {
-    /// A way to compress.
+    /// A content encoding.
     pub enum Encoding {
         /// Zstandard (RFC 8878).
         Zstd = "zstd",

@@ -1,4 +1,4 @@
-//! `concurrency`: so many exchanges under way at once.
+//! `concurrency`: limits the number of concurrent requests.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ keys! {
         /// How many requests may be active at once.
         requests: Requests,
         /// The key that shares a count: `route`, `client`, `subject`, `header:NAME`, `operation` or `cel:EXPRESSION`, as for `rate_limit`.
-        // What has to be protected is usually the service, whoever asks.
+        // It is usually the service that needs protection, whoever the clients are.
         by: Spanned<LimitBy> = Spanned::unwritten(LimitBy::Route),
-        /// How long a request waits for its turn before it is refused.
-        // Queues hide that a service is too slow; who wants one says how long.
+        /// How long a request may wait for its turn before it is refused.
+        // Queues hide that a service is too slow, so waiting must be enabled explicitly.
         wait: Duration = Duration::ZERO,
     }
 }

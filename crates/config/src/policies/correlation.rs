@@ -1,23 +1,23 @@
-//! `correlation`: a header by which a request is found again.
+//! `correlation`: adds a header that identifies a request across systems.
 
 use crate::decode::{keys, words};
 use crate::values::Spanned;
 
 keys! {
-    /// Gives each request an id in a header, unless the client gave it one. It is beside `X-Request-Id`, which every request has.
+    /// Gives each request an id in a header, unless the client has sent one. It is independent of `X-Request-Id`, which every request has.
     pub struct Correlation {
         /// The name of the header.
         header: Spanned<String>,
-        /// What an id is made of: `uuid`, `counter` (`UUID#NUMBER`), or `tracker` (address, port, process, worker, number and time).
-        // It tells nothing of the gateway.
+        /// The format of ids: `uuid`, `counter` (`UUID#NUMBER`), or `tracker` (address, port, process, worker, number and time).
+        // It reveals nothing about the gateway.
         generator: CorrelationGenerator = CorrelationGenerator::Uuid,
-        /// Whether the reply has the header too.
+        /// Whether the reply also has the header.
         echo: bool = false,
     }
 }
 
 words! {
-    /// What an id is made of.
+    /// The format of an id.
     pub enum CorrelationGenerator {
         /// A UUID.
         Uuid = "uuid",

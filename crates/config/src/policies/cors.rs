@@ -1,4 +1,4 @@
-//! `cors`: which pages of other origins may call.
+//! `cors`: controls which pages of other origins may call.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ keys! {
     pub struct Cors {
         /// Origins such as `https://app.example.com`, patterns such as `https://*.example.com`, or `*` for all.
         origins: Spanned<OneOrMore<Spanned<String>>>,
-        /// Methods pages may use.
-        // What a browser sends in ordinary life.
+        /// Methods that pages may use.
+        // The methods that browsers usually send.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// Request headers pages may set; those they ask for if absent, or `*`.
+        /// Request headers that pages may set. If absent or `*`, those that they ask for.
         headers: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// Reply headers that pages may read, beside those that CORS always allows.
+        /// Reply headers that pages may read, in addition to those that CORS always allows.
         expose: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// Pages may send cookies and other credentials. Needs listed origins.
+        /// Whether pages may send cookies and other credentials. This requires listed origins.
         credentials: Spanned<bool> = Spanned::unwritten(false),
-        /// Whether `credentials` may stand beside `origins: ["*"]`, as in Kong: any page then acts for its visitor.
-        // Nobody should get that by a short list.
+        /// Whether `credentials` may be combined with `origins: ["*"]`, as in Kong. Any website could then act on behalf of its visitors.
+        // This must not happen by accident.
         any_with_credentials: bool = false,
         /// How long a browser may cache the answer to a preflight.
-        // Browsers ask again after 5 s on their own, which is one preflight for nearly every call; Chromium takes two hours at
-        // the most. Ten minutes are enough, and a change is not long in coming.
+        // Without it, browsers cache for 5 s, which means a preflight for nearly every call; Chromium caches at most two hours. Ten minutes
+        // are enough, and changes take effect soon.
         max_age: Duration = Duration::from_secs(600),
     }
 }

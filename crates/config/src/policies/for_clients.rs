@@ -1,4 +1,4 @@
-//! `for`: a policy for some clients only.
+//! `for`: applies a policy to some clients only.
 
 use serde_json::{Value as Json, json};
 
@@ -9,13 +9,13 @@ use crate::schema::SchemaBuilder;
 use crate::values::Spanned;
 
 keys! {
-    /// Runs a policy for some clients only, such as a limit of their own. It stands below the policy that finds the client identity.
+    /// Applies a policy to some clients only, such as a separate limit. It must stand below the policy that authenticates clients.
     pub struct ForClients {
-        /// Clients by their subjects. Without `subjects` and `groups` the policy is for all but those of `except`.
+        /// Clients by subject. Without `subjects` and `groups`, the policy applies to all clients except those in `except`.
         subjects: Vec<String> = Vec::new(),
-        /// Clients that are in one of these groups.
+        /// Clients by group: those in one of these groups.
         groups: Vec<String> = Vec::new(),
-        /// Clients that the policy is not for, whatever stands above.
+        /// Clients that the policy does not apply to, even if they are listed above.
         except: ClientList,
         /// The policy, such as `{ rate_limit: { requests: 10, per: 1m, by: subject } }`.
         policy: InnerPolicy,
@@ -36,7 +36,7 @@ keys! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct InnerPolicy(pub Box<Spanned<Policy>>);
 
-/// Kinds that are for no single client: they find it, or other policies have to know of them.
+/// Kinds that cannot be applied to single clients: they authenticate clients, or affect other policies.
 const NOT_INSIDE: [&str; 13] = [
     "api_key",
     "authenticate",

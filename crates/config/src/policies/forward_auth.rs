@@ -1,4 +1,4 @@
-//! `forward_auth`: a service of the operator's says whether a request may pass.
+//! `forward_auth`: asks a service of the operator whether a request may pass.
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ keys! {
     /// of Caddy do. The service gets a GET with the headers of the request and no body. If its status is 2xx, the request
     /// continues; any other reply goes to the client as it is.
     pub struct ForwardAuth {
-        /// Where the service is, with its path, such as `http://auth:9000/verify`.
+        /// The URL of the service, such as `http://auth:9000/verify`.
         url: Option<Spanned<WebUrl>>,
-        /// The service as one of the `upstreams`: for replicas, health checks and their TLS.
+        /// One of the `upstreams` as the service, which allows replicas, health checks and its TLS settings.
         upstream: Option<Spanned<String>>,
-        /// The path that is requested of the `upstream`; with `url` the URL has it.
+        /// The path to request from the `upstream`. With `url`, it is part of the URL.
         path: Option<Spanned<String>>,
-        /// The headers that the service is sent, and those that it may set.
+        /// The headers that are sent to the service, and those that it may set.
         headers: ForwardAuthHeaders,
         /// How long the whole call may take.
-        // A client waits for it with each request.
+        // Each request of a client waits for it.
         timeout: Timeout = Timeout(Duration::from_secs(5)),
         /// What happens to a request if the service cannot be reached, takes too long, or its reply cannot be used: `refuse` is 503,
         /// `pass` lets it continue without the headers of `take`.
-        // A guard that is away guards nothing.
+        // Otherwise, an outage of the service would disable the check.
         on_failure: OnAuthFailure = OnAuthFailure::Refuse,
-        /// How to verify an `https` service, and the certificate to show to it; only with `url`.
+        /// How to verify an `https` service, and the certificate to present to it; only with `url`.
         tls: Option<Spanned<UpstreamTls>>,
         /// The largest reply of the service that is passed to the client. A larger one is a failure.
-        // A page to sign in at is far smaller.
+        // A sign-in page is far smaller.
         body_bytes_max: Size = Size(1024 * 1024),
     }
 }
 
 keys! {
-    /// The headers that go to the service and come back.
+    /// The headers that are sent to the service, and those taken from its reply.
     pub struct ForwardAuthHeaders {
-        /// The request headers that the service is sent; all if absent. It always gets `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri`
+        /// The request headers that are sent to the service; all if absent. It always gets `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri`
         /// and `-For`.
         send: Option<OneOrMore<Spanned<String>>>,
         /// The headers of a 2xx reply that are copied to the request. Those that the client sent under these names are removed.

@@ -1,8 +1,8 @@
-//! `grpc_web`: calls of browsers to gRPC services.
+//! `grpc_web`: translates calls of browsers to gRPC services.
 
 use crate::decode::keys;
 
 keys! {
-    /// Translates calls of gRPC-Web, as browsers make them, to gRPC and their replies back. Other requests pass untouched.
+    /// Translates gRPC-Web calls of browsers to gRPC, and the replies back. Other requests pass unchanged.
     pub struct GrpcWeb {}
 }

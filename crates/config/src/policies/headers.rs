@@ -1,4 +1,4 @@
-//! `headers`: changes headers on the way in and out. Per side: rename, remove, then replace, set, default and add.
+//! `headers`: changes headers of requests and replies. On each side, it renames, removes, replaces, sets, defaults and adds, in this order.
 
 use crate::decode::keys;
 use crate::values::{Map, Spanned, StatusRange};
@@ -18,15 +18,15 @@ keys! {
 keys! {
     /// Changes to one side's headers: `rename` first, then `remove`, `replace`, `set`, `default` and `add`.
     pub struct HeadersEdit {
-        /// Headers to rename, the old name before the new one. They take the place of those that have the new name.
+        /// Headers to rename, as `OLD: NEW`. They replace headers that have the new name.
         rename: Map<Spanned<String>> = Map::default(),
-        /// Headers to replace where they are there.
+        /// Headers to replace if they exist.
         replace: Map<Spanned<String>> = Map::default(),
-        /// Headers to replace, or add where missing.
+        /// Headers to replace, or to add if they are missing.
         set: Map<Spanned<String>> = Map::default(),
-        /// Headers to add where they are missing.
+        /// Headers to add if they are missing.
         default: Map<Spanned<String>> = Map::default(),
-        /// Headers to add beside those of the same name.
+        /// Headers to add to those of the same name.
         add: Map<Spanned<String>> = Map::default(),
         /// Headers to remove.
         remove: Vec<Spanned<String>> = Vec::new(),

@@ -1,4 +1,4 @@
-//! `hmac`: who asks is shown by a signature of parts of the request.
+//! `hmac`: authenticates clients by a signature over parts of the request.
 
 use std::time::Duration;
 
@@ -9,37 +9,38 @@ keys! {
     /// Requires a signature: `Authorization: hmac username="alice", algorithm="hmac-sha256", headers="date request-line",
     /// signature="BASE64"`, and a recent `Date` or `X-Date`.
     pub struct Hmac {
-        /// The secrets by name: `{ file: users.yaml }`, or `{ NAME: SECRET }`. A hash of a secret can check no signature.
+        /// The secrets by name: `{ file: users.yaml }`, or `{ NAME: SECRET }`. Hashes are not possible, since a signature check needs the
+        /// secret itself.
         users: Spanned<Credentials>,
         /// The algorithms that are allowed.
-        // SHA-1 is for clients that know nothing else.
+        // SHA-1 is for clients that support nothing else.
         algorithms: Spanned<Vec<HmacAlgorithm>> = Spanned::unwritten(vec![
             HmacAlgorithm::Sha256,
             HmacAlgorithm::Sha384,
             HmacAlgorithm::Sha512,
         ]),
-        /// How far the date of a request may be from the gateway's time.
-        // What clients of Kong and AWS are used to.
+        /// The maximum difference between the date of a request and the gateway's clock.
+        // The value that clients of Kong and AWS expect.
         clock_skew: Timeout = Timeout(Duration::from_secs(300)),
-        /// What has to be signed: names of headers, `request-line` or `@request-target`. Anyone on the
-        /// way can change what is not signed.
-        // A date that is not signed could be a new one, and the rest of the request another.
+        /// The parts that must be signed: names of headers, `request-line` or `@request-target`. Parts that are not signed can be changed
+        /// on the way.
+        // An unsigned date or request line could be replaced in a captured request.
         headers: Vec<Spanned<String>> = ["date", "request-line"].map(|name| Spanned::unwritten(name.to_owned())).to_vec(),
-        /// Whether a body has to be the one that `Digest: SHA-256=BASE64` says. Sign `digest` too.
+        /// Whether the body must match `Digest: SHA-256=BASE64`. `digest` should then be signed, too.
         body: bool = false,
         /// The largest body that is compared with its digest; 413 above.
-        // It is held in memory for that.
+        // The body is held in memory for the comparison.
         body_bytes_max: Size = Size(1024 * 1024),
         /// The realm in `WWW-Authenticate`.
         realm: Spanned<String> = Spanned::unwritten("tidegate".to_owned()),
         /// Whether the upstream sees the signature.
-        // It speaks of a request that the gateway has changed.
+        // The signature covers a request that the gateway may have changed.
         forward: bool = false,
     }
 }
 
 words! {
-    /// A way to sign.
+    /// A signature algorithm.
     pub enum HmacAlgorithm {
         /// HMAC with SHA-1.
         Sha1 = "hmac-sha1",

@@ -1,4 +1,5 @@
-//! `interceptor`: a service of the operator's reads and changes requests and replies, by the contract of Choreo Connect.
+//! `interceptor`: calls a service of the operator that reads and changes requests and replies, by the interceptor contract of Choreo
+//! Connect.
 
 use std::time::Duration;
 
@@ -13,17 +14,17 @@ use crate::values::{Map, Size, Spanned, TargetUrl, Timeout};
 keys! {
     /// Calls a service of yours that may change the request, the reply, or both.
     pub struct Interceptor {
-        /// Called before the upstream sees the request: `POST /api/v1/handle-request`.
+        /// The call before the upstream gets the request: `POST /api/v1/handle-request`.
         request: Option<Spanned<Interception>>,
-        /// Called before the client sees the reply: `POST /api/v1/handle-response`.
+        /// The call before the client gets the reply: `POST /api/v1/handle-response`.
         response: Option<Spanned<Interception>>,
-        /// What `dynamicEndpoint` may name; without it the names of the `upstreams`.
+        /// The endpoints that `dynamicEndpoint` may name. If absent, the names of the `upstreams`.
         endpoints: Map<Endpoint> = Map::default(),
-        /// Whether `authenticationContext` has the client's token also where `forward` of `jwt` hides it from the upstream. With
-        /// `errors: wso2` it always has.
-        // A service that needs no token could only lose it.
+        /// Whether `authenticationContext` contains the client's token even if `jwt` does not forward it to the upstream. With `errors:
+        /// wso2`, it always does.
+        // A service that does not need the token could only leak it.
         token: bool = false,
-        /// What `invocationContext` says of the API; keys that are absent come from the route.
+        /// The facts about the API in `invocationContext`. Absent keys are taken from the route.
         api: InvokedApi,
     }
 }
@@ -31,20 +32,20 @@ keys! {
 keys! {
     /// One side's service.
     pub struct Interception {
-        /// Where the service is, such as `https://interceptor:8081`; a path after the port is ignored.
+        /// The URL of the service, such as `https://interceptor:8081`. A path after the port is ignored.
         url: Option<Spanned<ServiceUrl>>,
-        /// The service as one of the `upstreams`: for replicas, health checks and their TLS.
+        /// One of the `upstreams` as the service, which allows replicas, health checks and its TLS settings.
         upstream: Option<Spanned<String>>,
-        /// What the service is sent: `request_headers`, `request_body`, `request_trailers`, `response_headers`, `response_body`,
-        /// `response_trailers`, `invocation_context`.
+        /// The parts that are sent to the service: `request_headers`, `request_body`, `request_trailers`, `response_headers`,
+        /// `response_body`, `response_trailers`, `invocation_context`.
         includes: Vec<Spanned<Include>> = Vec::new(),
         /// How long the whole call may take; 500 after.
-        // What Choreo Connect grants.
+        // The default of Choreo Connect.
         timeout: Timeout = Timeout(Duration::from_secs(20)),
         /// How long connecting may take, TLS included; only with `url`.
-        // As for upstreams: a service in reach answers in milliseconds.
+        // As for upstreams: a reachable service answers in milliseconds.
         connect_timeout: Timeout = Timeout(Duration::from_secs(1)),
-        /// How to verify an `https` service, and the certificate to show to it; only with `url`.
+        /// How to verify an `https` service, and the certificate to present to it; only with `url`.
         tls: Option<Spanned<UpstreamTls>>,
         /// The largest body that is sent to the service or taken from it; 413 above for a request, 502 for a reply.
         // The whole body is held in memory, and written once more in base64.
@@ -53,23 +54,23 @@ keys! {
 }
 
 keys! {
-    /// A place `dynamicEndpoint` may send a request to.
+    /// A destination that `dynamicEndpoint` may select.
     pub struct Endpoint {
         /// One of the `upstreams`.
         upstream: Spanned<String>,
-        /// The path its resources start at.
+        /// The base path of its resources.
         base_path: String = String::new(),
     }
 }
 
 keys! {
-    /// What the service is told about the API.
+    /// The facts about the API that are sent to the service.
     pub struct InvokedApi {
         /// The API's name; the route's if absent.
         name: Option<String>,
         /// The API's version.
         version: String = String::new(),
-        /// The API's host; what the client asked for if absent.
+        /// The API's host; the one that the client requested if absent.
         vhost: Option<String>,
         /// The path in front of the API's resources; it is not sent to endpoints.
         base_path: String = String::new(),
@@ -85,7 +86,7 @@ keys! {
 }
 
 words! {
-    /// A part of an exchange that an interceptor is told.
+    /// A part of an exchange that is sent to an interceptor.
     pub enum Include {
         /// The request's header lines.
         RequestHeaders = "request_headers",
@@ -99,12 +100,12 @@ words! {
         ResponseBody = "response_body",
         /// The reply's trailers.
         ResponseTrailers = "response_trailers",
-        /// The API and the resource, the client identity, and how it was found.
+        /// The API and the resource, the client identity, and how the client authenticated.
         InvocationContext = "invocation_context",
     }
 }
 
-/// Where an interceptor runs. Whatever follows the port is dropped: the contract fixes the path.
+/// The address of an interceptor. A path is dropped, since the contract defines it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServiceUrl(pub TargetUrl);
 

@@ -1,5 +1,5 @@
-//! `jwt`: who asks is shown by a signed token. `backend_jwt`: tells the upstream by a token of our own. `jwks`: publishes the
-//! keys of the latter.
+//! `jwt`: authenticates clients by a signed token. `backend_jwt`: passes the client identity to the upstream in a token signed by the
+//! gateway. `jwks`: publishes the keys of the latter.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::schema::SchemaBuilder;
 use crate::values::{CookieName, FilePath, Map, OneOrMore, Spanned, Timeout};
 
 keys! {
-    /// Requires a token that one of the issuers signed.
+    /// Requires a token that one of the issuers has signed.
     pub struct Jwt {
         /// The accepted issuers: names of `issuers`.
         issuers: Spanned<Vec<Spanned<String>>>,
-        /// Audiences: `aud` has to name one of them, in addition to what the issuer requires.
+        /// Audiences: `aud` must contain one of them, in addition to the requirement of the issuer.
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
-        /// Scopes that the token needs: `{ any: [..] }` one of them, `{ all: [..] }` each.
+        /// Scopes that the token needs: one of them with `{ any: [..] }`, or each of them with `{ all: [..] }`.
         scopes: Scopes,
         /// Claims that the token needs: the exact value, a list of accepted values, or `{ present: true }`.
         claims: Map<ClaimWanted> = Map::default(),
@@ -27,18 +27,18 @@ keys! {
         query: Option<Spanned<String>>,
         /// The cookie that may carry the token instead.
         cookie: Option<CookieName>,
-        /// The longest time until a token ends. One that ends later, or does not say when, is refused.
+        /// The longest time until the expiry of a token. A token that expires later, or never, is refused.
         lifetime_max: Option<Timeout>,
-        /// Whether the upstream sees the token.
-        // A service that needs no token could only lose it.
+        /// Whether the token is forwarded to the upstream.
+        // A service that does not need the token could only leak it.
         forward: bool = false,
         /// Whether requests without a token are allowed, without a subject. A bad token is still refused.
         optional: bool = false,
-        /// Headers for the upstream by name, each with the claim it is made of, such as `x-user: sub` or `x-city: address.city`.
-        /// Lines of these names that the client sent are removed.
+        /// Headers for the upstream by name, each with the claim for its value, such as `x-user: sub` or `x-city: address.city`. Headers of
+        /// these names that the client has sent are removed.
         claims_to_headers: Map<Spanned<String>> = Map::default(),
-        /// The claim that has the groups of the subject, such as `groups` or `realm_access.roles`: a list, or a text with commas. `authorize`
-        /// and rules in CEL look at them, and `claims_to_headers` may send them on as `groups`.
+        /// The claim with the groups of the subject, such as `groups` or `realm_access.roles`: a list, or a text with commas. `authorize`
+        /// and rules in CEL use them, and `claims_to_headers` can pass them on as `groups`.
         groups: Option<Spanned<String>>,
         /// Requires this API in the token's `subscribedAPIs` claim, and takes the plan from there.
         subscription: Option<Subscription>,
@@ -58,7 +58,7 @@ keys! {
 }
 
 keys! {
-    /// The API as `subscribedAPIs` names it. A key that is absent matches anything.
+    /// The API in terms of `subscribedAPIs`. An absent key matches anything.
     pub struct Subscription {
         /// Its name.
         name: Option<String>,
@@ -72,14 +72,14 @@ keys! {
 keys! {
     /// Sends the client identity to the upstream, in a token that the gateway signs.
     pub struct BackendJwt {
-        /// The header with the token. What the client sent in it is removed.
+        /// The header with the token. A value that the client has sent is removed.
         header: Spanned<String> = Spanned::unwritten("X-JWT-Assertion".to_owned()),
-        /// `iss`
+        /// The claim `iss`.
         issuer: String = "tidegate".to_owned(),
-        /// `aud`
+        /// The claim `aud`.
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
-        /// How long a token is valid. It is made anew well before it expires.
-        // What Choreo Connect grants.
+        /// How long a token is valid. A new one is issued well before it expires.
+        // The default of Choreo Connect.
         ttl: Timeout = Timeout(Duration::from_secs(3600)),
         /// Files with private keys (PKCS#8 PEM: RSA, P-256, P-384 or Ed25519). The first signs. All are published, so that a new key is
         /// known before it signs, and an old one while its tokens are valid.
@@ -100,10 +100,10 @@ keys! {
     }
 }
 
-/// The value that a claim has to have.
+/// The requirement on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimWanted {
-    /// There, whatever it says.
+    /// The claim exists, with any value.
     Present,
     /// One of these.
     OneOf(Vec<String>),

@@ -1,4 +1,4 @@
-//! `mock`: replies from the examples of an OpenAPI document.
+//! `mock`: replies with the examples of an OpenAPI document.
 
 use crate::decode::{keys, words};
 use crate::values::{Between, FilePath, Spanned};
@@ -9,12 +9,12 @@ keys! {
     pub struct Mock {
         /// The document: OpenAPI 3 or Swagger 2. Examples of media types and of schemas count.
         document: Spanned<FilePath>,
-        /// What stands in front of the document's paths.
+        /// The prefix of the document's paths.
         base_path: Option<Spanned<String>>,
-        /// The statuses that may be answered, the first that an operation has; if absent its lowest 2xx, or else its lowest.
+        /// The statuses for replies, in order of preference. If absent, an operation's lowest 2xx, or else its lowest status.
         statuses: Vec<Between<200, 599>> = Vec::new(),
         /// Which of several examples: the `first`, or one by `random`.
-        // A test wants the same each time.
+        // Tests need the same reply each time.
         examples: MockChoice = MockChoice::First,
     }
 }

@@ -82,7 +82,7 @@ use crate::node::{MapEntry, Node, Value};
 use crate::report::quote;
 use crate::schema::{SchemaBuilder, one_key_of};
 
-/// Makes the list of kinds: the enum, and reading, writing and schema by name.
+/// Generates the enum of all kinds, with parsing, writing and schema by name.
 macro_rules! policies {
     ($( $(#[doc = $doc:literal])* $kind:ident = $name:literal, )*) => {
         /// One item of a route's `policies`: a map with one key, the policy's name.
@@ -93,10 +93,10 @@ macro_rules! policies {
         }
 
         impl Policy {
-            /// The names, as they are written.
+            /// The names of all kinds in the configuration.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// The name it is written under.
+            /// Returns the name of the kind in the configuration.
             pub fn name(&self) -> &'static str {
                 match self {
                     $( Self::$kind(_) => $name, )*
@@ -124,77 +124,77 @@ macro_rules! policies {
 }
 
 policies! {
-    /// A key shows who asks.
+    /// Authenticates clients by a key.
     ApiKey = "api_key",
-    /// One of several kinds of credential shows who asks.
+    /// Authenticates clients by one of several kinds of credential.
     Authenticate = "authenticate",
-    /// A rule or the client's groups say who may do what.
+    /// Allows or refuses requests by a rule or the client's groups.
     Authorize = "authorize",
-    /// Tells the upstream who asks.
+    /// Passes the client identity to the upstream in a signed token.
     BackendJwt = "backend_jwt",
-    /// A name and a password show who asks.
+    /// Authenticates clients by name and password.
     Basic = "basic",
-    /// A signature by a shared secret shows who asks.
+    /// Authenticates clients by a signature made with a shared secret.
     Hmac = "hmac",
     /// Publishes the keys of `backend_jwt`.
     Jwks = "jwks",
-    /// A signed token shows who asks.
+    /// Authenticates clients by a signed token.
     Jwt = "jwt",
-    /// Tokens for a sandbox go to the sandbox.
+    /// Sends requests with sandbox tokens to the sandbox.
     KeyType = "key_type",
-    /// A client certificate shows who asks.
+    /// Authenticates clients by a certificate.
     MutualTls = "mutual_tls",
-    /// Changes headers on the way in and out.
+    /// Changes headers of requests and replies.
     Headers = "headers",
-    /// Changes queries and JSON on the way in and out.
+    /// Changes queries, forms and JSON of requests and replies.
     Transform = "transform",
-    /// Answers with where to go instead.
+    /// Answers with a redirect.
     Redirect = "redirect",
-    /// Allows so many requests in so long.
+    /// Limits the number of requests per time.
     RateLimit = "rate_limit",
-    /// A policy for some clients only.
+    /// Applies a policy to some clients only.
     ForClients = "for",
-    /// Requires a subscription, and holds it to its plans.
+    /// Requires a subscription, and enforces its plans.
     SubscriptionCheck = "subscription",
     /// Limits the number of concurrent requests.
     Concurrency = "concurrency",
-    /// Counts the events of event streams and bounds them.
+    /// Limits event streams and their events.
     Sse = "sse",
-    /// Counts the messages of WebSockets and bounds them.
+    /// Limits WebSockets and their messages.
     WebSocket = "websocket",
     /// Gives requests an id in a header.
     Correlation = "correlation",
-    /// Sends a part of the requests to another upstream.
+    /// Sends some of the requests to another upstream.
     Canary = "canary",
-    /// Lets pages of other origins call.
+    /// Allows calls by pages of other origins.
     Cors = "cors",
-    /// Gives replies again without asking.
+    /// Caches replies.
     Cache = "cache",
     /// Compresses replies.
     Compress = "compress",
-    /// Translates calls of browsers to those of gRPC.
+    /// Translates gRPC-Web calls of browsers to gRPC.
     GrpcWeb = "grpc_web",
-    /// A service of the operator's says whether a request may pass.
+    /// Asks a service whether a request may pass.
     ForwardAuth = "forward_auth",
-    /// Lets only some addresses ask.
+    /// Allows or refuses client addresses.
     IpRules = "ip_filter",
-    /// Asks a service what to do with the request and the reply.
+    /// Calls a service that may change the request and the reply.
     Interceptor = "interceptor",
-    /// Refuses what an OpenAPI document does not allow.
+    /// Validates requests and replies against an OpenAPI document.
     OpenApi = "openapi",
     /// Answers with examples of an OpenAPI document.
     Mock = "mock",
-    /// Refuses what is not a proper SOAP message.
+    /// Validates SOAP messages.
     Soap = "soap",
-    /// Offers a SOAP service as an API of JSON.
+    /// Presents a SOAP service as a JSON API.
     SoapRest = "soap_rest",
-    /// The policies of a set.
+    /// Inserts the policies of a set.
     NamedSet = "use",
-    /// A header of the SOAP message shows who asks, and how old it is.
+    /// Checks the WS-Security header of SOAP messages: the client, and the age of the message.
     WsSecurity = "ws_security",
-    /// Sends a message elsewhere by what stands in it.
+    /// Chooses the upstream by the content of the message.
     XpathRoute = "xpath_route",
-    /// Transforms messages.
+    /// Transforms messages by a stylesheet.
     Xslt = "xslt",
 }
 
@@ -240,7 +240,7 @@ impl Decode for Policy {
     }
 }
 
-/// What to write in the place of one of Kong's plugins.
+/// Returns a hint about what to write in place of one of Kong's plugins.
 fn kong_plugin(name: &str) -> String {
     const PLUGINS: [(&str, &str); 12] = [
         ("key-auth", "api_key"),

@@ -1,4 +1,4 @@
-//! `mutual_tls`: who asks is shown by a client certificate.
+//! `mutual_tls`: authenticates clients by a certificate.
 
 use crate::decode::keys;
 use crate::values::Spanned;
@@ -13,7 +13,7 @@ keys! {
         names: Vec<String> = Vec::new(),
         /// SHA-256 fingerprints of certificates, in hex, with or without colons.
         fingerprints: Vec<Spanned<String>> = Vec::new(),
-        /// The header with which one of the listener's `trusted_proxies` passes on the certificate (PEM, percent-encoded, or base64 of its
+        /// The header in which one of the listener's `trusted_proxies` forwards the certificate (PEM, percent-encoded, or base64 of its
         /// DER). It is removed from every request.
         header: Option<Spanned<String>>,
         /// Whether requests without a certificate are allowed, without a subject.

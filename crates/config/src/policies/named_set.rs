@@ -1,4 +1,4 @@
-//! `use`: the policies of a set, at this place of the list.
+//! `use`: inserts the policies of a set at this position of the list.
 
 use serde_json::Value as Json;
 

@@ -1,26 +1,26 @@
-//! `openapi`: holds requests and replies to what an OpenAPI document says.
+//! `openapi`: validates requests and replies against an OpenAPI document.
 
 use crate::decode::keys;
 use crate::values::{FilePath, Size, Spanned};
 
 keys! {
-    /// Refuses what an OpenAPI document does not allow: 400 for a request, 415 for its content type, 405 for its method,
-    /// 404 for its path, 502 for a reply.
+    /// Refuses requests and replies that an OpenAPI document does not allow: 400 for a request, 415 for its content type, 405 for its
+    /// method, 404 for its path, 502 for a reply.
     pub struct OpenApi {
         /// The document: OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON. References to files beside it are followed.
         document: Spanned<FilePath>,
         /// Whether requests are validated.
         request: bool = true,
         /// Whether replies are validated.
-        // It gathers every reply, so it is for tests and for upstreams one does not trust.
+        // It buffers every reply, so it is for tests and for untrusted upstreams.
         response: bool = false,
-        /// Whether paths and methods that the document does not have are refused. `OPTIONS` is then answered by the gateway.
+        /// Whether paths and methods that are not in the document are refused. `OPTIONS` is then answered by the gateway.
         paths: bool = true,
-        /// Whether the client is told what is wrong and where, instead of only that something is.
+        /// Whether errors are reported to the client with their places, instead of only a general error.
         verbose: bool = false,
-        /// The prefix of the document's paths; without it they are matched as they stand.
+        /// The prefix of the document's paths. If absent, they are matched without a prefix.
         base_path: Option<Spanned<String>>,
-        /// The only path of the document that this route serves, as the document writes it; all of them if absent.
+        /// The only path of the document that this route serves, written as in the document; all paths if absent.
         path: Option<Spanned<String>>,
         /// The largest body that is read; 413 above for a request, 502 for a reply.
         // A body is held in memory twice, as bytes and as a tree.

@@ -1,4 +1,4 @@
-//! `rate_limit`: so many requests in so long. Also by whom limits count, which `concurrency` shares.
+//! `rate_limit`: limits the number of requests per time. Also the keys that limits count by, which `concurrency` shares.
 
 use serde_json::Value as Json;
 
@@ -12,23 +12,23 @@ use crate::values::{Between, Spanned, Timeout};
 pub type Requests = Between<1, 1_000_000_000>;
 
 keys! {
-    /// Limits how many requests a client may send in a time; 429 above. Exact over all workers.
+    /// Limits how many requests a client may send per time; 429 above. The count is exact over all workers.
     pub struct RateLimit {
         /// How many requests pass in the time of `per`.
         requests: Option<Spanned<Requests>>,
         /// The time, such as `1s` or `1m`.
         per: Option<Spanned<Timeout>>,
-        /// How many requests may come at once; `requests` if absent. Used requests come back evenly over `per`.
+        /// How many requests may arrive at once; `requests` if absent. The limit refills evenly over `per`.
         burst: Option<Spanned<Requests>>,
-        /// More windows, all of which have to hold, such as `[{ requests: 10, per: 1s }, { requests: 1000, per: 1h }]`.
+        /// More windows, all of which apply, such as `[{ requests: 10, per: 1s }, { requests: 1000, per: 1h }]`.
         windows: Vec<Spanned<LimitWindow>> = Vec::new(),
         /// The key that shares a count: `client`, `subject`, `header:NAME`, `route`, `operation` below a `soap` that validates requests, or
-        /// `cel:EXPRESSION` such as `cel:claims.org`. Without it `client`, or `subject` with `plans`; in the step
-        /// `throttle` of a flow, which counts alike, all messages together. A request without a subject, without
-        /// the header, or for which the expression gives no text, counts for its client.
+        /// `cel:EXPRESSION` such as `cel:claims.org`. If absent, `client`, or `subject` with `plans`; in the step `throttle` of a flow, all
+        /// messages together. A request without a subject, without the header, or for which the expression yields no text, is counted by
+        /// client.
         by: Option<Spanned<LimitBy>>,
         /// Whether the limits of the client's plan apply, as in the section `plans`; those written here are for clients without one.
-        // What one route allows does not concern another's plans unless somebody says so.
+        // Plans apply only where they are enabled explicitly.
         plans: bool = false,
         /// The plan of clients without one, instead of limits written here.
         default: Option<Spanned<String>>,
@@ -36,58 +36,58 @@ keys! {
         name: Option<Spanned<String>>,
         /// Shares counts with other gateways, through one of the `stores`.
         shared: Option<Spanned<String>>,
-        /// How requests are counted. `gcra`: used requests come back evenly over `per`. `fixed`: all of them come back when the next
-        /// window begins; windows begin on the clock (UTC), such as at each full minute. `sliding`: a weighted part of the window before
-        /// counts too. Windows of `fixed` and `sliding` are whole seconds and have no `burst`.
+        /// How requests are counted. `gcra`: the limit refills evenly over `per`. `fixed`: the limit is reset when the next window begins;
+        /// windows are aligned to the clock (UTC), such as at each full minute. `sliding`: like `fixed`, but a weighted part of the
+        /// previous window also counts. Windows of `fixed` and `sliding` are whole seconds and have no `burst`.
         algorithm: Spanned<LimitAlgorithm> = Spanned::unwritten(LimitAlgorithm::Gcra),
-        /// The headers with which replies say how much is left. `draft`: `RateLimit` and `RateLimit-Policy`. `kong`:
+        /// The headers in which replies report the remaining requests. `draft`: `RateLimit` and `RateLimit-Policy`. `kong`:
         /// `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute` (or `Second`, `Hour`, `Day`, `Month`, `Year`), `RateLimit-Limit`,
         /// `RateLimit-Remaining` and `RateLimit-Reset`. `none`: no headers. `true` is `draft`, `false` is `none`.
-        // Clients that can see the limit keep to it.
+        // Clients that know the limit can respect it.
         headers: Spanned<LimitHeaders> = Spanned::unwritten(LimitHeaders::Draft),
         /// The status of a refused request.
         status: LimitStatus = const { Between::new(429) },
-        /// The text that a refused client reads, instead of a general one.
+        /// The text for refused clients, instead of a general one.
         message: Option<String>,
-        /// How many keys are counted separately. Above that, the keys that have used least are dropped first.
-        // 6 MB at the most, with four windows twice that, for as many callers as one gateway is likely to see in a window.
+        /// How many keys are counted separately. Beyond that, the keys that have used least are dropped first.
+        // At most 6 MB, or twice that with four windows, for as many clients as one gateway is likely to see in a window.
         keys_max: Between<1_000, 10_000_000> = const { Between::new(100_000) },
     }
 }
 
 keys! {
-    /// At most this many requests in this time.
+    /// A maximum number of requests per time.
     pub struct LimitWindow {
         /// How many requests pass in the time of `per`.
         requests: Requests,
         /// The time, such as `1s` or `1m`.
         per: Spanned<Timeout>,
-        /// How many requests may come at once; `requests` if absent.
+        /// How many requests may arrive at once; `requests` if absent.
         burst: Option<Requests>,
     }
 }
 
-/// A status that refuses.
+/// The status of a refused request.
 pub type LimitStatus = Between<400, 599>;
 
 words! {
     /// How requests are counted.
     pub enum LimitAlgorithm {
-        /// Used requests come back evenly (generic cell rate algorithm).
+        /// The limit refills evenly (generic cell rate algorithm).
         Gcra = "gcra",
-        /// Windows that begin on the clock.
+        /// Windows aligned to the clock.
         Fixed = "fixed",
-        /// Windows that begin on the clock, with a part of the one before.
+        /// Windows aligned to the clock, with a weighted part of the previous one.
         Sliding = "sliding",
     }
 }
 
-/// The headers that say how much is left.
+/// The headers that report the remaining requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitHeaders {
     /// `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers).
     Draft,
-    /// Those of Kong's `rate-limiting`.
+    /// The headers of Kong's `rate-limiting`.
     Kong,
     /// No headers.
     None,
@@ -124,12 +124,12 @@ impl Decode for LimitHeaders {
     }
 }
 
-/// By whom a limit counts.
+/// What a limit counts by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitBy {
     /// The client's address.
     Client,
-    /// The subject that was found to be asking.
+    /// The subject of the client identity.
     Subject,
     /// All requests of the route together.
     Route,
@@ -176,7 +176,7 @@ impl Decode for LimitBy {
     }
 }
 
-/// True for the characters HTTP allows in the name of a header.
+/// Returns true for a valid name of a header.
 fn is_token(name: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     !name.is_empty() && name.chars().all(token)

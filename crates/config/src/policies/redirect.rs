@@ -1,4 +1,4 @@
-//! `redirect`: answers with where to go instead.
+//! `redirect`: answers with a redirect.
 
 use crate::decode::keys;
 use crate::values::{Between, Spanned};
@@ -8,8 +8,8 @@ keys! {
     pub struct Redirect {
         /// The status: 301, 302, 303, 307 or 308. The last two let the client keep its method and body.
         status: Spanned<Between<300, 399>> = Spanned::unwritten(const { Between::new(302) }),
-        /// Where to go: `https://HOST/PATH`, or a path on the same host. Placeholders are those of `headers` on the request. Before the
-        /// path only `{host}` may stand, and none in the scheme.
+        /// The target: `https://HOST/PATH`, or a path on the same host. Placeholders are those of `headers` on the request. Before the
+        /// path, only `{host}` is allowed.
         to: Spanned<String>,
         /// Whether the request's path is added.
         keep_path: bool = false,

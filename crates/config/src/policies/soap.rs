@@ -1,4 +1,4 @@
-//! `soap`: holds messages to SOAP's envelope, to a WSDL or XML schema, and to the actions of the WSDL.
+//! `soap`: validates messages against the SOAP envelope, a WSDL or XML schema, and the actions of the WSDL.
 
 use std::time::Duration;
 
@@ -24,51 +24,53 @@ keys! {
         /// What the body is validated against: a WSDL 1.1 or 2.0, or an XML schema, in a file or, with `fetch`, at a URL. Without it only
         /// the envelope is validated.
         schema: Option<Spanned<DefinitionAt>>,
-        /// Files for locations that the schema, the description or an envelope names; others are looked for beside it.
+        /// Files for locations that the schema, the description or an envelope refers to. Other files are searched next to it.
         imports: Map<Spanned<FilePath>> = Map::default(),
         /// Whether an import without a location uses its namespace as the location: looked up in `imports` or, if it is a URL, by `fetch`.
         /// Schemas of one WSDL find one another without this.
-        // What a namespace names is nobody's promise that there is a schema.
+        // A namespace need not be the location of a schema.
         imports_by_namespace: bool = false,
-        /// Whether what a WSDL imports or includes is read too, and what that imports.
-        // A description is written in pieces to be read as one.
+        /// Whether documents that a WSDL imports or includes are read, too, directly and indirectly.
+        // A description in several files is meant to be read as one.
         wsdl_imports: bool = true,
-        /// Fetches what is named by a URL, in the background; without this nothing is fetched. Definitions are compiled anew after `ttl`.
+        /// Fetches documents that are referred to by URL, in the background. If absent, nothing is fetched. Definitions are recompiled
+        /// after `ttl`.
         fetch: Option<DefinitionFetch>,
-        /// Which side is validated: `request`, `response`.
-        // The service checks its own replies; clients are not trusted to.
+        /// The sides that are validated: `request`, `response`.
+        // The service is responsible for its own replies; clients are not trusted.
         validate: Spanned<Vec<MessageSide>> = Spanned::unwritten(vec![MessageSide::Request]),
-        /// Whether a request has to name its operation's action: `off`, `optional` (if it names one, it has to be right), or `required` (if
-        /// the WSDL says so). `{ check: required, empty: allow }` accepts an empty one for operations without an action in the WSDL.
+        /// Whether a request must name the action of its operation: `off`, `optional` (an action must be correct if present), or `required`
+        /// (if the WSDL defines one). `{ check: required, empty: allow }` accepts an empty action for operations without an action in the
+        /// WSDL.
         action: Spanned<SoapAction> = Spanned::unwritten(SoapAction::OFF),
-        /// What to do with replies other than 200: `pass` them, or replace them by a `fault`.
-        // A service's own faults come with 500, and clients want to read them.
+        /// What happens to replies with a status other than 200: `pass` forwards them, `fault` replaces them by a fault.
+        // A service's own faults have status 500, and clients need them.
         upstream_errors: UpstreamErrors = UpstreamErrors::Pass,
-        /// What to do with definitions that do not compile: `complain` refuses the configuration, `fault` answers each request with a
+        /// What happens with definitions that do not compile: `complain` refuses the configuration, `fault` answers each request with a
         /// fault. The route's `errors: kong` implies `fault`.
         bad_definitions: Option<BadDefinitions>,
-        /// Whether the client is told what is wrong.
+        /// Whether errors are reported to the client.
         verbose: bool = false,
         /// The largest message; 413 above for a request, 502 for a reply.
-        // Documents within messages make them large; what is held is the text, not a tree.
+        // Messages with embedded documents are large. Only the text is held in memory, not a tree.
         body_bytes_max: Size = Size(10 * 1024 * 1024),
     }
 }
 
 keys! {
-    /// Fetches what is named by URL, and compiles definitions anew.
+    /// Fetches documents that are referred to by URL, and recompiles definitions.
     pub struct DefinitionFetch {
-        /// How long fetching one document may take. A message that arrives before the first fetch is complete waits at most this long and a
-        /// second.
-        // What Kong allows.
+        /// How long fetching one document may take. A message that arrives before the first fetch is complete waits for at most this time
+        /// plus one second.
+        // The default of Kong.
         timeout: Timeout = Timeout(Duration::from_secs(1)),
-        /// After this time everything is fetched and compiled again. The last good definition stays in use until that has succeeded.
+        /// The time after which everything is fetched and compiled again. The last good definition remains in use until that has succeeded.
         // Schemas change seldom.
         ttl: Timeout = Timeout(Duration::from_secs(3600)),
-        /// Whether to fetch at once, and again after `ttl`; otherwise when a message needs it.
-        // The first message should not be the one that waits.
+        /// Whether documents are fetched at start, and again after `ttl`. Otherwise, they are fetched when a message needs them.
+        // The first message should not have to wait.
         background: bool = true,
-        /// How to verify `https` URLs, and the certificate to show to them.
+        /// How to verify `https` URLs, and the certificate to present to them.
         tls: UpstreamTls,
     }
 }
@@ -101,17 +103,17 @@ pub struct SoapAction {
 }
 
 impl SoapAction {
-    /// It is not.
+    /// No check.
     pub const OFF: SoapAction = SoapAction { check: ActionCheck::Off, empty: EmptyAction::Refuse };
 }
 
 keys! {
     /// The check of a request's action.
     pub(super) struct SoapActionKeys {
-        /// How strictly: `off`, `optional` or `required`.
-        // What a WSDL says of its actions is there to be kept.
+        /// How strictly the action is checked: `off`, `optional` or `required`.
+        // A WSDL's actions are meant to be followed.
         check: ActionCheck = ActionCheck::Required,
-        /// What to do with an empty action, `SOAPAction: ""`, for an operation without an action in the WSDL: `refuse` or `allow`.
+        /// What happens to an empty action, `SOAPAction: ""`, for an operation without an action in the WSDL: `refuse` or `allow`.
         // Kong refuses every action of such an operation; WS-I's Basic Profile asks for the empty one.
         empty: EmptyAction = EmptyAction::Refuse,
     }
@@ -141,11 +143,11 @@ impl Decode for SoapAction {
 }
 
 words! {
-    /// The treatment of an empty action where the description has none.
+    /// The treatment of an empty action if the WSDL defines none.
     pub enum EmptyAction {
         /// The request is refused.
         Refuse = "refuse",
-        /// It is the operation's.
+        /// It is accepted.
         Allow = "allow",
     }
 }
@@ -157,17 +159,17 @@ words! {
         Off = "off",
         /// It may be missing.
         Optional = "optional",
-        /// It has to be there where the WSDL says so.
+        /// It is required if the WSDL defines one.
         Required = "required",
     }
 }
 
 words! {
-    /// The treatment of replies that are not success.
+    /// The treatment of replies with a status other than 200.
     pub enum UpstreamErrors {
-        /// They are treated as others.
+        /// They are treated like other replies.
         Pass = "pass",
-        /// They become a fault that says no more.
+        /// They are replaced by a fault without details.
         Fault = "fault",
     }
 }
@@ -187,7 +189,7 @@ words! {
 pub enum Envelope {
     /// Not at all.
     Off,
-    /// By these schemas, and by those built in where there is none.
+    /// By these schemas, or by the built-in ones for versions that are not listed.
     Schemas(Map<Spanned<DefinitionAt>>),
 }
 

@@ -1,4 +1,4 @@
-//! `soap_rest`: a SOAP service as an API of JSON.
+//! `soap_rest`: presents a SOAP service as a JSON API.
 
 use crate::decode::{keys, words};
 use crate::values::{Between, FilePath, Map, Size, Spanned};
@@ -9,40 +9,41 @@ keys! {
     pub struct SoapRest {
         /// The service's WSDL 1.1 or 2.0.
         wsdl: Spanned<FilePath>,
-        /// Files for locations that the WSDL or a schema names; others are looked for beside it.
+        /// Files for locations that the WSDL or a schema refers to. Other files are searched next to it.
         imports: Map<Spanned<FilePath>> = Map::default(),
         /// One of the WSDL's services; the first if absent.
         service: Option<Spanned<String>>,
-        /// One of the service's ports; if absent, the first that speaks SOAP 1.1, or else 1.2, over HTTP.
+        /// One of the service's ports; if absent, the first with SOAP 1.1 over HTTP, or else 1.2.
         port: Option<Spanned<String>>,
         /// The prefix of every operation's path; the route's own path without `/**` if absent.
         prefix: Option<Spanned<String>>,
-        /// The path the upstream sees; that of the port's address if absent.
+        /// The path that is sent to the upstream; that of the port's address if absent.
         path: Option<Spanned<String>>,
         /// Other paths and methods for operations, by name. Operations that are not listed keep theirs.
         operations: Map<Spanned<RestOperation>> = Map::default(),
         /// The path of the OpenAPI document below the prefix, or `off`.
         openapi: Spanned<String> = Spanned::unwritten("/openapi.json".to_owned()),
         /// The status of a SOAP fault: `kept` as the service sent it, or `by_code`: 400 if the client is to blame, else 502.
-        // Whoever looks at the service's own log finds the same status there.
+        // The same status is then in the service's own log.
         fault_status: FaultStatus = FaultStatus::Kept,
         /// Statuses of single faults, by the name of an element in the fault's detail or by a fault code.
         faults: Map<Spanned<Between<400, 599>>> = Map::default(),
         /// The largest message; 413 above for a request, 502 for a reply.
-        // As for `soap`: what is held is the text, not a tree.
+        // As for `soap`: only the text is held in memory, not a tree.
         body_bytes_max: Size = Size(10 * 1024 * 1024),
     }
 }
 
 keys! {
-    /// The place of an operation.
+    /// The path and method of an operation.
     pub struct RestOperation {
-        /// Its path below the prefix, such as `/orders`; otherwise its name. With `GET` and `DELETE` it may have parameters: `/orders/{id}`.
+        /// Its path below the prefix, such as `/orders`; its name if absent. With `GET` and `DELETE`, it may have parameters:
+        /// `/orders/{id}`.
         path: Option<Spanned<String>>,
         /// Its method: `POST`, `PUT` or `PATCH` with a body of JSON, `GET` or `DELETE` with parameters of the path and the query.
         method: Spanned<RestMethod> = Spanned::unwritten(RestMethod::Post),
-        /// The elements of the request that parameters give, such as `/GetOrder/range/from`, by the names of the parameters. Elements directly
-        /// in the request have parameters of their own names.
+        /// The elements of the request that parameters set, such as `/GetOrder/range/from`, by the names of the parameters. Elements
+        /// directly in the request have parameters with their own names.
         parameters: Map<Spanned<String>> = Map::default(),
     }
 }
@@ -52,7 +53,7 @@ words! {
     pub enum RestMethod {
         /// With parameters and without a body.
         Get = "GET",
-        /// The same.
+        /// With parameters and without a body.
         Delete = "DELETE",
         Post = "POST",
         Put = "PUT",
@@ -63,9 +64,9 @@ words! {
 words! {
     /// The status of a service's fault.
     pub enum FaultStatus {
-        /// The one it came with.
+        /// The status of the service's reply.
         Kept = "kept",
-        /// 400 where the client is to blame, else 502.
+        /// 400 if the client is to blame, else 502.
         ByCode = "by_code",
     }
 }

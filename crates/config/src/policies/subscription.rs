@@ -1,11 +1,11 @@
-//! `subscription`: the client's application has to have subscribed to the API.
+//! `subscription`: requires a subscription of the client's application to the API.
 
 use crate::decode::keys;
 use crate::values::Spanned;
 
 keys! {
-    /// Requires that the client's application has subscribed to an API, and holds it to its plans. The client is known by the policies above.
-    /// `apis.NAME.subscription` adds it to the routes of an API.
+    /// Requires that the client's application has subscribed to an API, and enforces its plans. A policy above must authenticate the
+    /// client. `apis.NAME.subscription` adds it to the routes of an API.
     pub struct SubscriptionCheck {
         /// The name by which `applications` subscribe; the route's name if absent.
         api: Option<Spanned<String>>,
@@ -14,7 +14,7 @@ keys! {
         /// The plans that subscriptions may have; any if absent. `DefaultSubscriptionless` among them is the plan of requests without a
         /// subscription, if none is required.
         plans: Vec<Spanned<String>> = Vec::new(),
-        /// The plan of all requests to the API together, of whatever application.
+        /// The plan of all requests to the API together, of all applications.
         api_plan: Option<Spanned<String>>,
         /// The plan of all requests to this route together, if the API has none.
         resource_plan: Option<Spanned<String>>,

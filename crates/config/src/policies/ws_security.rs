@@ -1,4 +1,4 @@
-//! `ws_security`: who asks is shown by a header of the SOAP message.
+//! `ws_security`: authenticates clients by a header of the SOAP message.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use crate::values::{Credentials, Size, Spanned, Timeout};
 keys! {
     /// Requires a WS-Security header in SOAP messages: a UsernameToken, a Timestamp, or both.
     pub struct WsSecurity {
-        /// The passwords by name: `{ file: users.yaml }`, or `{ NAME: PASSWORD }`. Digests need the passwords themselves, not hashes of
-        /// them. Without it no UsernameToken is required.
+        /// The passwords by name: `{ file: users.yaml }`, or `{ NAME: PASSWORD }`. Digests need plain passwords, not hashes. If absent, no
+        /// UsernameToken is required.
         users: Option<Spanned<Credentials>>,
         /// The forms in which a password is accepted: `digest`, or `text`.
-        // A digest works once. A text shows the password to anyone who sees the message.
+        // A digest can be used only once. A text reveals the password to anyone who sees the message.
         passwords: Spanned<Vec<PasswordForm>> = Spanned::unwritten(vec![PasswordForm::Digest]),
-        /// Whether a password as `text` needs `Nonce` and `Created`, by which a copy of the message is refused. A digest always does.
+        /// Whether a `text` password needs `Nonce` and `Created`, by which replays of a message are refused. A digest always needs them.
         nonce_required: Spanned<bool> = Spanned::unwritten(false),
-        /// Whether messages need a Timestamp: `required`, `optional` (one that is there is verified), or `off`.
+        /// Whether messages need a Timestamp: `required`, `optional` (verified if present), or `off`.
         timestamp: Spanned<TimestampCheck> = Spanned::unwritten(TimestampCheck::Optional),
         /// The longest age of a message by its Timestamp, and of a UsernameToken.
-        // What Apache WSS4J has.
+        // The default of Apache WSS4J.
         max_age: Timeout = Timeout(Duration::from_secs(300)),
-        /// How far the clock of a sender may differ.
-        // The same.
+        /// The maximum difference between the sender's and the gateway's clock.
+        // The default of Apache WSS4J.
         clock_skew: Duration = Duration::from_secs(60),
-        /// Whether the upstream gets the header.
-        // A service that needs no password could only lose it.
+        /// Whether the header is forwarded to the upstream.
+        // A service that does not need the password could only leak it.
         forward: bool = false,
         /// The largest message; 413 above.
         // As for `soap`.
@@ -48,9 +48,9 @@ words! {
     pub enum TimestampCheck {
         /// Every message needs one.
         Required = "required",
-        /// One that is there is verified.
+        /// A Timestamp is verified if present.
         Optional = "optional",
-        /// It is not looked at.
+        /// It is ignored.
         Off = "off",
     }
 }

@@ -6,22 +6,24 @@ use crate::values::{Address, Between, FilePath, Map, Secret, Spanned};
 keys! {
     /// The admin API's socket, for operators.
     pub struct Admin {
-        /// An address and a port, such as `127.0.0.1:9901`. One that is not loopback needs `users`, `tls: { client_ca }` or `open: true`.
+        /// An address and a port, such as `127.0.0.1:9901`. An address other than loopback needs `users`, `tls: { client_ca }` or `open:
+        /// true`.
         address: Spanned<Address>,
-        /// Makes the socket speak TLS; plain without it.
+        /// TLS for the socket; plain HTTP if absent.
         tls: Option<Spanned<AdminTls>>,
-        /// Who may use the API, by name. Without it whoever can connect is an operator who may change everything.
+        /// The users of the API, by name. If absent, everyone who can connect may change everything.
         users: Map<Spanned<AdminUser>> = Map::default(),
-        /// Web pages that may call the API from a browser, such as `https://ops.example.com`; by default those of the API itself alone.
-        // A page that is not listed could use the network of its reader.
+        /// Origins of web pages that may call the API from a browser, such as `https://ops.example.com`; by default only that of the API
+        /// itself.
+        // Otherwise, any page could use its reader's network access to the API.
         origins: Vec<Spanned<String>> = Vec::new(),
-        /// Names by which the API is called, such as `gateway.example.com`; by default addresses and `localhost` alone.
-        // Any other name could be one that a web page points at this machine.
+        /// Host names under which the API may be called, such as `gateway.example.com`; by default only addresses and `localhost`.
+        // Any other name could be one that a web page points to this machine (DNS rebinding).
         hosts: Vec<Spanned<String>> = Vec::new(),
-        /// Lets everybody who can connect to an address that is not loopback operate the gateway. There is a warning at each start.
+        /// Whether everyone who can connect to an address other than loopback may operate the gateway. This logs a warning at each start.
         open: bool = false,
-        /// How many configurations that served are kept in `history/` beside the configuration; 0 keeps none.
-        // A few megabytes at most, and weeks of changes of most gateways.
+        /// How many previous configurations are kept in `history/` next to the configuration; 0 keeps none.
+        // A few megabytes at most, which is weeks of changes for most gateways.
         history: Between<0, 10_000> = const { Between::new(50) },
     }
 }
@@ -33,8 +35,8 @@ keys! {
         certificate: Spanned<FilePath>,
         /// The PEM file with the certificate's private key.
         key: Spanned<FilePath>,
-        /// A PEM file with the authorities of client certificates. A client has to show a certificate from one of them; where users have
-        /// tokens it may show one.
+        /// A PEM file with the authorities of client certificates. A client must present a certificate from one of them. If users have
+        /// tokens, certificates are optional.
         client_ca: Option<Spanned<FilePath>>,
     }
 }
@@ -42,14 +44,14 @@ keys! {
 keys! {
     /// One operator: exactly one of `token`, `token_sha256` and `subject`.
     pub struct AdminUser {
-        /// The bearer token, best `${file:PATH}`.
+        /// The bearer token, preferably as `${file:PATH}`.
         token: Option<Spanned<Secret>>,
         /// The SHA-256 of the bearer token, as 64 hexadecimal digits.
         token_sha256: Option<Spanned<Secret>>,
         /// The subject of the client certificate, such as `CN=ops,O=Tide` (RFC 4514), in either order.
         subject: Option<Spanned<String>>,
-        /// `read` sees everything but secrets and the bodies of messages, `write` also changes.
-        // The lesser one unasked.
+        /// `read` can see everything except secrets and the bodies of messages, `write` can also make changes.
+        // The fewest rights by default.
         role: AdminRole = AdminRole::Read,
     }
 }
@@ -57,19 +59,19 @@ keys! {
 words! {
     /// The rights of an operator.
     pub enum AdminRole {
-        /// Sees everything but secrets and the bodies of messages.
+        /// Can see everything except secrets and the bodies of messages.
         Read = "read",
-        /// Also changes.
+        /// Can also make changes.
         Write = "write",
     }
 }
 
 keys! {
-    /// A socket for probes and scrapers: `/healthz`, `/readyz` and `/metrics` alone, without a credential.
+    /// A socket for probes and metrics scrapers: only `/healthz`, `/readyz` and `/metrics`, without authentication.
     pub struct Status {
         /// An address and a port, such as `0.0.0.0:9902`.
         address: Spanned<Address>,
-        /// Makes the socket speak TLS; plain without it.
+        /// TLS for the socket; plain HTTP if absent.
         tls: Option<Spanned<StatusTls>>,
     }
 }

@@ -1,4 +1,4 @@
-//! `apis.NAME`: routes made from an OpenAPI document.
+//! `apis.NAME`: routes generated from an OpenAPI document.
 
 use crate::decode::{keys, words};
 use crate::policies::Policy;
@@ -6,12 +6,12 @@ use crate::sections::Errors;
 use crate::values::{FilePath, OneOrMore, Size, Spanned};
 
 keys! {
-    /// An API made from a document: a route for each operation, an upstream for each endpoint.
+    /// An API generated from a document: a route for each operation, and an upstream for each endpoint.
     pub struct Api {
         /// The document: OpenAPI 3.0 or 3.1, or Swagger 2, as YAML or JSON.
         openapi: Spanned<FilePath>,
-        /// The prefix of the document's paths, cut before the upstream sees the path; the document's `x-wso2-basePath` if absent, else
-        /// none.
+        /// The prefix of the document's paths, which is removed before the request is sent to the upstream. If absent, the document's
+        /// `x-wso2-basePath`, or else none.
         base_path: Option<Spanned<String>>,
         /// One of the `upstreams`; the document's endpoints or `servers` if absent.
         upstream: Option<Spanned<String>>,
@@ -21,8 +21,8 @@ keys! {
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// What is validated against the document.
         validate: Validate,
-        /// Whether a client needs a subscription: `required` refuses others, `optional` holds subscriptions to their plans and lets others pass. Nobody
-        /// needs one if absent.
+        /// Whether a client needs a subscription: `required` refuses others, `optional` enforces the plans of subscriptions and accepts
+        /// others. If absent, no subscription is needed.
         subscription: Option<Spanned<ApiSubscription>>,
         /// The plans that subscriptions may have, such as `[Gold, Silver]`; any if absent.
         plans: Vec<Spanned<String>> = Vec::new(),
@@ -39,11 +39,11 @@ keys! {
     /// What is validated against an API's document.
     pub struct Validate {
         /// Whether requests are validated; 400 for an invalid one.
-        // Paths and methods are the document's all the same.
+        // Only paths and methods of the document are accepted in any case.
         request: bool = false,
         /// Whether replies are validated; 502 for an invalid one.
         response: bool = false,
-        /// Whether the client is told what is wrong and where.
+        /// Whether errors are reported to the client with their places.
         verbose: bool = false,
         /// The largest body that is read.
         body_bytes_max: Size = Size(1024 * 1024),

@@ -1,4 +1,4 @@
-//! `applications.NAME`: clients with their keys, and the APIs to which they have subscribed.
+//! `applications.NAME`: clients with their keys, and their subscriptions to APIs.
 
 use serde_json::Value as Json;
 
@@ -8,11 +8,11 @@ use crate::schema::SchemaBuilder;
 use crate::values::{Map, OneOrMore, Secret, Spanned};
 
 keys! {
-    /// An application: a client of APIs with `subscription`, by the keys that its tokens name.
+    /// An application: a client of APIs with `subscription`, identified by the consumer keys in its tokens.
     pub struct Application {
         /// The plan of all requests of the application together, such as `50PerMin`; no limit if absent.
         plan: Option<Spanned<String>>,
-        /// The keys that lead to it: what a token says in the claim that its issuer's `application` names.
+        /// The consumer keys of the application. A token has one in the claim that its issuer's `application` names.
         keys: OneOrMore<Spanned<ApplicationKeys>> = OneOrMore(Vec::new()),
         /// The APIs to which it has subscribed, each with the plan: `{ petstore: Gold }`, or `{ petstore: { plan: Gold, state: BLOCKED } }`.
         subscriptions: Map<Spanned<ApplicationSubscription>> = Map::default(),
@@ -22,21 +22,21 @@ keys! {
 keys! {
     /// A key of an application.
     pub struct ApplicationKeys {
-        /// The consumer key, as tokens say it in `azp` or `client_id`.
+        /// The consumer key, which tokens have in `azp` or `client_id`.
         consumer_key: Spanned<String>,
-        /// The secret with which the application asks the token endpoint of a catalog.
+        /// The secret with which the application requests tokens from a catalog.
         consumer_secret: Option<Secret>,
-        /// Whether the key is for production or for tests.
+        /// Whether the key is for production or for the sandbox.
         kind as "type": KeyUse = KeyUse::Production,
     }
 }
 
 words! {
-    /// What a key is for.
+    /// The environment of a key.
     pub enum KeyUse {
         /// Production.
         Production = "PRODUCTION",
-        /// Tests.
+        /// Sandbox.
         Sandbox = "SANDBOX",
     }
 }
@@ -48,7 +48,7 @@ words! {
         Unblocked = "UNBLOCKED",
         /// They are refused with 401.
         Blocked = "BLOCKED",
-        /// Those with a key for production are refused.
+        /// Requests with a production key are refused.
         ProductionBlocked = "PROD_ONLY_BLOCKED",
     }
 }

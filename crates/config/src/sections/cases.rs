@@ -1,4 +1,5 @@
-//! `cases.NAME`: what `tidegate test` sends, what it answers for upstreams, and what it expects. The gateway never reads them.
+//! `cases.NAME`: the tests of `tidegate test`: what it sends, what it answers in place of upstreams, and what it expects. A gateway in
+//! service ignores them.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::flows::JsonTemplate;
 use crate::values::{Between, FilePath, Map, OneOrMore, Spanned};
 
 keys! {
-    /// One case: a request, a message of a queue or a run of a schedule, the calls that it causes, and the reply.
+    /// One test case: a request, a message of a queue or a run of a schedule, the calls that it causes, and the reply.
     pub struct Case {
         /// The request.
         request: Option<CaseRequest>,
@@ -15,12 +16,12 @@ keys! {
         message: Option<Spanned<CaseMessage>>,
         /// The name of a schedule whose flow runs once, instead of a request.
         schedule: Option<Spanned<String>>,
-        /// The calls that it causes, in any order. One that is not here and one that is not made fail the case.
+        /// The calls that it causes, in any order. The case fails if a call is made that is not listed, or if a listed call is not made.
         calls: Vec<Spanned<CaseCall>> = Vec::new(),
-        /// By the names of queues the messages that are put into them, in their order. If the key is written, a message that is not
-        /// here fails the case, in whatever queue, and so does one that is here and is not put.
+        /// The messages that are put into queues, by name of the queue, in order. If this key is written, the case fails if a message is
+        /// put into any queue that is not listed, or if a listed message is not put.
         queues: Option<Map<Vec<CaseExpect>>>,
-        /// The reply that is expected; of a queue or a schedule what its flow ends with. Parts that are not written are not compared.
+        /// The expected reply, or for a queue or a schedule the result of its flow. Parts that are not written are not compared.
         reply: CaseReply,
     }
 }
@@ -60,14 +61,14 @@ keys! {
 }
 
 keys! {
-    /// A call of an upstream or a database: what has to come, and what is answered.
+    /// A call to an upstream or a database: the expected request, and the answer.
     pub struct CaseCall {
-        /// The upstream's name; of a URL that a policy calls, scheme, host and port.
+        /// The upstream's name, or for a URL that a policy calls its scheme, host and port.
         upstream: Option<Spanned<String>>,
-        /// The database's name, instead of an upstream's. The request is then `{ "query": ..., "arguments": [...] }`, and the body of
-        /// the answer an array of rows, or the number of those that were changed.
+        /// The database's name, instead of an upstream's. The request is then `{ "query": ..., "arguments": [...] }`, and the body of the
+        /// answer is an array of rows, or the number of changed rows.
         database: Option<Spanned<String>>,
-        /// The request that is expected. Parts that are not written are not compared.
+        /// The expected request. Parts that are not written are not compared.
         expect: CaseExpect,
         /// The answer.
         reply: CaseAnswer,
@@ -75,7 +76,7 @@ keys! {
 }
 
 impl CaseCall {
-    /// The peer that is called, by the name it has among upstreams and databases.
+    /// Returns the name of the called upstream or database.
     pub fn peer(&self) -> String {
         match (&self.upstream, &self.database) {
             (Some(upstream), _) => upstream.value.clone(),
@@ -86,7 +87,7 @@ impl CaseCall {
 }
 
 keys! {
-    /// The request that is expected at an upstream, or the message in a queue.
+    /// The expected request to an upstream, or the expected message in a queue.
     pub struct CaseExpect {
         /// The method.
         method: Option<Spanned<String>>,
@@ -112,14 +113,14 @@ keys! {
         headers: Map<Spanned<String>> = Map::default(),
         /// The body.
         body: String = String::new(),
-        /// The time that the answer takes.
-        // It is waited for, so it is bounded by `compile`.
+        /// How long the answer takes.
+        // The test really waits for it, so `compile` bounds it.
         delay: Spanned<Duration> = Spanned::unwritten(Duration::ZERO),
     }
 }
 
 keys! {
-    /// The reply that is expected.
+    /// The expected reply.
     pub struct CaseReply {
         /// The status.
         status: Option<Between<200, 599>>,
@@ -131,9 +132,9 @@ keys! {
         xml: Option<Spanned<String>>,
         /// The body as JSON, by meaning: a value, or a text of JSON.
         json: Option<Spanned<JsonTemplate>>,
-        /// A text, or a list of texts, each somewhere in the body.
+        /// A text, or a list of texts, each of which must be in the body.
         contains: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// A text somewhere in the fault that the flow of a queue or a schedule ends with, such as its kind. Without it a fault fails
+        /// A text that must be in the fault with which the flow of a queue or a schedule ends, such as its kind. If absent, a fault fails
         /// the case.
         fault: Option<Spanned<String>>,
     }

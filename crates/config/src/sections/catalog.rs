@@ -1,4 +1,4 @@
-//! `catalog`: APIs, applications, subscriptions and tokens that are managed over REST.
+//! `catalog`: manages APIs, applications, subscriptions and tokens over REST.
 
 use std::time::Duration;
 
@@ -7,21 +7,22 @@ use crate::sections::StatusTls;
 use crate::values::{Address, FilePath, Map, Network, OneOrMore, Secret, Spanned, Timeout};
 
 keys! {
-    /// The catalog: APIs, applications, subscriptions and tokens, managed over REST in the shapes of WSO2's API Manager. It needs a `store`.
+    /// The catalog: APIs, applications, subscriptions and tokens, which are managed over a REST API in the format of WSO2's API Manager. It
+    /// needs a `store`.
     pub struct Catalog {
         /// The socket of its REST interface and of its token endpoint.
         listen: Spanned<CatalogListen>,
-        /// The people who manage it, by name.
+        /// The users who manage it, by name.
         users: Map<Spanned<CatalogUser>> = Map::default(),
-        /// `iss` of its tokens, such as `https://gateway.example`.
+        /// The claim `iss` of its tokens, such as `https://gateway.example`.
         issuer: Spanned<String>,
         /// Its tokens.
         token: CatalogToken,
-        /// The listener on which its APIs answer; any if absent.
+        /// The listener that serves its APIs; any if absent.
         gateway: Option<Spanned<String>>,
         /// The folder in which the deployed APIs are kept, without `bundles`.
         folder: Option<Spanned<FilePath>>,
-        /// The services to which its APIs may lead.
+        /// The services to which its APIs may forward requests.
         endpoints: CatalogEndpoints,
         /// The callbacks to which events of its APIs may be sent.
         callbacks: CatalogCallbacks,
@@ -33,31 +34,31 @@ keys! {
     pub struct CatalogListen {
         /// An address and a port, such as `127.0.0.1:9443`.
         address: Spanned<Address>,
-        /// Its certificate; it has to have one on an address that others can reach.
+        /// Its certificate, which is required on an address that other hosts can reach.
         tls: Option<Spanned<StatusTls>>,
     }
 }
 
 keys! {
-    /// Somebody who manages the catalog.
+    /// A user who manages the catalog.
     pub struct CatalogUser {
         /// The password, or its hash as in `basic`.
         password: Option<Secret>,
         /// The SHA-256 of the password, as hex digits.
         password_sha256: Option<Secret>,
-        /// What the user may do.
+        /// The roles of the user.
         roles: OneOrMore<CatalogRole> = OneOrMore(Vec::new()),
     }
 }
 
 words! {
-    /// What a user of the catalog may do.
+    /// A role of a user of the catalog.
     pub enum CatalogRole {
         /// Everything.
         Admin = "admin",
-        /// Make APIs and publish them.
+        /// Create and publish APIs.
         Publisher = "publisher",
-        /// Make applications and subscribe.
+        /// Create applications and subscriptions.
         Developer = "developer",
     }
 }
@@ -65,14 +66,14 @@ words! {
 keys! {
     /// Tokens of the catalog.
     pub struct CatalogToken {
-        /// How long an access token is good.
-        // What the reference system grants.
+        /// How long an access token is valid.
+        // The default of the reference system.
         lifetime: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(3600))),
         /// The algorithm that signs them.
         algorithm: CatalogAlgorithm = CatalogAlgorithm::Rs256,
-        /// How long a key signs. Then a new one does, and the old one is published until its last token is over.
+        /// How long a key is used to sign. Then a new key is used, and the old one remains published until its last token has expired.
         rotate: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(90 * 86_400))),
-        /// How long a refresh token is good. Each is good once.
+        /// How long a refresh token is valid. Each can be used once.
         refresh_lifetime: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(86_400))),
     }
 }
@@ -80,7 +81,7 @@ keys! {
 words! {
     /// An algorithm that signs tokens.
     pub enum CatalogAlgorithm {
-        /// RSA of 2,048 bits.
+        /// RSA with 2,048 bits.
         Rs256 = "RS256",
         /// P-256.
         Es256 = "ES256",
@@ -88,7 +89,7 @@ words! {
 }
 
 keys! {
-    /// The services to which APIs of the catalog may lead.
+    /// The services to which APIs of the catalog may forward requests.
     pub struct CatalogEndpoints {
         /// Hosts, such as `orders.internal` or `*.internal`, and networks of addresses, such as `10.0.0.0/8`; any if absent.
         allow: Option<Vec<Spanned<String>>>,
@@ -98,7 +99,7 @@ keys! {
 keys! {
     /// The callbacks to which events of the catalog's APIs may be sent.
     pub struct CatalogCallbacks {
-        /// Networks that are allowed though they are private.
+        /// Networks that are allowed although they are private.
         allow: Vec<Network> = Vec::new(),
     }
 }

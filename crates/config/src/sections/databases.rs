@@ -1,4 +1,4 @@
-//! `databases.NAME`: databases that steps of flows ask.
+//! `databases.NAME`: databases that steps of flows query.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ keys! {
         url: Spanned<DatabaseUrl>,
         /// The password, if it is not in the URL.
         password: Option<Secret>,
-        /// How to verify the server, and the certificate to show to it.
+        /// How to verify the server, and the certificate to present to it.
         tls: UpstreamTls,
-        /// Connections at once, of all workers together. Statements wait for one within their `timeout`.
-        // A server of PostgreSQL takes 100 by default, and there may be several gateways.
+        /// The maximum number of connections of all workers together. Statements wait for one within their `timeout`.
+        // A PostgreSQL server accepts 100 by default, and there may be several gateways.
         connections: Between<1, 1000> = const { Between::new(10) },
-        /// The longest that a statement may take, with its wait for a connection. It is cancelled at the server then.
-        // Somebody waits for the message, and a look-up takes milliseconds.
+        /// The longest time for a statement, including its wait for a connection. Then it is cancelled at the server.
+        // A client waits for the message, and a look-up takes milliseconds.
         timeout: Timeout = Timeout(Duration::from_secs(5)),
-        /// The most rows of one answer.
-        // Whoever needs more is better off with pages.
+        /// The maximum number of rows of one result.
+        // Larger results should be read in pages.
         rows_max: Between<1, 1_000_000> = const { Between::new(10_000) },
     }
 }

@@ -12,20 +12,20 @@ use crate::schema::SchemaBuilder;
 use crate::values::{Network, Spanned, TargetUrl, Timeout};
 
 keys! {
-    /// The addresses that flows may call by `call: { url }`. Private, loopback and link-local addresses are called only where `allow`
-    /// names them. Redirects are not followed.
+    /// The addresses that flows may call by `call: { url }`. Private, loopback and link-local addresses are called only if `allow` lists
+    /// them. Redirects are not followed.
     pub struct Endpoints {
-        /// Which ones: URLs such as `https://api.example.com`, `https://*.example.com` for all subdomains, with a port where it is not the
-        /// scheme's own; and networks such as `10.0.0.0/8`.
+        /// URLs such as `https://api.example.com`, or `https://*.example.com` for all subdomains, with a port if it is not the default of
+        /// the scheme; and networks such as `10.0.0.0/8`.
         allow: Vec<Spanned<EndpointAllow>>,
-        /// The longest that a call may take; or the times of an upstream.
+        /// The timeout of a call, or the timeouts of an upstream.
         timeout: EndpointTimeout = EndpointTimeout::Whole(Timeout(Duration::from_secs(30))),
-        /// TLS towards `https` addresses.
+        /// TLS to `https` addresses.
         tls: UpstreamTls,
     }
 }
 
-/// What may be called.
+/// An item of `allow`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndpointAllow {
     /// An origin, by scheme, host and port.
@@ -36,12 +36,12 @@ pub enum EndpointAllow {
     Network(Network),
 }
 
-/// The times of a call.
+/// The timeouts of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndpointTimeout {
-    /// One for all of it.
+    /// One timeout for the whole call.
     Whole(Timeout),
-    /// As of an upstream.
+    /// The timeouts of an upstream.
     Parts(UpstreamTimeout),
 }
 

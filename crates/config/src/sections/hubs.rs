@@ -1,4 +1,4 @@
-//! `hubs.NAME`: topics that are published to, with their subscribers and readers.
+//! `hubs.NAME`: topics with their publishers, subscribers and readers.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ keys! {
     pub struct Hub {
         /// The names of its topics.
         topics: Vec<Spanned<String>>,
-        /// The URL of the hub as its clients see it, such as `https://hub.example/news`. Links to the hub and its topics begin with it; if absent,
-        /// with the scheme and the host that the client asked.
+        /// The URL of the hub for its clients, such as `https://hub.example/news`. Links to the hub and its topics begin with it. If
+        /// absent, they begin with the scheme and host of the request.
         url: Option<Spanned<String>>,
-        /// The secret with which publishers sign; without it every request that the route's policies allow may publish.
+        /// The secret with which publishers sign. If absent, every request that the route's policies allow may publish.
         secret: Option<Spanned<Secret>>,
         /// The header with a publisher's signature, `METHOD=HEX`.
         signature: Spanned<String> = Spanned::unwritten("x-hub-signature".to_owned()),
@@ -25,11 +25,11 @@ keys! {
         publish: OneOrMore<Spanned<String>> = OneOrMore(vec![Spanned::unwritten("/publish".to_owned())]),
         /// How long subscriptions last.
         leases: HubLeases,
-        /// How many subscriptions there may be; 429 above.
+        /// The maximum number of subscriptions; 429 above.
         // About 100 MB of a gateway's memory.
         subscriptions_max: Between<1, 10_000_000> = const { Between::new(100_000) },
         /// Whether the callback is verified by a challenge (verification of intent). `false` is for tests.
-        // Otherwise anybody could have events sent to anybody.
+        // Otherwise, anyone could cause events to be sent to any URL.
         verify: bool = true,
         /// How events are delivered.
         delivery: HubDelivery,
@@ -42,7 +42,7 @@ keys! {
         /// Limits on deliveries in a time, and on subscriptions of a subject; none if absent.
         limits: Option<Spanned<HubLimits>>,
         /// The largest event; 413 above.
-        // Each is held in memory while it is published, and once for each delivery under way.
+        // Each is held in memory while it is published, and once for each delivery in progress.
         event_bytes_max: Spanned<Size> = Spanned::unwritten(Size(1 << 20)),
     }
 }
@@ -50,7 +50,7 @@ keys! {
 words! {
     /// The hash of a signature.
     pub enum HubAlgorithm {
-        /// SHA-1, for subscribers that know no other.
+        /// SHA-1, for subscribers that support nothing else.
         Sha1 = "sha1",
         /// SHA-256.
         Sha256 = "sha256",
@@ -64,10 +64,10 @@ words! {
 keys! {
     /// How long subscriptions last before they have to be renewed.
     pub struct HubLeases {
-        /// The lease of a subscriber that asks for none.
-        // What the W3C names as usual for one.
+        /// The lease of a subscriber that does not request one.
+        // The default that the W3C recommendation suggests.
         default: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(10 * 86_400))),
-        /// The longest lease; a longer one that is asked for is shortened to it.
+        /// The longest lease. A longer request is shortened to it.
         max: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(30 * 86_400))),
     }
 }
@@ -75,19 +75,19 @@ keys! {
 keys! {
     /// How events are delivered to callbacks.
     pub struct HubDelivery {
-        /// The time for one try, from the connection to the reply.
-        // A callback that only takes an event down is done in far less.
+        /// The timeout of one attempt, from the connection to the reply.
+        // A callback that only stores an event takes far less.
         timeout: Timeout = Timeout(Duration::from_secs(10)),
-        /// How often a failed delivery is tried again.
+        /// How many times a failed delivery is retried.
         // With the pauses below, over four minutes: a restart of the subscriber.
         retries: Between<0, 100> = const { Between::new(8) },
         /// The pause before the first retry. Each further one is twice as long.
         initial: Timeout = Timeout(Duration::from_secs(1)),
         /// The longest pause.
         max: Timeout = Timeout(Duration::from_secs(5 * 60)),
-        /// How many events may be under way to one subscription. With more than one they may arrive in another order.
+        /// How many events may be in flight to one subscription. With more than one, they may arrive out of order.
         concurrency: Between<1, 100> = const { Between::new(1) },
-        /// Whether what failed for the last time is kept, to be seen and sent again by the admin API.
+        /// Whether events whose last retry has failed are kept, so that the admin API can show and resend them.
         dead_letter: bool = true,
     }
 }
@@ -96,7 +96,7 @@ keys! {
     /// Which callbacks are called.
     pub struct HubCallbacks {
         /// Networks that are called although they are private, loopback or link-local, such as `10.1.0.0/16`.
-        // A subscriber could reach what only the gateway can.
+        // Otherwise, a subscriber could reach hosts that only the gateway can.
         allow: Vec<Network> = Vec::new(),
     }
 }
@@ -104,31 +104,31 @@ keys! {
 keys! {
     /// How long the events of a topic are kept.
     pub struct HubRetention {
-        /// Older ones go.
-        // A reader that is away for a weekend finds all.
+        /// The age at which events are removed.
+        // A reader that is away for a weekend finds all events.
         age: Timeout = Timeout(Duration::from_secs(7 * 86_400)),
-        /// The oldest go once those of a topic are larger together.
+        /// The maximum size of the events of a topic. Beyond it, the oldest are removed.
         bytes: Spanned<Size> = Spanned::unwritten(Size(1 << 30)),
     }
 }
 
 keys! {
-    /// Where events are kept, if it is not the gateway's `store`. Subscriptions and what is dead stay there.
+    /// Where events are kept, if not in the gateway's `store`. Subscriptions and dead events remain in the store.
     pub struct HubLog {
-        /// A cluster of Apache Kafka, where each topic of the hub is a topic of one partition.
+        /// An Apache Kafka cluster, in which each topic of the hub is a topic with one partition.
         kafka: HubKafka,
     }
 }
 
 keys! {
-    /// A cluster of Apache Kafka.
+    /// An Apache Kafka cluster.
     pub struct HubKafka {
-        /// Some of its brokers, as `HOST:PORT`. They name the others.
+        /// Bootstrap brokers, as `HOST:PORT`. They name the others.
         brokers: Spanned<Vec<Spanned<String>>>,
         /// The prefix of the names of topics in Kafka; the hub's names follow.
-        // Without one a topic that is there already keeps its name.
+        // Without a prefix, existing topics can be used under their names.
         topics_prefix: Spanned<String> = Spanned::unwritten(String::new()),
-        /// TLS to the brokers; without it connections are plain.
+        /// TLS to the brokers; plain connections if absent.
         tls: Option<UpstreamTls>,
         /// The credentials of the gateway at the brokers; none if absent.
         sasl: Option<HubSasl>,
@@ -140,18 +140,18 @@ keys! {
     pub struct HubSasl {
         /// The name.
         user: Spanned<String>,
-        /// The password, best `${NAME}`.
+        /// The password, preferably as `${NAME}`.
         password: Spanned<Secret>,
-        /// How that is proved.
-        // The broker learns nothing by it that it does not know.
+        /// The SASL mechanism.
+        // The broker does not learn the password.
         mechanism: HubSaslMechanism = HubSaslMechanism::ScramSha512,
     }
 }
 
 words! {
-    /// How a password is proved.
+    /// A SASL mechanism.
     pub enum HubSaslMechanism {
-        /// By the password itself, which needs TLS.
+        /// Sends the password itself, which needs TLS.
         Plain = "plain",
         /// SCRAM with SHA-256.
         ScramSha256 = "scram-sha-256",
@@ -161,7 +161,7 @@ words! {
 }
 
 keys! {
-    /// Limits on deliveries in a time, which are dropped above, and on subscriptions.
+    /// Limits on deliveries per time, beyond which they are dropped, and on subscriptions.
     pub struct HubLimits {
         /// How many events are delivered in the time of `per`. Retries do not count.
         events: Option<Spanned<Requests>>,
@@ -169,7 +169,7 @@ keys! {
         bytes: Option<Spanned<Size>>,
         /// The time, such as `30d`. It begins with the first delivery in it.
         per: Option<Spanned<Timeout>>,
-        /// More windows, all of which have to hold, such as `[{ events: 10, per: 1s }]`.
+        /// More windows, all of which apply, such as `[{ events: 10, per: 1s }]`.
         windows: Vec<Spanned<EventWindow>> = Vec::new(),
         /// How many subscriptions a subject may have; 429 above.
         subscriptions: Option<Spanned<Requests>>,
@@ -177,14 +177,14 @@ keys! {
         plans: bool = false,
         /// The plan of subscribers without one, such as `AsyncWHBronze`, instead of limits written here.
         default: Option<Spanned<String>>,
-        /// Whose deliveries count together.
-        // What a plan is sold to.
+        /// Which deliveries share a count.
+        // Plans are usually per subject.
         by: HubLimitBy = HubLimitBy::Subject,
     }
 }
 
 words! {
-    /// Whose deliveries count together.
+    /// Which deliveries share a count.
     pub enum HubLimitBy {
         /// Those of all subscriptions of a subject.
         Subject = "subject",

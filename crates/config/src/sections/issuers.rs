@@ -1,4 +1,4 @@
-//! `issuers.NAME`: who signs tokens, and where their keys are.
+//! `issuers.NAME`: issuers of tokens, and the sources of their keys.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::sections::UpstreamTls;
 use crate::values::{FilePath, Map, OneOrMore, Secret, Spanned, Timeout, WebUrl};
 
 keys! {
-    /// An issuer of tokens, and where its keys are.
+    /// An issuer of tokens, and the source of its keys.
     pub struct Issuer {
         /// The exact value of `iss`, such as `https://idp.example`.
         issuer: Option<Spanned<String>>,
@@ -15,50 +15,51 @@ keys! {
         jwks: Option<Spanned<WebUrl>>,
         /// Files with the keys, instead of a URL: PEM with public keys or certificates, or JSON with a JWK or a JWK set.
         keys: OneOrMore<Spanned<FilePath>> = OneOrMore(Vec::new()),
-        /// A secret that the issuer and the gateway share (HS256, HS384, HS512), instead of keys; `base64:TEXT` for bytes.
+        /// A secret shared with the issuer (HS256, HS384, HS512), instead of keys; `base64:TEXT` for bytes.
         secret: Option<Spanned<Secret>>,
-        /// The algorithms that its tokens may have, such as `[RS256]`; all that its keys are for if absent.
+        /// The algorithms that its tokens may use, such as `[RS256]`; all algorithms of its keys if absent.
         algorithms: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Whether to find the key set by OpenID Connect discovery (`/.well-known/openid-configuration` below `issuer`).
-        // It would send requests to wherever `issuer` points, which for plain JWT is only a name.
+        // It sends requests to the URL in `issuer`, which is only a name for plain JWTs.
         discovery: Spanned<bool> = Spanned::unwritten(false),
         /// Introspection (RFC 7662) of each token that is not a JWT, or of every token if there are no keys.
         introspection: Option<Spanned<Introspection>>,
-        /// Audiences: `aud` has to name one of them. Without it any audience is accepted.
+        /// Audiences: `aud` must contain one of them. If absent, any audience is accepted.
         audiences: OneOrMore<String> = OneOrMore(Vec::new()),
-        /// What `typ` of a token's header may say, without `application/`; a token without it is a `JWT`, `id_token` stands for ID tokens, and `[]` takes any.
-        // RFC 8725, 3.11: an order to log out, a proof or a security event of the same issuer says nothing of who asks.
+        /// The accepted values of `typ` in a token's header, without `application/`. A token without `typ` counts as `JWT`, `id_token`
+        /// stands for ID tokens, and `[]` accepts any type.
+        // RFC 8725, 3.11: a logout token, a proof or a security event of the same issuer does not authenticate a client.
         types: OneOrMore<String> = OneOrMore(vec!["JWT".to_owned(), "at+jwt".to_owned()]),
-        /// How far the issuer's clock may differ.
-        // What Choreo Connect allows.
+        /// The maximum difference between the issuer's and the gateway's clock.
+        // The default of Choreo Connect.
         leeway: Duration = Duration::from_secs(5),
         /// Whether a token needs an expiry (`exp`).
-        // One that does not is good for as long as its key.
+        // A token without an expiry would be valid for as long as its key.
         expiry_required: bool = true,
-        /// How often published keys are read again. For an unknown key they are read at once, about once a second at most.
+        /// How often published keys are fetched again. For an unknown key, they are fetched at once, at most about once per second.
         refresh: Timeout = Timeout(Duration::from_secs(300)),
-        /// How long reading the keys, or an introspection, may take.
+        /// How long fetching the keys, or an introspection, may take.
         timeout: Timeout = Timeout(Duration::from_secs(5)),
-        /// How to verify `https` URLs of the issuer, and the certificate to show to them.
+        /// How to verify `https` URLs of the issuer, and the certificate to present to them.
         tls: UpstreamTls,
-        /// The subject of all its tokens, where an issuer is one client; then no claim says it.
+        /// The subject of all its tokens, if the issuer is a single client. Then the subject claim is not used.
         subject: Option<String>,
         /// The groups of that client, for `authorize` and rules in CEL.
         groups: Vec<String> = Vec::new(),
-        /// What else is known of that client, by name, for rules in CEL and templates.
+        /// Other attributes of that client, by name, for rules in CEL and templates.
         attributes: Map<String> = Map::default(),
         /// The claim with the subject.
         subject_claim: String = "sub".to_owned(),
         /// The claims with the scopes, as a list or a text separated by spaces; the first one present counts.
-        // RFC 8693 and what Azure AD does.
+        // RFC 8693, and the claim of Azure AD.
         scope_claims: Vec<String> = vec!["scope".to_owned(), "scp".to_owned()],
         /// The claim that names the application.
         consumer_claim: String = "azp".to_owned(),
-        /// The claim with the consumer key of the application that a token was given to, such as `azp` or `client_id`. Without it the issuer's tokens
-        /// lead to no application of `applications`.
-        // Whoever signs tokens could name anybody's key.
+        /// The claim with the consumer key of the application that a token was issued to, such as `azp` or `client_id`. If absent, the
+        /// issuer's tokens belong to no application of `applications`.
+        // An issuer could name the key of any application, so this must be enabled explicitly.
         application: Option<Spanned<String>>,
-        /// The claim that names the plan the subject is on.
+        /// The claim with the subject's plan.
         tier_claim: Option<String>,
     }
 }
@@ -73,7 +74,7 @@ keys! {
         /// The secret of that client id.
         client_secret: Option<Secret>,
         /// How long an answer is cached, at most until the token expires.
-        // A token that was withdrawn is good for this long.
+        // A revoked token remains accepted for this long.
         cache: Duration = Duration::from_secs(30),
     }
 }

@@ -1,4 +1,4 @@
-//! Where lines of a log go.
+//! The destination of a log.
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ use crate::schema::SchemaBuilder;
 use crate::sections::UpstreamTls;
 use crate::values::{CollectorUrl, FilePath, Map, Secret, SocketUrl, Spanned, Timeout, WebUrl};
 
-/// The place where lines of a log go.
+/// The destination of a log's lines.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogTo {
     /// The program's output.
@@ -28,7 +28,7 @@ pub struct LogReceiver {
     pub address: LogAddress,
     /// Header lines of each request, for receivers that speak HTTP.
     pub headers: Map<Spanned<Secret>>,
-    /// The time for one request, or for connecting and each write.
+    /// The timeout of one request, or of connecting and each write.
     pub timeout: Timeout,
     /// The TLS settings.
     pub tls: Option<Spanned<UpstreamTls>>,
@@ -37,37 +37,37 @@ pub struct LogReceiver {
 /// The address of a receiver, with its protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogAddress {
-    /// Batches of lines as POST.
+    /// Batches of lines, as POST requests.
     Http(Spanned<WebUrl>),
     /// Log records of OpenTelemetry.
     Otlp(Spanned<CollectorUrl>),
     /// Messages of syslog.
     Syslog(Spanned<SocketUrl>),
-    /// Lines as they are.
+    /// Plain lines.
     Lines(Spanned<SocketUrl>),
 }
 
 keys! {
-    /// The place where lines go: exactly one of `file`, `http`, `otlp`, `syslog`, `tcp` and `udp`.
+    /// The destination of lines: exactly one of `file`, `http`, `otlp`, `syslog`, `tcp` and `udp`.
     pub(crate) struct LogPlace {
-        /// A file that lines are appended to; the folder has to be there.
+        /// A file that lines are appended to. Its folder must exist.
         file: Option<FilePath>,
         /// `https://HOST/PATH`: a POST with the lines of each second, at most 1 MiB, as `application/x-ndjson`.
         http: Option<Spanned<WebUrl>>,
-        /// A collector of OpenTelemetry, `http://HOST:4318` or `grpc://HOST:4317`: a log record for each line.
+        /// An OpenTelemetry collector, `http://HOST:4318` or `grpc://HOST:4317`: a log record for each line.
         otlp: Option<Spanned<CollectorUrl>>,
         /// `udp://HOST:PORT`, `tcp://HOST:PORT` or `tls://HOST:PORT`: a message of RFC 5424 for each line.
         syslog: Option<Spanned<SocketUrl>>,
-        /// `tcp://HOST:PORT` or `tls://HOST:PORT`: the lines as they are, each with its line end.
+        /// `tcp://HOST:PORT` or `tls://HOST:PORT`: plain lines, each with its line end.
         tcp: Option<Spanned<SocketUrl>>,
         /// `udp://HOST:PORT`: a datagram for each line.
         udp: Option<Spanned<SocketUrl>>,
         /// Headers of each request to `http` or `otlp`, such as `authorization`.
         headers: Map<Spanned<Secret>> = Map::default(),
         /// How long a receiver may take for a request, or for a connection and each write.
-        // As long as most exporters wait; the lines that come meanwhile are kept up to a bound.
+        // The timeout of most exporters. Lines are queued in the meantime, up to a bound.
         timeout: Timeout = Timeout(std::time::Duration::from_secs(5)),
-        /// TLS towards the receiver.
+        /// TLS to the receiver.
         tls: Option<Spanned<UpstreamTls>>,
     }
 }
@@ -134,7 +134,7 @@ fn place(node: &Node, decoder: &mut Decoder<'_>) -> Option<LogTo> {
         tcp.map(LogAddress::Lines).map(Err),
         udp.map(LogAddress::Lines).map(Err),
     ];
-    // Harmless: a key that is not written names no place.
+    // Harmless: keys that are not written are skipped on purpose.
     let mut places = places.into_iter().flatten();
     let (Some(place), None) = (places.next(), places.next()) else {
         if decoder.faults() == faults {
@@ -159,7 +159,7 @@ fn place(node: &Node, decoder: &mut Decoder<'_>) -> Option<LogTo> {
     }
 }
 
-/// The key `udp` has datagrams, and the key `tcp` has not.
+/// Checks the scheme: `udp` sends datagrams, and `tcp` does not.
 fn check_scheme(node: &Node, address: &LogAddress, decoder: &mut Decoder<'_>) {
     let LogAddress::Lines(url) = address else { return };
     let is_datagrams = url.value.scheme == crate::values::SocketScheme::Udp;

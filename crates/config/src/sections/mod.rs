@@ -1,5 +1,4 @@
-//! The sections of the configuration, one file each. A field is a key; its default stands beside it, with
-//! the reason in a comment.
+//! The sections of the configuration, one file each. A field is a key. Its default stands next to it, with the reason in a comment.
 
 mod admin;
 mod apis;
@@ -76,22 +75,22 @@ use crate::values::{Between, FilePath, Map, MemoryLimit, Percent, Spanned, Timeo
 keys! {
     /// The configuration of one gateway.
     pub struct Config {
-        /// The sockets clients connect to, by name, such as `public: { address: "0.0.0.0:8080" }`.
-        // Empty is a complaint of `compile`, so that the rest is looked at first.
+        /// The sockets that clients connect to, by name, such as `public: { address: "0.0.0.0:8080" }`.
+        // If empty, `compile` complains, so that the rest is checked first.
         listen: Map<Listener> = Map::default(),
         /// The admin API's socket, for operators: metrics, health, the running configuration. Without it there is none.
         admin: Option<Admin>,
         /// A socket for probes and scrapers: `/healthz`, `/readyz` and `/metrics` alone. Without it there is none.
         status: Option<Status>,
-        /// How many workers serve traffic, each on a thread of its own; one for each core if absent.
+        /// How many workers serve traffic, each on a separate thread; one per core if absent.
         workers: Option<Spanned<Between<1, 256>>>,
-        /// What the whole process may take.
+        /// Limits of the whole process.
         limits: ProcessLimits,
         /// How the gateway stops.
         shutdown: Shutdown,
-        /// How another program of the gateway takes this one's place.
+        /// How a new process replaces this one.
         upgrade: Upgrade,
-        /// An older place of `shutdown: { delay }`.
+        /// The old form of `shutdown: { delay }`.
         drain: Option<Spanned<Drain>>,
         /// The services that requests are sent to, by name.
         upstreams: Map<Upstream> = Map::default(),
@@ -107,11 +106,11 @@ keys! {
         endpoints: Option<Spanned<Endpoints>>,
         /// Hubs by name: topics with publishers, subscribers and readers, for `hub` of a route.
         hubs: Map<Spanned<Hub>> = Map::default(),
-        /// Queues by name: messages that flows leave behind by the step `store`, each with the flow that processes them.
+        /// Queues by name: messages that flows put there by the step `store`, each with the flow that processes them.
         queues: Map<Spanned<Queue>> = Map::default(),
         /// Flows that run on a schedule, by name.
         schedules: Map<Spanned<Schedule>> = Map::default(),
-        /// Cases by name: requests with what has to come of them, for `tidegate test`. A gateway that serves ignores them.
+        /// Test cases by name: requests with the expected results, for `tidegate test`. A gateway in service ignores them.
         cases: Map<Spanned<Case>> = Map::default(),
         /// Limits by name, such as Gold and Silver, for policies and hubs with `plans: true`.
         plans: Map<Spanned<LimitPlan>> = Map::default(),
@@ -121,27 +120,27 @@ keys! {
         catalog: Option<Spanned<Catalog>>,
         /// Servers through which several gateways share counts, by name, for `rate_limit: { shared: NAME }`.
         stores: Map<LimitStore> = Map::default(),
-        /// The store of what must not be lost: events of hubs, messages of queues. A folder `var/tidegate` if absent.
+        /// The store of durable data: events of hubs, messages of queues. The folder `var/tidegate` if absent.
         store: Option<Spanned<Store>>,
         /// One configuration for several gateways.
         control: Option<SharedControl>,
         /// Lists of policies by name, for `- use: NAME` in a list of policies.
         policy_sets: Map<Vec<Spanned<Policy>>> = Map::default(),
-        /// What applies to every route and API without `defaults: false`.
+        /// Defaults of every route and API without `defaults: false`.
         defaults: Defaults,
-        /// APIs by name: routes made from OpenAPI documents.
+        /// APIs by name: routes generated from OpenAPI documents.
         apis: Map<Spanned<Api>> = Map::default(),
         /// Bundles: folders of configuration and its files, each deployed as one change.
         bundles: Option<Bundles>,
         /// The JVM for XSLT 2.0 and 3.0.
         saxon: Saxon,
-        /// What the gateway says about its traffic and its operators.
+        /// Metrics, logs and traces of traffic and of operators' actions.
         telemetry: Telemetry,
     }
 }
 
 keys! {
-    /// What applies to every route and API without `defaults: false`.
+    /// Defaults of every route and API without `defaults: false`.
     pub struct Defaults {
         /// Policies that run above those of the route.
         policies: Vec<Spanned<Policy>> = Vec::new(),
@@ -151,23 +150,23 @@ keys! {
 keys! {
     /// Bundles: folders of configuration and its files, each deployed as one change.
     pub struct Bundles {
-        /// The folder with a folder for each bundle. The admin API makes it when the first bundle comes.
+        /// The folder that contains a folder for each bundle. The admin API creates it for the first bundle.
         folder: Spanned<FilePath>,
     }
 }
 
 keys! {
-    /// What the whole process may take.
+    /// Limits of the whole process.
     pub struct ProcessLimits {
-        /// How much memory messages may take that are read, made or kept in memory: bodies, trees of XML and JSON, results. A size, or a
-        /// share of the memory of the machine or of the cgroup (of which has less). A message above that is answered with 503.
+        /// How much memory may be used for messages that are read, produced or kept in memory: bodies, trees of XML and JSON, results. A
+        /// size, or a share of the memory of the machine or of the cgroup, whichever is smaller. A message beyond that gets 503.
         // The rest is for connections, the configuration, the JVM and the kernel's buffers.
         memory: MemoryLimit = const { MemoryLimit::Share(Percent::of(60)) },
     }
 }
 
 keys! {
-    /// An older place of `shutdown: { delay }`.
+    /// The old form of `shutdown: { delay }`.
     pub struct Drain {
         /// As in `shutdown`.
         delay: Duration = Duration::from_secs(5),
@@ -175,11 +174,11 @@ keys! {
 }
 
 keys! {
-    /// How another program of the gateway takes this one's place, on SIGUSR2.
+    /// How a new process replaces this one, on SIGUSR2.
     pub struct Upgrade {
-        /// How long the new one may take until it serves. After that it is stopped, and the old one continues.
+        /// How long the new process may take until it serves. After that it is stopped, and the old one continues.
         timeout: Timeout = Timeout(Duration::from_secs(30)),
-        /// How long open streams stay with the old one.
+        /// How long open streams may remain with the old process.
         drain: Duration = Duration::from_secs(60 * 60),
     }
 }
@@ -187,11 +186,11 @@ keys! {
 keys! {
     /// How the gateway stops.
     pub struct Shutdown {
-        /// How long listeners stay open once `/readyz` says 503, after SIGTERM and SIGQUIT.
-        // Kubernetes tells its proxies and the process at the same time, and they hear of it within seconds.
+        /// How long listeners stay open once `/readyz` returns 503, after SIGTERM and SIGQUIT.
+        // Kubernetes notifies its proxies and the process at the same time, and the proxies react within seconds.
         delay: Spanned<Duration> = Spanned::unwritten(Duration::from_secs(5)),
         /// How long active requests may take to end once the listeners are closed.
-        // What Kubernetes grants before it kills.
+        // The default grace period of Kubernetes.
         drain: Duration = Duration::from_secs(30),
     }
 }

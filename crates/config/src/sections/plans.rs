@@ -1,4 +1,4 @@
-//! `plans`: named limits, such as Gold and Silver, and `stores`: where gateways count together.
+//! `plans`: named limits, such as Gold and Silver, and `stores`: servers through which gateways share counts.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use crate::sections::UpstreamTls;
 use crate::values::{Between, Secret, Size, Spanned, Timeout};
 
 keys! {
-    /// The limits of clients on this plan: of requests for a `rate_limit`, of events for `sse`, `websocket` and a hub's `limits`, each with
-    /// `plans: true`, and of all of these for subscriptions. Plans with the names of WSO2's API Manager are there without being written.
+    /// The limits of clients on this plan: on requests for a `rate_limit`, on events for `sse`, `websocket` and a hub's `limits`, each with
+    /// `plans: true`, and on all of these for subscriptions. The plans of WSO2's API Manager are predefined.
     pub struct LimitPlan {
         /// How many requests pass in the time of `per`.
         requests: Option<Spanned<Requests>>,
         /// How many events of streams, messages of WebSockets or deliveries of hubs pass in the time of `per`.
         events: Option<Spanned<Requests>>,
-        /// How many bytes of events pass in the time of `per`. Of a subscription without `events`, bytes of the bodies of requests and replies;
-        /// requests pass while any is left.
+        /// How many bytes of events pass in the time of `per`. For a subscription without `events`, how many bytes of the bodies of
+        /// requests and replies; requests pass while any bytes are left.
         bytes: Option<Spanned<Size>>,
         /// The time, such as `1s` or `1m`.
         per: Option<Spanned<Timeout>>,
-        /// How many requests may come at once; `requests` if absent.
+        /// How many requests may arrive at once; `requests` if absent.
         burst: Option<Spanned<Requests>>,
-        /// How many requests of a subscription may come at once, such as `{ requests: 10, per: 1s }`; 429 above.
+        /// How many requests of a subscription may arrive at once, such as `{ requests: 10, per: 1s }`; 429 above.
         burst_rate: Option<Spanned<PlanBurst>>,
-        /// Whether requests of a subscription over the plan are refused. If not, they pass and are counted; `burst_rate` refuses all the same.
+        /// Whether requests of a subscription beyond the plan are refused. If not, they pass and are counted; `burst_rate` still applies.
         stop_on_quota: bool = true,
-        /// More windows, all of which have to hold.
+        /// More windows, all of which apply.
         windows: Vec<Spanned<PlanWindow>> = Vec::new(),
         /// How many subscriptions to a hub a client may have; 429 above.
         subscriptions: Option<Spanned<Requests>>,
@@ -37,17 +37,17 @@ keys! {
 }
 
 keys! {
-    /// So many requests in this time, evenly.
+    /// A maximum rate of requests.
     pub struct PlanBurst {
         /// How many requests pass at once.
         requests: Requests,
-        /// The time in which as many come back.
+        /// The time in which the limit refills.
         per: Timeout = Timeout(Duration::from_secs(1)),
     }
 }
 
 keys! {
-    /// At most this many requests, events or bytes of events in this time.
+    /// A maximum number of requests, events or bytes of events per time.
     pub struct PlanWindow {
         /// How many requests pass in the time of `per`.
         requests: Option<Requests>,
@@ -57,12 +57,12 @@ keys! {
         bytes: Option<Size>,
         /// The time, such as `1s` or `1m`.
         per: Spanned<Timeout>,
-        /// How many requests may come at once; `requests` if absent.
+        /// How many requests may arrive at once; `requests` if absent.
         burst: Option<Requests>,
     }
 }
 
-/// A plan that is there without being written: so many requests in a minute, events in a day, or deliveries to webhooks in a month.
+/// A predefined plan: a number of requests per minute, events per day, or deliveries to webhooks per month.
 struct Ready {
     name: &'static str,
     requests: Option<Requests>,
@@ -107,7 +107,7 @@ const READY: [Ready; 21] = [
     by_day("AsyncBronze", 5_000),
     unlimited("AsyncUnlimited"),
     by_day("AsyncDefaultSubscriptionless", 10_000),
-    // What it was called here before.
+    // The former name of this plan.
     by_day("AsyncSubscriptionless", 10_000),
     by_month("AsyncWHGold", 10_000, 1_000),
     by_month("AsyncWHSilver", 5_000, 500),
@@ -115,7 +115,7 @@ const READY: [Ready; 21] = [
     unlimited("AsyncWHUnlimited"),
 ];
 
-/// The plans that are there without being written, at the place where somebody names one.
+/// Returns the predefined plans. Complaints about them point at `at`.
 pub fn ready_plans(at: At) -> impl Iterator<Item = (&'static str, Spanned<LimitPlan>)> {
     READY.iter().map(move |ready| {
         let here = |value| Spanned { value, at, intact: true };
@@ -143,14 +143,13 @@ keys! {
         redis: Spanned<String>,
         /// The server's password, if it needs one.
         password: Option<Secret>,
-        /// How to verify a `rediss` server, and the certificate to show to it.
+        /// How to verify a `rediss` server, and the certificate to present to it.
         tls: UpstreamTls,
         /// How often counts are sent to the server.
-        // What the others may let through too much in that time is small, and ten round trips a second are nothing to a server.
+        // Other gateways can exceed a limit only slightly in this time, and ten round trips per second are a small load.
         interval: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_millis(100))),
         /// How long the server may take to answer; after that it counts as down. Requests do not wait for a server that is down.
-        // A server in reach answers within a millisecond; with the pause between two questions, one that is gone is seen
-        // within a second.
+        // A reachable server answers within a millisecond. Together with the interval of pings, an outage is detected within a second.
         timeout: Timeout = Timeout(Duration::from_millis(250)),
     }
 }

@@ -1,4 +1,4 @@
-//! `queues.NAME`: messages that flows leave behind, and the flow that processes them.
+//! `queues.NAME`: stored messages of flows, and the flow that processes them.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ keys! {
         flow: Spanned<String>,
         /// What happens after a failure.
         retry: QueueRetry,
-        /// Whether messages that failed for the last time are kept, to be seen and processed again by the admin API.
+        /// Whether messages whose last attempt has failed are kept, so that the admin API can show them and process them again.
         dead_letter: bool = true,
-        /// How many of them are kept, and for how long. Beyond that the oldest are removed, with a line in the log for each.
+        /// How many of them are kept, and for how long. Beyond that, the oldest are removed, each with a log entry.
         dead: QueueDead,
         /// How many messages are processed at once, with `order: free`. In strict order it is one.
         concurrency: Spanned<Between<1, 100>> = Spanned::unwritten(const { Between::new(1) }),
-        /// Whether a message waits until the one before has ended.
-        // Who leaves messages in an order expects it to be kept.
+        /// Whether a message waits until the previous one has been processed.
+        // The order of messages is expected to be kept.
         order: QueueOrder = QueueOrder::Strict,
     }
 }
 
 keys! {
-    /// The bounds of a queue's dead messages. A warning in the log says when they come near.
+    /// The bounds on a queue's dead messages. A warning is logged before they are reached.
     pub struct QueueDead {
-        /// How many messages.
-        // A service that is broken for a night at a message a second leaves as many, and an operator can still look through them.
+        /// The maximum number of messages.
+        // A service that fails for a night at one message per second leaves about as many, and an operator can still inspect them.
         messages_max: Between<1, 1_000_000> = const { Between::new(100_000) },
-        /// How many bytes of messages, with their heads.
-        // As much as a topic of a hub keeps.
+        /// The maximum size of all messages, including their heads.
+        // As for a topic of a hub.
         bytes_max: Size = Size(1 << 30),
-        /// How long a message is kept after its death.
+        /// How long a dead message is kept.
         // Longer than a holiday.
         age_max: Timeout = Timeout(Duration::from_secs(30 * 24 * 3600)),
     }
@@ -42,12 +42,12 @@ keys! {
 keys! {
     /// The retries of a message.
     pub struct QueueRetry {
-        /// How many attempts a message has in all.
-        // With the pauses below, a quarter of a minute: a restart of the service behind.
+        /// The number of attempts, including the first.
+        // With the pauses below, 15 seconds: enough for a restart of the service.
         attempts: Between<1, 1000> = const { Between::new(5) },
         /// The pause after the first attempt.
         initial: Timeout = Timeout(Duration::from_secs(1)),
-        /// How many times longer each further pause is than the one before.
+        /// The factor by which the pause grows with each attempt.
         factor: Factor = Factor::TWO,
         /// The longest pause.
         max: Timeout = Timeout(Duration::from_secs(60)),
@@ -55,11 +55,11 @@ keys! {
 }
 
 words! {
-    /// Whether a message waits until the one before has ended.
+    /// Whether a message waits until the previous one has been processed.
     pub enum QueueOrder {
         /// Always.
         Strict = "strict",
-        /// Not for one that is tried again.
+        /// Not for a message that waits for a retry.
         Free = "free",
     }
 }

@@ -1,4 +1,4 @@
-//! `routes.NAME`: what happens to which request.
+//! `routes.NAME`: which requests match, and how they are handled.
 
 use std::time::Duration;
 
@@ -14,26 +14,27 @@ use crate::values::{
 };
 
 keys! {
-    /// What happens to the requests that it matches. It needs exactly one of `upstream`, `flow`, `hub` and `respond`.
+    /// A route: how the requests that it matches are handled. It needs exactly one of `upstream`, `flow`, `hub` and `respond`.
     pub struct Route {
-        /// Which requests, such as `{ path: "/orders/**", methods: [GET] }`.
+        /// The requests that it matches, such as `{ path: "/orders/**", methods: [GET] }`.
         matches as "match": Spanned<Match>,
-        /// A prefix to cut from the path before the upstream sees it.
+        /// A prefix to remove from the path before the request is sent to the upstream.
         strip_prefix: Option<Spanned<String>>,
-        /// The path the upstream sees instead: a text with `{NAME}` for parameters of the match,
-        /// `{**}` for its rest and `{path}` for the whole path.
+        /// The path to send to the upstream instead: a text with `{NAME}` for parameters of the match, `{**}` for its rest and `{path}` for
+        /// the whole path.
         rewrite: Option<Spanned<String>>,
-        /// The Host the upstream sees: `preserve` for the client's, `target` for the target's own, or a name.
-        // Services that make links of it need what the client sees.
+        /// The Host to send to the upstream: `preserve` for the client's, `target` for the target's own, or a name.
+        // Services that build links from it need the client's view.
         host: Spanned<RouteHost> = Spanned::unwritten(RouteHost::Preserve),
         /// How much a client may send.
         limits: RouteLimits,
-        /// What becomes of its open event streams, calls of gRPC and tunnels, WebSockets included, when it changes, and when they are old.
+        /// How long its open event streams, gRPC calls and tunnels, including WebSockets, may last, and what happens to them when the route
+        /// changes.
         streams: RouteStreams,
         /// The policies, in order: top to bottom on the request, bottom to top on the reply.
         policies: Vec<Spanned<Policy>> = Vec::new(),
         /// Whether the policies of `defaults` run above these.
-        // A default that has to be asked for is none.
+        // A default that must be requested would not be one.
         defaults: bool = true,
         /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and
         /// codes of Choreo Connect) or `kong` (the faults of its SOAP/XML plugins).
@@ -43,11 +44,11 @@ keys! {
         upstream: Option<Spanned<RouteUpstream>>,
         /// Runs one of the `flows`.
         flow: Option<Spanned<String>>,
-        /// Leads to one of the `hubs`, which serves everything below the path of `match`.
+        /// Forwards the requests to one of the `hubs`, which serves everything below the path of `match`.
         hub: Option<Spanned<String>>,
         /// Descriptions of the service, which the route publishes.
         services: RouteServices,
-        /// Sends copies of its requests to another upstream, whose replies nobody reads.
+        /// Sends copies of its requests to another upstream, whose replies are discarded.
         mirror: Option<Spanned<RouteMirror>>,
         /// Answers with a fixed reply.
         respond: Option<Spanned<Respond>>,
@@ -55,23 +56,24 @@ keys! {
 }
 
 keys! {
-    /// Which requests a route is for; all conditions have to hold.
+    /// The requests that a route matches. All conditions must hold.
     pub struct Match {
-        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, `{ regex: "/a/[0-9]+" }` for the
-        /// whole path, `{ prefix: /a }` for all that begin so, `/ab` too, or a list of such with the same parameters.
+        /// `/a` alone, `/a/**` with everything below, `/a/{id}/b` with any one segment at `{id}`, `{ regex: "/a/[0-9]+" }` for the whole
+        /// path, `{ prefix: /a }` for all paths that begin with this text, including `/ab`, or a list of such conditions with the same
+        /// parameters.
         path: OneOrMore<Spanned<RoutePath>> = OneOrMore(vec![Spanned::unwritten(RoutePath::all())]),
-        /// Routes of a higher priority are tried first, whatever else is more specific: a number from -1000000 to 1000000.
+        /// Routes of a higher priority are tried first, even if others are more specific: a number from -1000000 to 1000000.
         // Routes without a priority are ordered by how specific they are.
         priority: Spanned<Priority> = Spanned::unwritten(Priority(0)),
         /// The listeners that serve the route, a name or a list; any if absent.
         listener: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// A host, `*.example.com` for its subdomains, or a list of such; any host if absent.
         host: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// The name that the client asks for in its TLS handshake (SNI), `*.example.com` for subdomains, or a list of such. A request
-        /// without TLS has none; any, or none, if absent.
+        /// The server name that the client sends in its TLS handshake (SNI), `*.example.com` for subdomains, or a list of such. A request
+        /// without TLS has none. If absent, any or no name matches.
         sni: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
-        /// Networks of the client such as `10.0.0.0/8`, one address, or a list of such. Behind a trusted proxy, the client is whom it
-        /// names; any if absent.
+        /// Networks of the client such as `10.0.0.0/8`, one address, or a list of such; any if absent. Behind a trusted proxy, the client's
+        /// address is the one that the proxy names.
         source: OneOrMore<Spanned<Network>> = OneOrMore(Vec::new()),
         /// The methods; any if absent.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
@@ -84,14 +86,14 @@ keys! {
 }
 
 keys! {
-    /// An upstream that gets copies of requests. Clients never wait for it, and never see its faults.
+    /// An upstream that gets copies of requests. Clients never wait for it, and are not affected by its faults.
     pub struct RouteMirror {
         /// The destination of the copies: the name of one of the `upstreams`.
         upstream: Spanned<String>,
         /// How many of the requests are copied, in percent; fractions are allowed.
         percent: Percent = Percent::ALL,
         /// Requests with a larger body are not copied.
-        // What a retry holds, too: a form or a document, and never an upload. 256 copies a worker are 16 MiB.
+        // The same as for retries: enough for a form or a document, but not for an upload. 256 copies per worker take 16 MiB.
         body_bytes_max: Spanned<Size> = Spanned::unwritten(Size(64 * 1024)),
     }
 }
@@ -110,16 +112,16 @@ words! {
     }
 }
 
-/// The path that a request has to have.
+/// A condition on the path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RoutePath {
     /// A path, with parameters and `**`.
     Pattern(String),
-    /// A regular expression for the whole path, and where it stands.
+    /// A regular expression for the whole path, with its place.
     Regex(Spanned<String>),
     /// A regular expression for the beginning of the path.
     RegexPrefix(Spanned<String>),
-    /// What the path begins with, as a text.
+    /// A textual prefix of the path.
     Prefix(Spanned<String>),
 }
 
@@ -128,15 +130,15 @@ keys! {
     pub(crate) struct PathForm {
         /// The pattern of the whole path; named groups, `(?<name>...)`, are parameters.
         regex: Option<Spanned<String>>,
-        /// The pattern of the path's beginning; `{**}` of `rewrite` is what follows.
+        /// The pattern of the path's beginning. `{**}` in `rewrite` is the rest of the path.
         regex_prefix: Option<Spanned<String>>,
-        /// The path's beginning as a text: `/a` also matches `/ab`, as in Kong, nginx and Envoy. The longest wins, and `/a/**` wins over
-        /// `{ prefix: /a }`.
+        /// The beginning of the path as a text: `/a` also matches `/ab`, as in Kong, nginx and Envoy. The longest prefix wins, and `/a/**`
+        /// takes precedence over `{ prefix: /a }`.
         prefix: Option<Spanned<String>>,
     }
 }
 
-/// The service that a route ends at.
+/// The destination of a route.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteUpstream {
     /// This one.
@@ -145,13 +147,13 @@ pub enum RouteUpstream {
     Split(Map<RouteShare>),
 }
 
-/// At most what keeps the sum of all a small number; 0 is for an upstream that gets nothing now.
+/// A weight, bounded so that the sum of all weights cannot overflow. With 0, an upstream gets no requests.
 pub type RouteShare = Between<0, 65_535>;
 
-/// The Host the upstream sees.
+/// The Host sent to the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteHost {
-    /// The one the client sent.
+    /// The one that the client has sent.
     Preserve,
     /// The target's own host and port.
     Target,
@@ -162,30 +164,31 @@ pub enum RouteHost {
 keys! {
     /// How much a client may send.
     pub struct RouteLimits {
-        /// The largest request body; 413 above, before a byte of it is read if its length is announced. Without it a body of any length
-        /// streams through.
-        // Bodies are never held unless a policy asks, so an upload of any length does no harm by itself.
+        /// The largest request body; 413 above, before any of it is read if its length is announced. If absent, bodies of any length are
+        /// streamed through.
+        // Bodies are buffered only if a policy requires it, so an upload of any length does no harm.
         body_bytes_max: Option<Size>,
-        /// Whether a request body has to say its length; 411 if it does not.
-        // Most servers take a body of unknown length.
+        /// Whether a request body must announce its length; 411 if it does not.
+        // Most servers accept a body of unknown length.
         length_required: bool = false,
     }
 }
 
 keys! {
-    /// Rules for open event streams, calls of gRPC and tunnels.
+    /// Rules for open event streams, gRPC calls and tunnels.
     pub struct RouteStreams {
-        /// When a reload changes or removes the route: `keep` serves them on with the policies they began with, `close` ends them.
-        // Most reloads change nothing that a stream would notice, and each stream that ends is a client that connects again.
+        /// What happens when a reload changes or removes the route: `keep` continues them with the policies they began with, `close` ends
+        /// them.
+        // Most reloads change nothing that affects streams, and each stream that ends causes a reconnect.
         reload: StreamsOnReload = StreamsOnReload::Keep,
-        /// The time that a stream has to end when it is told to: an event stream to the end of its event, a WebSocket to the answer to its Close
-        /// frame. Calls of gRPC and other tunnels go on until then. What is left is cut.
-        // As long as a shutdown waits, which bounds it too.
+        /// How long a stream may take to end when it must: an event stream ends after the current event, a WebSocket after the answer to
+        /// its Close frame. gRPC calls and other tunnels continue until then. The rest is cut.
+        // As long as a shutdown waits, which also bounds it.
         drain: Duration = Duration::from_secs(30),
-        /// How old they may become; as old as they like if absent.
+        /// The maximum age of a stream; no limit if absent.
         max_age: Option<Timeout>,
-        /// For how long nothing may pass in either direction. A call of gRPC then ends with `UNAVAILABLE`, an event stream cleanly, and a
-        /// WebSocket with 1001. If absent, an hour, and for tunnels the `timeout.tunnel` of the listener.
+        /// The longest time without data in either direction. Then a gRPC call ends with `UNAVAILABLE`, an event stream ends cleanly, and a
+        /// WebSocket is closed with 1001. If absent, one hour, or for tunnels the `timeout.tunnel` of the listener.
         idle: Option<Timeout>,
     }
 }
@@ -193,7 +196,7 @@ keys! {
 words! {
     /// The effect of a reload on the open streams of a route that it changes or removes.
     pub enum StreamsOnReload {
-        /// They go on with the policies they began with.
+        /// They continue with the policies they began with.
         Keep = "keep",
         /// They end.
         Close = "close",
@@ -203,10 +206,10 @@ words! {
 keys! {
     /// Descriptions of a service.
     pub struct RouteServices {
-        /// A WSDL document, a file. A `GET` with the query `wsdl` is answered with it, after those policies of the route that refuse
+        /// A file with a WSDL document. A `GET` with the query `wsdl` is answered with it, after the policies of the route that refuse
         /// requests.
         wsdl: Option<Spanned<FilePath>>,
-        /// Files for documents that it names, by their locations as they are written or as the URLs they resolve to.
+        /// Files for documents that it refers to, by location, as written or as the URL that it resolves to.
         imports: Map<Spanned<FilePath>> = Map::default(),
     }
 }
@@ -221,8 +224,8 @@ keys! {
         body: Spanned<String> = Spanned::unwritten(String::new()),
         /// Its headers, with the same placeholders; the length is added.
         headers: Map<Spanned<String>> = Map::default(),
-        /// The name of a header or query parameter: only requests that have it get the reply, all others go on to the route's `upstream`,
-        /// `flow` or `hub`. The policies run first.
+        /// The name of a header or query parameter: only requests that have it get the reply, and all others are forwarded to the route's
+        /// `upstream`, `flow` or `hub`. The policies run first.
         trigger: Option<Spanned<String>>,
     }
 }
@@ -252,7 +255,7 @@ impl RoutePath {
         }
     }
 
-    /// As it was written.
+    /// Returns the text as written.
     pub fn text(&self) -> &str {
         match self {
             Self::Pattern(text) => text,
@@ -286,7 +289,7 @@ impl Decode for RoutePath {
 }
 
 impl RouteUpstream {
-    /// The names of all of them.
+    /// Returns the names of all upstreams.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (one, several) = match self {
             Self::One(name) => (Some(name.as_str()), None),

@@ -1,18 +1,18 @@
-//! `schedules.NAME`: flows that run at times.
+//! `schedules.NAME`: flows that run at fixed intervals or times of day.
 
 use crate::decode::keys;
 use crate::flows::JsonTemplate;
 use crate::values::{Spanned, Timeout};
 
 keys! {
-    /// A flow that runs on a schedule. It needs one of `every` and `cron`. It never runs twice at once.
+    /// A flow that runs on a schedule. It needs one of `every` and `cron`. There is never more than one run at a time.
     pub struct Schedule {
-        /// The time between two runs, at least `100ms`. The first run is after one of them.
+        /// The time between two runs, at least `100ms`. The first run is after this time.
         every: Option<Spanned<Timeout>>,
-        /// The times by the clock: second, minute, hour, day, month, weekday, such as `0 */5 * * * *`.
+        /// The times of day: second, minute, hour, day, month, weekday, such as `0 */5 * * * *`.
         cron: Option<Spanned<String>>,
-        /// The clock of `cron`, such as `Europe/Berlin`.
-        // Gateways in several places run the same.
+        /// The time zone of `cron`, such as `Europe/Berlin`.
+        // Gateways in several time zones then behave alike.
         time_zone: Spanned<String> = Spanned::unwritten("UTC".to_owned()),
         /// The name of one of the `flows`.
         flow: Spanned<String>,
@@ -22,7 +22,7 @@ keys! {
 }
 
 keys! {
-    /// The message of a schedule, as it stands here.
+    /// The message of a schedule.
     pub struct ScheduleMessage {
         /// XML.
         xml: Option<Spanned<String>>,

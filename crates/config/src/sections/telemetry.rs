@@ -1,4 +1,4 @@
-//! `telemetry`: what the gateway says about its traffic.
+//! `telemetry`: logs and traces.
 
 use serde_json::{Value as Json, json};
 
@@ -11,20 +11,22 @@ use crate::sections::{LogTo, Traces};
 use crate::values::{Map, Spanned};
 
 keys! {
-    /// Metrics and logs about the traffic. Metrics are always at the admin address.
+    /// Logs and traces of the traffic. Metrics are always available at the admin address.
     pub struct Telemetry {
-        /// The access log, one line for each request; none without it.
-        // A line costs more than all else the gateway does for a small request.
+        /// The access log, with one line for each request; none if absent.
+        // A line costs more than everything else that the gateway does for a small request.
         access_log: Option<AccessLog>,
-        /// The audit log, one line for each change and each refused attempt of an operator; without it they are in the program's own log.
+        /// The audit log, with one line for each change and each refused attempt of an operator. If absent, these are in the program's own
+        /// log.
         audit_log: Option<AuditLog>,
-        /// Traces by OpenTelemetry; none without it.
+        /// OpenTelemetry traces; none if absent.
         traces: Option<Traces>,
     }
 }
 
 keys! {
-    /// The audit log: a JSON object a line, with `time`, `user`, `role`, `client`, `method`, `path`, `status`, `changes` and `request_id`.
+    /// The audit log: a JSON object per line, with `time`, `user`, `role`, `client`, `method`, `path`, `status`, `changes` and
+    /// `request_id`.
     pub struct AuditLog {
         /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or `{ udp: URL }`.
         to: Spanned<LogTo>,
@@ -34,11 +36,11 @@ keys! {
 keys! {
     /// The access log, one line for each request.
     pub struct AccessLog {
-        /// `json`, or a line of your own such as `{client} {method} {path} {status}`.
+        /// `json`, or a custom line such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),
         /// More fields of a line of `json`, by name: `$headers.NAME` of the request, `$reply.headers.NAME`, `$status`, `$subject`,
         /// `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id`, `$client`, or an expression over these in CEL, such as
-        /// `{ cel: "status >= 500" }`. One that finds nothing is left out.
+        /// `{ cel: "status >= 500" }`. A field without a value is omitted.
         fields: Map<ExpressionText> = Map::default(),
         /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or `{ udp: URL }`.
         to or "path": Spanned<LogTo> = Spanned::unwritten(LogTo::Stdout),
@@ -50,7 +52,7 @@ keys! {
 pub enum LogFormat {
     /// An object with every field.
     Json,
-    /// A text with `{FIELD}` where fields go.
+    /// A text with `{FIELD}` in place of fields.
     Template(String),
 }
 

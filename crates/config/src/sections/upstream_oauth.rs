@@ -15,29 +15,29 @@ keys! {
         client_id: Spanned<String>,
         /// The secret of that client id.
         client_secret: Spanned<Secret>,
-        /// The scopes to ask for.
+        /// The scopes to request.
         scopes: Vec<Spanned<String>> = Vec::new(),
         /// Other parameters of the token request by name, such as `audience` or `resource`.
         parameters: Map<String> = Map::default(),
         /// Where the client id and its secret are sent: `basic` is the header `Authorization`, `body` the body of the token request.
-        // RFC 6749, 2.3.1: every server has to support it.
+        // RFC 6749, 2.3.1: every server must support it.
         authentication: TokenAuthentication = TokenAuthentication::Basic,
-        /// How long before its end a token is fetched again, but not before half of its lifetime is over. A request that uses it causes
-        /// that, and does not wait.
-        // Longer than a request is on its way, and short beside the hour that most tokens live.
+        /// How long before its expiry a token is replaced, but not before half of its lifetime is over. A request that uses it triggers the
+        /// fetch, and does not wait for it.
+        // Longer than a request is in transit, and short compared with the hour for which most tokens are valid.
         refresh_before: Duration = Duration::from_secs(30),
-        /// How long a token is used if the token endpoint does not say when it ends (`expires_in`).
-        // Shorter than what servers give, so that a wrong guess costs a fetch.
+        /// How long a token is used if the token endpoint does not state its lifetime (`expires_in`).
+        // Shorter than the usual lifetime, so that a wrong guess only costs a fetch.
         lifetime: Timeout = Timeout(Duration::from_secs(300)),
         /// How long a token request may take.
         timeout: Timeout = Timeout(Duration::from_secs(5)),
-        /// How to verify an `https` token endpoint, and the certificate to show to it.
+        /// How to verify an `https` token endpoint, and the certificate to present to it.
         tls: UpstreamTls,
     }
 }
 
 words! {
-    /// Where a client of a token endpoint says who it is.
+    /// Where the client credentials are sent.
     pub enum TokenAuthentication {
         /// In `Authorization`.
         Basic = "basic",
