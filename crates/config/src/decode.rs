@@ -1,7 +1,7 @@
-//! One definition of a key gives its type, its reading, its default, its schema and its words.
+//! Derives parsing, default, schema and help text of a key from one definition.
 //!
-//! Owns the [`Decode`] trait and the two macros that define sections and words. Decoding gathers every
-//! complaint: a value that cannot be read is complained about and its neighbours are still read.
+//! Owns the [`Decode`] trait and the two macros that define sections and words. Decoding collects all complaints: after a value that cannot
+//! be read, the other values are still read.
 
 use std::path::{Path, PathBuf};
 
@@ -16,50 +16,50 @@ use crate::schema::SchemaBuilder;
 
 /// A type that can be written in a configuration.
 pub trait Decode: Sized {
-    /// Reads a value; complains and gives nothing if it cannot.
+    /// Reads a value. If that fails, complains and returns `None`.
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self>;
 
-    /// The value when nothing was written; nothing if it has to be written.
+    /// Returns the value of an absent key, or `None` if the key is required.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Writes it as it could have been read, with every default spelt out.
+    /// Writes the value in a form that could be read again, with every default written out.
     fn encode(&self) -> Json;
 
-    /// The values that may be written, as JSON Schema.
+    /// Returns the JSON Schema of the values that may be written.
     fn schema(schema: &mut SchemaBuilder) -> Json;
 }
 
-/// Needs of decoding beside the value: where to complain, and where relative paths start.
+/// The state of decoding: where to complain, and where relative paths start.
 pub struct Decoder<'a> {
     report: &'a mut Report,
     /// The number of values that could not be read.
     faults: usize,
-    /// Files that values name, for whoever watches for changes.
+    /// Files that values name, which are watched for changes.
     named: Vec<PathBuf>,
-    /// The places of secrets that are written out.
+    /// The places of secrets that are written in the configuration.
     secrets: Vec<At>,
-    /// Files of secrets.
+    /// Files that contain secrets.
     secret_files: Vec<PathBuf>,
 }
 
-/// What decoding has found beside the values.
+/// The findings of decoding in addition to the values.
 pub(crate) struct Decoded {
     /// Files that values name.
     pub(crate) named: Vec<PathBuf>,
-    /// The places of secrets that are written out, in order.
+    /// The places of secrets that are written in the configuration, in order.
     pub(crate) secrets: Vec<At>,
-    /// Those of the files that hold secrets.
+    /// The files that contain secrets.
     pub(crate) secret_files: Vec<PathBuf>,
 }
 
-/// A map whose keys have been looked at.
+/// A map whose keys were checked.
 pub struct Section<'n> {
     node: &'n Node,
-    /// Older names of keys, each with its first name.
+    /// Alternative names of keys, each with the primary name.
     older: &'n [(&'n str, &'n str)],
-    /// Known keys that unknown ones were probably meant to be; they are not complained about as missing.
+    /// Known keys that were probably misspelt. They are not reported as missing.
     misspelt: Vec<&'n str>,
 }
 
@@ -74,12 +74,12 @@ impl<'a> Decoder<'a> {
         Decoded { named, secrets, secret_files }
     }
 
-    /// Notes that the value at a place is secret.
+    /// Records that the value at a place is secret.
     pub(crate) fn keep_secret(&mut self, at: At) {
         self.secrets.push(at);
     }
 
-    /// Notes that a file holds secrets.
+    /// Records that a file contains secrets.
     pub(crate) fn keep_file_secret(&mut self, file: &Path) {
         self.secret_files.push(file.to_owned());
     }
@@ -94,7 +94,7 @@ impl<'a> Decoder<'a> {
         self.report.error(at, what, help);
     }
 
-    /// The candidate an operator most likely meant.
+    /// Returns the candidate that the operator most likely meant.
     pub(crate) fn suggest<'c>(
         &self,
         wrong: &str,
@@ -103,12 +103,12 @@ impl<'a> Decoder<'a> {
         self.report.suggest(wrong, candidates)
     }
 
-    /// Grows with each value that could not be read.
+    /// Returns the number of values that could not be read so far.
     pub(crate) fn faults(&self) -> usize {
         self.faults
     }
 
-    /// Complains that a value is not what the key takes.
+    /// Complains that a value does not have the type of the key.
     pub fn expected(&mut self, node: &Node, what: &str, help: impl Into<String>) {
         if let Value::Unreadable = node.value {
             self.faults += 1;
@@ -117,20 +117,20 @@ impl<'a> Decoder<'a> {
         self.error(node.at, format!("expected {what}, found {}", node.describe()), help);
     }
 
-    /// The path as seen from the file that names it.
+    /// Resolves a path relative to the file that names it, and records it as a dependency.
     pub(crate) fn resolve(&mut self, path: &str, at: At) -> PathBuf {
         let path = self.beside(path, at);
         self.named.push(path.clone());
         path
     }
 
-    /// The same for a file that nobody watches for changes.
+    /// Like `resolve`, for a file that is not watched for changes.
     pub(crate) fn beside(&self, path: &str, at: At) -> PathBuf {
         let folder = self.report.sources().of(at).map(|source| source.folder.as_path());
         folder.unwrap_or(Path::new("")).join(path)
     }
 
-    /// The entries of a map, whatever its keys.
+    /// Returns the entries of a map, whatever its keys.
     pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [MapEntry]> {
         match &node.value {
             Value::Map(entries) => Some(entries),
@@ -150,8 +150,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The node if it is a map; complains about every key that is not among `known` and no older name of one, and about a
-    /// key that is there by two names.
+    /// Returns the node as a section if it is a map. Complains about every key that is neither in `known` nor an alternative name of one,
+    /// and about a key that is written under two names.
     pub fn section<'n>(
         &mut self,
         node: &'n Node,
@@ -192,10 +192,10 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// One key of a section: what was written, else what it is when nothing was.
+    /// Returns the value of a key of a section, or else its default.
     ///
-    /// A written value that cannot be read is complained about and counts as absent, so that the rest of
-    /// the configuration can still be looked at. Nothing is served from it: there was a complaint.
+    /// A value that cannot be read is reported and counts as absent, so that the rest of the configuration can still be checked. Such a
+    /// configuration is never served.
     pub fn field<T: Decode>(
         &mut self,
         section: &Section<'_>,
@@ -217,12 +217,12 @@ impl<'a> Decoder<'a> {
         absent
     }
 
-    /// One word out of a fixed few.
+    /// Reads one of a fixed list of words.
     pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         self.word_or(node, words, "")
     }
 
-    /// The same where something else may be written too, which the help names: `"a status, "`.
+    /// Like `word`, if something else is also allowed, which the help lists first, such as `"a status, "`.
     pub(crate) fn word_or<'w>(
         &mut self,
         node: &Node,
@@ -245,7 +245,7 @@ impl<'a> Decoder<'a> {
 }
 
 impl<'n> Section<'n> {
-    /// The value of a key, by whichever of its names.
+    /// Returns the value of a key, by any of its names.
     fn get(&self, key: &str) -> Option<&'n Node> {
         let by_older = || {
             let names = self.older.iter().filter(|(_, first)| *first == key);
@@ -255,7 +255,7 @@ impl<'n> Section<'n> {
     }
 }
 
-/// What stands here in the place of one of Kong's keys, by a key that tells which section it is.
+/// Returns the equivalent of one of Kong's keys in this section, which is identified by one of its known keys.
 fn kong_key(name: &str, known: &[&str]) -> Option<&'static str> {
     const KEYS: [(&str, &str, &str); 13] = [
         ("services", "upstreams", "Kong's services are `upstreams` here, with `targets`"),
@@ -284,24 +284,24 @@ fn kong_key(name: &str, known: &[&str]) -> Option<&'static str> {
     found.map(|(.., ours)| *ours)
 }
 
-/// The key that a name stands for, if it is one here.
+/// Returns the primary name of a key, if the name is known.
 fn first_name<'k>(name: &str, known: &[&'k str], older: &[(&str, &'k str)]) -> Option<&'k str> {
     let first = known.iter().copied().find(|key| *key == name);
     let by_older = || older.iter().find(|(old, _)| spellings(old).any(|old| old == name));
     first.or_else(|| by_older().map(|(_, first)| *first))
 }
 
-/// A name as it may be written. Tools that read YAML 1.1 take the key `on` for a truth and write it as `true`.
+/// Returns the possible spellings of a name. YAML 1.1 tools treat the key `on` as a boolean and write it as `true`.
 fn spellings(name: &str) -> impl Iterator<Item = &str> {
     std::iter::once(name).chain((name == "on").then_some("true"))
 }
 
-/// The end of a complaint about a word that is almost right.
+/// Returns the end of a complaint about a word that is probably misspelt.
 pub(crate) fn did_you_mean(meant: Option<&str>) -> String {
     meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
 }
 
-/// `a`, `b` and `c` as a sentence says them.
+/// Joins words for a sentence: `a`, `b` and `c`.
 pub(crate) fn list(words: &[&str], and: &str) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
@@ -313,10 +313,9 @@ pub(crate) fn list(words: &[&str], and: &str) -> String {
 
 /// Defines a section: a map with fixed keys.
 ///
-/// `name: Type` takes what the type is when absent, and is a required key if the type has nothing for
-/// that. `name: Type = value` states the default. `name as "key"` is for keys that Rust reserves, and
-/// `name or "older"` for keys with another name that stays good. The doc comments are the help texts and
-/// the schema's descriptions.
+/// `name: Type` uses the type's value for absent keys, and is a required key if the type has none. `name: Type = value` states the default.
+/// `name as "key"` is for keys that Rust reserves, and `name or "older"` for keys with another valid name. The doc comments are
+/// the help texts and the schema's descriptions.
 #[macro_export]
 macro_rules! keys {
     (
@@ -408,7 +407,7 @@ macro_rules! words {
         impl $name {
             const WORDS: &[&str] = &[$($word),*];
 
-            /// As it is written in the configuration.
+            /// Returns the word in the configuration.
             pub fn word(self) -> &'static str {
                 match self {
                     $( Self::$variant => $word, )*

@@ -1,7 +1,7 @@
-//! Differences of two configurations, place by place.
+//! Computes the differences of two configurations, place by place.
 //!
-//! Owns when two values mean the same, the paths of places, and what of a value may be shown. Defaults are filled in, so that
-//! one that is spelt out is not a difference; neither is the order of names.
+//! Owns when two values are equivalent, the paths of places, and which parts of a value may be shown. Defaults are filled in, so that a
+//! default that is written out is not a difference; neither is the order of names.
 
 use std::path::Path;
 
@@ -16,42 +16,42 @@ use crate::substitute::read_text;
 use crate::values::NOT_SHOWN;
 use crate::yaml::FILE_BYTES_MAX;
 
-/// One place at which two configurations say different things.
+/// One place at which two configurations differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Such as `routes.a.policies[1].jwt.issuers`; places in a list are counted in the configuration that has them, and in the
-    /// new one where both do.
+    /// The path, such as `routes.a.policies[1].jwt.issuers`. Indices of lists are those of the configuration that has the item, and of the
+    /// new one if both have it.
     pub path: String,
-    /// The difference there.
+    /// The difference at this place.
     pub change: Change,
 }
 
-/// A difference at a place. Secrets are not shown in it.
+/// A difference at a place. Secrets are masked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Only the new one has this.
     Added(Json),
     /// Only the old one has this.
     Removed(Json),
-    /// The old one's value and the new one's. They look alike where both are secrets.
+    /// The old and the new value. They look alike if both are secrets.
     Changed(Json, Json),
-    /// Both name this file beside them, and the files are not the same.
+    /// Both name this file, and its contents differ.
     Content(Json),
 }
 
-/// The reader of the differences.
+/// The audience of the differences, which determines what may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShownValue {
-    /// One who has both texts: all but secrets.
+    /// An operator with access to both texts: everything except secrets.
     Operator,
-    /// One who may ask the admin API: neither values of headers and parameters nor bodies.
+    /// A user of the admin API: neither values of headers and parameters nor bodies.
     Api,
 }
 
-/// Keys whose members are values of headers and parameters, which the admin API shows to nobody.
+/// Keys whose members are values of headers and parameters, which the admin API does not show.
 const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters"];
 
-/// The differences of two configurations, in the order of their sections.
+/// Returns the differences of two configurations, in the order of their sections.
 pub fn differences(old: &LoadedConfig, new: &LoadedConfig, shown: ShownValue) -> Vec<Difference> {
     let encoded = |loaded: &LoadedConfig| loaded.config.as_ref().map(|config| config.encode());
     let (before, after) = (encoded(old), encoded(new));
@@ -65,14 +65,14 @@ pub fn differences(old: &LoadedConfig, new: &LoadedConfig, shown: ShownValue) ->
     found
 }
 
-/// A configuration with all defaults, as its operator may see it: without secrets.
+/// Returns a configuration with all defaults and without secrets, for display to operators.
 pub fn shown(loaded: &LoadedConfig) -> Option<Json> {
     let comparison = Comparison { old: loaded, new: loaded, shown: ShownValue::Operator };
     loaded.config.as_ref().map(|config| comparison.show("", &config.encode()))
 }
 
 impl Difference {
-    /// As the admin API tells it.
+    /// Returns the difference as JSON, for the admin API.
     pub fn to_json(&self) -> Json {
         let path = &self.path;
         match &self.change {
@@ -85,7 +85,7 @@ impl Difference {
         }
     }
 
-    /// The difference that [`Difference::to_json`] told.
+    /// Parses the JSON of [`Difference::to_json`].
     pub fn from_json(told: &Json) -> Option<Difference> {
         let value = |name: &str| told.get(name).cloned();
         let change = match told.get("change")?.as_str()? {
@@ -99,7 +99,7 @@ impl Difference {
     }
 }
 
-/// A value with all defaults, and what was written of it: only that knows secrets.
+/// A value with all defaults, and the node as written, which shows what is secret.
 #[derive(Clone, Copy)]
 struct Side<'a> {
     json: &'a Json,
@@ -115,7 +115,7 @@ impl<'a> Side<'a> {
     fn items(self) -> Vec<Side<'a>> {
         let nodes = self.node.and_then(|node| match &node.value {
             Value::List(nodes) => Some(nodes.as_slice()),
-            // One item may be written without its list.
+            // A single item may be written without a list.
             Value::Map(_) | Value::Scalar(_) => Some(std::slice::from_ref(node)),
             Value::Null | Value::Unreadable => None,
         });
@@ -147,7 +147,7 @@ impl Comparison<'_> {
                 self.lists(path, &old.items(), &new.items(), found);
             }
             (Json::Array(_), Json::Array(_)) if self.names_same_files(old, new) => {
-                // Harmless: lists that name the same files are as long as each other.
+                // Harmless: lists that name the same files have equal lengths.
                 for (index, (old, new)) in old.items().into_iter().zip(new.items()).enumerate() {
                     found.extend(self.leaf(&format!("{path}[{index}]"), old, new));
                 }
@@ -172,17 +172,17 @@ impl Comparison<'_> {
         found.push(Difference { path: path.to_owned(), change });
     }
 
-    /// Lists of maps, such as policies: what is put in between moves those behind it and changes none of them.
+    /// Compares lists of maps, such as policies. An inserted item shifts the following ones, which are not differences.
     fn lists(&self, path: &str, old: &[Side<'_>], new: &[Side<'_>], found: &mut Vec<Difference>) {
         let same = |pair: &(&Side<'_>, &Side<'_>)| {
             let mut found = Vec::new();
             self.compare(path, *pair.0, *pair.1, &mut found);
             found.is_empty()
         };
-        // Harmless: what is not at both beginnings or both ends is compared below.
+        // Harmless: items that are not at both beginnings or both ends are compared below.
         let first = old.iter().zip(new).take_while(same).count();
         let rest = |all: usize| all.saturating_sub(first);
-        // Harmless: the same.
+        // Harmless: items that are not at both beginnings or both ends are compared below.
         let last = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
         let last = last.min(rest(old.len())).min(rest(new.len()));
         let middle = |all: &[Side<'_>]| first..all.len().saturating_sub(last);
@@ -206,7 +206,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// True if two lists of texts differ in the folders of files at most.
+    /// Returns true if two lists of texts differ at most in the folders of files.
     fn names_same_files(&self, old: Side<'_>, new: Side<'_>) -> bool {
         let (old, new) = (old.items(), new.items());
         let same = |(old, new): (&Side<'_>, &Side<'_>)| {
@@ -247,11 +247,11 @@ impl Comparison<'_> {
         Change::Changed(self.show(path, old), self.show(path, new))
     }
 
-    /// A value without what may not be shown of it.
+    /// Returns a value with the parts masked that must not be shown.
     fn show(&self, path: &str, value: &Json) -> Json {
         let mut keys = path.rsplit('.').map(|key| key.trim_matches('"'));
         let key = keys.next().unwrap_or("");
-        // What is set in a body may be a document of its own.
+        // A value that is set in a body may be a whole document.
         let holder = if path.contains(".json.set.") { "set" } else { keys.next().unwrap_or("") };
         self.show_member(key, holder, value)
     }
@@ -282,35 +282,35 @@ impl Comparison<'_> {
         };
         match self.shown {
             ShownValue::Api if HOLDERS.contains(&holder) || key == "body" => true,
-            // `key: key.pem` is where one is.
+            // `key: key.pem` names a file, and is not itself a secret.
             ShownValue::Api | ShownValue::Operator => is_secret(key) && !names_file(),
         }
     }
 }
 
-/// The path of a member.
+/// Returns the path of a member.
 fn below(path: &str, key: &str) -> String {
     let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
     let key = if plain && !key.is_empty() { key.to_owned() } else { format!("\"{key}\"") };
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
-/// The kind of an item of a list: the one key of a policy.
+/// Returns the kind of a list item: the single key of a policy.
 fn kind(item: &Json) -> Option<&str> {
     let keys = item.as_object().filter(|keys| keys.len() == 1)?;
     keys.keys().next().map(String::as_str)
 }
 
-/// A file as it is seen from the folder of the configuration that names it.
+/// Returns the path of a file relative to the folder of the configuration that names it.
 fn beside<'t>(text: &'t str, loaded: &LoadedConfig) -> Option<&'t Path> {
     let path = Path::new(text);
     let named = loaded.files.iter().any(|file| file == path);
     let mut folders = loaded.report.sources().iter().map(|source| &source.folder);
-    // Harmless: a file beside no source is compared by its whole path.
+    // Harmless: a file outside of the folders is compared by its whole path.
     named.then(|| folders.find_map(|folder| path.strip_prefix(folder).ok())).flatten()
 }
 
-/// True if the same was written, places and quotes aside.
+/// Returns true if the same was written, ignoring places and quotes.
 fn same_text(old: Option<&Node>, new: Option<&Node>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
     match (&old.value, &new.value) {
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
     use crate::load::parse;
 
-    /// The differences as `path change`.
+    /// Returns the differences as `path change`.
     fn told(old: &str, new: &str) -> Vec<String> {
         let loaded = |text: &str| {
             let loaded = parse(text, Path::new("a.yaml"));

@@ -1,4 +1,4 @@
-//! The keys of steps that make several messages of one, and one of several.
+//! The keys of steps that split one message into several, or join several into one.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use crate::schema::SchemaBuilder;
 use crate::values::{Between, Spanned, Timeout};
 
 keys! {
-    /// Runs steps with each part of the message as the message, and puts what came out in its place.
+    /// Runs steps for each part of the message, and replaces each part by the result.
     pub struct ForeachStep {
         /// The parts.
         over: ExpressionText,
         /// The steps.
         steps: Steps,
-        /// The number of messages under way at once.
-        // One after the other, as the list is written.
+        /// The number of messages processed concurrently.
+        // One after the other, in the order of the list.
         parallel: Spanned<Between<1, 1_000>> = Spanned::unwritten(const { Between::new(1) }),
-        /// The most parts; a message with more is the fault `too_many_parts`, 413.
-        // A small request can have a great many parts, each of which may cost a call.
+        /// The maximum number of parts. A message with more causes the fault `too_many_parts`, 413.
+        // A small request can have very many parts, each of which may cause a call.
         max: Between<1, 1_000_000> = const { Between::new(10_000) },
     }
 }
 
 keys! {
-    /// Runs steps with each part of the message as a message of its own, and gathers the results.
+    /// Runs steps for each part of the message as a separate message, and gathers the results.
     pub struct SplitStep {
         /// The parts.
         over: ExpressionText,
         /// The steps.
         steps: Steps,
-        /// The number of messages under way at once.
-        // Enough to hide the time of one call behind others, and few enough for the service called.
+        /// The number of messages processed concurrently.
+        // Enough to overlap calls, and few enough not to overload the called service.
         parallel: Spanned<Between<1, 1_000>> = Spanned::unwritten(const { Between::new(8) }),
-        /// The most parts; a message with more is the fault `too_many_parts`, 413.
+        /// The maximum number of parts. A message with more causes the fault `too_many_parts`, 413.
         // As for `foreach`.
         max: Between<1, 1_000_000> = const { Between::new(10_000) },
         /// The way in which the results become one message.
@@ -46,7 +46,7 @@ keys! {
 }
 
 keys! {
-    /// Runs branches at once, each with a copy of the message, and gathers the results.
+    /// Runs branches concurrently, each with a copy of the message, and gathers the results.
     pub struct ScatterStep {
         /// The branches, each a step or a list of steps.
         branches: Vec<Steps>,
@@ -58,17 +58,17 @@ keys! {
 keys! {
     /// The way in which the results of branches become one message.
     pub struct Gather {
-        /// The part that is taken of each result; the whole body if absent.
+        /// The part to take from each result; the whole body if absent.
         take: Option<ExpressionText>,
-        /// The element around the parts, such as `<All/>`, or `{ json: [] }`. If absent, JSON goes into an array and
-        /// XML into what stands around the first.
+        /// The element around the parts, such as `<All/>`, or `{ json: [] }`. If absent, JSON parts are put into an array, and XML parts
+        /// into the markup around the first part.
         into: Option<GatherInto>,
         /// The number of results that are enough: `all`, or a number.
         complete: Spanned<GatherComplete> = Spanned::unwritten(GatherComplete::All),
-        /// The longest that is waited.
-        // As long as a client waits that was told nothing else.
+        /// The longest time to wait.
+        // As long as a typical client waits.
         timeout: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(30))),
-        /// The fate of results when some are missing.
+        /// What happens when some results are missing.
         partial: Partial = Partial::Fault,
     }
 }
@@ -92,11 +92,11 @@ pub enum GatherComplete {
 }
 
 words! {
-    /// The fate of results when some are missing.
+    /// What happens when some results are missing.
     pub enum Partial {
         /// A fault.
         Fault = "fault",
-        /// Those that are there.
+        /// The available results are used.
         Keep = "keep",
     }
 }

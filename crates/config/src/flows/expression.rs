@@ -1,4 +1,4 @@
-//! Expressions and templates of flows, as texts with their places. `compile` reads what is in them.
+//! Expressions and templates of flows, as texts with their places. `compile` parses them.
 
 use serde_json::{Value as Json, json};
 
@@ -7,14 +7,14 @@ use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{JsonText, Spanned};
 
-/// An expression: a text, or a map that says its language.
+/// An expression: a text, or a map that names its language.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpressionText {
-    /// The language that was named.
+    /// The language.
     pub language: ExpressionLanguage,
     /// The text.
     pub text: Spanned<String>,
-    /// True if it is a fault that nothing is found.
+    /// Whether it is a fault if nothing is found.
     pub required: bool,
 }
 
@@ -38,14 +38,14 @@ pub enum ExpressionLanguage {
 pub struct SetValue {
     /// The new value.
     pub value: ExpressionText,
-    /// The type that it is made; left as it is found if absent.
+    /// The type to convert to; not converted if absent.
     pub kind: Option<ValueType>,
 }
 
 /// A condition: the truth of an expression, or whether its text matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// The value that is looked at.
+    /// The value that is tested.
     pub value: ExpressionText,
     /// A regular expression to search in its text.
     pub matches: Option<Spanned<String>>,
@@ -60,14 +60,14 @@ words! {
         Number = "number",
         /// True or false.
         Boolean = "boolean",
-        /// A document of XML.
+        /// An XML document.
         Xml = "xml",
-        /// A value of JSON.
+        /// A JSON value.
         Json = "json",
     }
 }
 
-/// A template that makes JSON: a text, or the value itself with placeholders in its strings.
+/// A template that produces JSON: a text, or a value with placeholders in its strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonTemplate(pub String);
 
@@ -82,7 +82,7 @@ const LANGUAGES: [(&str, ExpressionLanguage); 5] = [
 const HELP: &str = "write a text such as `$body/m:id`, or one of `{ value: }`, `{ xpath: }`, `{ json: }`, `{ cel: }` and `{ text: }`";
 
 impl ExpressionText {
-    /// Reads it; `others` are keys that may stand beside it.
+    /// Reads an expression. `others` are keys that are allowed next to it.
     fn decode_beside(node: &Node, others: &[&str], decoder: &mut Decoder<'_>) -> Option<Self> {
         let Value::Map(_) = &node.value else {
             let text = Spanned::<String>::decode(node, decoder)?;
@@ -95,7 +95,7 @@ impl ExpressionText {
             Some(required) => bool::decode(required, decoder)?,
             None => false,
         };
-        // Harmless: a language without a key is not written.
+        // Harmless: languages that are not written are skipped on purpose.
         let mut written =
             LANGUAGES.iter().filter_map(|(key, language)| Some((node.get(key)?, *language)));
         let Some((inner, language)) = written.next() else {
@@ -106,7 +106,7 @@ impl ExpressionText {
             decoder.error(second.owner, "an expression is in one language", HELP);
             return None;
         }
-        // `value` takes what an expression's place takes, so that `required` can stand beside any.
+        // `value` accepts any form of an expression, so that `required` can be added to each.
         let inner = match language {
             ExpressionLanguage::Marked => Self::decode(inner, decoder)?,
             ExpressionLanguage::XPath

@@ -1,4 +1,4 @@
-//! `flows.NAME`: what happens to a message between services, step by step.
+//! `flows.NAME`: the steps that process a message between services.
 
 mod branches;
 mod expression;
@@ -32,11 +32,11 @@ use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Map, Size, Spanned, Timeout};
 
-/// The longest that the steps of a flow may take, where it says nothing else.
-// Longer than the 30 s that a gather waits, so that its partial answer comes out.
+/// The default timeout of a flow's steps.
+// Longer than the default of 30 s of `gather`, so that its partial result is still used.
 pub const FLOW_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Names of values that every message has, as in `$body`. No variable may have one of them.
+/// Names of values that every message has, as in `$body`. They cannot be names of variables.
 pub const RESERVED_NAMES: [&str; 14] = [
     "body",
     "envelope",
@@ -63,13 +63,14 @@ keys! {
     pub struct FlowKeys {
         /// Prefixes of its expressions, with their namespaces. `soap` and `soap12` are those of the envelopes.
         namespaces: Map<Spanned<String>> = Map::default(),
-        /// The longest that its steps may take, 1 minute if absent; those of `catch` have as long once more. One that is written also holds where another flow runs the steps by `sequence`.
+        /// The timeout of its steps, 1 minute if absent. The steps of `catch` have the same time again. If written, it also applies when
+        /// another flow runs the steps by `sequence`.
         timeout: Option<Timeout>,
         /// Bounds of the flow.
         limits: FlowLimits,
-        /// What happens to JSON in which an object has a member twice: `refuse` answers 400, or 502 for a reply; with `last` the last one
-        /// counts. Flows that it runs by `sequence` follow it.
-        // Two readers may take different ones, so that a step checks what a service does not get.
+        /// What happens to JSON in which an object has a duplicate member: `refuse` answers 400, or 502 for a reply; with `last`, the last
+        /// one counts. It also applies to flows that this flow runs by `sequence`.
+        // Parsers may use different ones, so a step could check a value that the service does not use.
         duplicate_members: DuplicateMembers = DuplicateMembers::Refuse,
         /// The steps.
         steps: Steps,
@@ -79,9 +80,9 @@ keys! {
 }
 
 words! {
-    /// What happens to JSON in which an object has a member twice.
+    /// What happens to JSON in which an object has a duplicate member.
     pub enum DuplicateMembers {
-        /// It is malformed.
+        /// It is refused as malformed.
         Refuse = "refuse",
         /// The last one counts.
         Last = "last",
@@ -91,17 +92,17 @@ words! {
 keys! {
     /// Bounds of a flow.
     pub struct FlowLimits {
-        /// The largest body: 413 above for a request, 502 for a reply, 500 for what a step makes.
-        // As large as documents of services get; a tree of one takes some ten times as much.
+        /// The largest body: 413 above for a request, 502 for a reply, 500 for the result of a step.
+        // As large as documents of services are. The tree of one takes about ten times as much memory.
         body_bytes_max: Size = Size(16 * 1024 * 1024),
     }
 }
 
-/// The key of a step's name, beside the step.
+/// The key of a step's name, next to the key of the step.
 const NAME: &str = "name";
 const NAME_DOC: &str = "The name by which metrics, traces, the log and `explain` show the step.";
 
-/// Makes the list of steps: the enum, and reading, writing and schema by name.
+/// Generates the enum of all steps, with parsing, writing and schema by name.
 macro_rules! steps {
     ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal, )*) => {
         /// One step: a map with one key, the step's name.
@@ -112,10 +113,10 @@ macro_rules! steps {
         }
 
         impl Step {
-            /// The names, as they are written.
+            /// The names of all steps in the configuration.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// The name it is written under.
+            /// Returns the name of the step in the configuration.
             pub fn name(&self) -> &'static str {
                 match self {
                     $( Self::$kind(_) => $name, )*
@@ -161,46 +162,47 @@ steps! {
     Header(HeaderStep) = "header",
     /// Changes the header of a SOAP message.
     SoapHeader(SoapHeaderStep) = "soap_header",
-    /// Makes the message's body anew.
+    /// Builds a new body for the message.
     Payload(PayloadStep) = "payload",
     /// Changes parts of the message.
     Enrich(EnrichStep) = "enrich",
     /// Transforms the message with a stylesheet.
     Xslt(XsltStep) = "xslt",
-    /// Checks the message against a schema.
+    /// Validates the message against a schema.
     Validate(ValidateStep) = "validate",
-    /// Makes the message another format.
+    /// Converts the message to another format.
     Convert(ConvertStep) = "convert",
     /// Runs a program over the message.
     Script(ScriptStep) = "script",
-    /// Does one or the other.
+    /// Runs one of two lists of steps, by a condition.
     Filter(FilterStep) = "filter",
-    /// Does what the first fitting case says.
+    /// Runs the steps of the first matching case.
     Switch(SwitchStep) = "switch",
-    /// Runs steps for each part of the message, in its place.
+    /// Runs steps for each part of the message, and replaces the part by the result.
     Foreach(ForeachStep) = "foreach",
     /// Runs steps for each part of the message, and gathers the results.
     Split(SplitStep) = "split",
-    /// Runs branches at once, and gathers the results.
+    /// Runs branches concurrently, and gathers the results.
     Scatter(ScatterStep) = "scatter",
     /// Runs the steps of another flow.
     Sequence(Spanned<String>) = "sequence",
     /// Writes a line to the log.
     Log(LogStep) = "log",
-    /// Gives again what steps made before.
+    /// Caches the result of steps.
     Cache(CacheStep) = "cache",
-    /// Limits the rate of messages, as the policy `rate_limit` does; a message above the limit gets 429. Without `by` all messages share one count.
+    /// Limits the rate of messages, like the policy `rate_limit`. A message beyond the limit gets 429. Without `by`, all messages share one
+    /// count.
     Throttle(RateLimit) = "throttle",
     /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
     Store(StoreStep) = "store",
-    /// Runs steps beside the flow, with a copy of the message and without an answer.
+    /// Runs steps in parallel to the flow, with a copy of the message. Their reply is discarded.
     WireTap(WireTapStep) = "wire_tap",
-    /// Asks a database.
+    /// Runs a statement in a database.
     Sql(SqlStep) = "sql",
 }
 
 impl Step {
-    /// The lists of steps inside it, in the order written.
+    /// Returns the nested lists of steps, in the order written.
     pub fn inner(&self) -> Vec<&Steps> {
         match self {
             Self::Call(_)

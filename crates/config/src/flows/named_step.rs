@@ -1,4 +1,4 @@
-//! A step with its name.
+//! A step with an optional name.
 
 use serde_json::{Value as Json, json};
 
@@ -9,16 +9,16 @@ use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::Spanned;
 
-/// One step: a map with the step's key, and perhaps `name`.
+/// One step: a map with the step's key, and optionally `name`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedStep {
-    /// The name by which metrics, traces, the log and `explain` show the step.
+    /// The name of the step in metrics, traces, the log and `explain`.
     pub name: Option<Spanned<String>>,
     /// The step.
     pub step: Step,
 }
 
-/// The longest name of a step. It is a label of metrics.
+/// The maximum length of a step's name, which is a label of metrics.
 const NAME_CHARS_MAX: usize = 64;
 
 impl Decode for NamedStep {
@@ -71,7 +71,7 @@ impl Decode for NamedStep {
     }
 }
 
-/// The name that is written among the keys of a step, and the step without it. The keys of `set` are variables.
+/// Returns the name written among the keys of a step, and the step without it. This does not apply to `set`, whose keys are variables.
 fn name_inside(entry: &MapEntry) -> (Option<&Node>, MapEntry) {
     let mut step = entry.clone();
     let (Value::Map(_), true) = (&entry.node.value, entry.key != "set") else {

@@ -1,4 +1,4 @@
-//! Values of steps' keys: a query, a status, and classes of statuses.
+//! Types of steps' keys: a query, a status, and classes of statuses.
 
 use serde_json::{Value as Json, json};
 
@@ -11,18 +11,18 @@ use crate::values::{Between, Map, Spanned};
 /// A query: one template, or one for each parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryTemplate {
-    /// The whole query without `?`.
+    /// A template of the whole query, without `?`.
     Whole(Spanned<String>),
-    /// Values by their names.
+    /// Templates of values, by parameter name.
     Parameters(Map<Spanned<String>>),
 }
 
 /// A status such as `404`, or a class such as `5xx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusClass {
-    /// The first status that it holds.
+    /// The first status in the class.
     pub first: u16,
-    /// The last.
+    /// The last status in the class.
     pub last: u16,
 }
 
@@ -58,7 +58,7 @@ impl Decode for QueryTemplate {
 }
 
 impl StatusClass {
-    /// True if it holds a status.
+    /// Returns true if the class contains a status.
     pub fn holds(self, status: u16) -> bool {
         (self.first..=self.last).contains(&status)
     }
@@ -68,9 +68,9 @@ impl Decode for StatusClass {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write a status such as `404`, or a class such as `5xx`";
         decoder.parse(node, "a status", help, |text| {
-            // Harmless: what is neither is refused below.
+            // Harmless: text that is neither is refused below.
             let one = text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
-            // Harmless: the same.
+            // Harmless: text that is neither is refused below.
             let class = text.strip_suffix("xx").and_then(|digit| digit.parse::<u16>().ok());
             let class = class.filter(|digit| (1..=5).contains(digit)).map(|digit| digit * 100);
             match (one, class) {

@@ -11,34 +11,34 @@ use crate::policies::{CacheCookies, XsltEngine};
 use crate::schema::SchemaBuilder;
 use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Size, Spanned, Timeout};
 
-/// A list of steps, or one alone.
+/// A list of steps, or a single one.
 pub type Steps = OneOrMore<Spanned<NamedStep>>;
 
 keys! {
-    /// Sends the message to an upstream. The reply becomes the message, whatever its status, unless `into` keeps it aside.
+    /// Sends the message to an upstream. The reply becomes the message, whatever its status, unless `into` stores it in a variable.
     pub struct CallStep {
         /// One of the `upstreams`.
         upstream: Option<Spanned<String>>,
-        /// The URL, a template, in place of `upstream`: an address that is known only when the call is made. `endpoints` says which
-        /// addresses may be called.
+        /// A template of the URL, in place of `upstream`, for an address that is known only at run time. `endpoints` lists the addresses
+        /// that may be called.
         url: Option<Spanned<String>>,
-        /// The method, perhaps a template; the request's if absent or empty.
+        /// The method, which may be a template; the request's if absent or empty.
         method: Option<Spanned<String>>,
-        /// The path, a template; as the route forwards it if absent. Of one placeholder alone the value is the whole path with its
-        /// query.
+        /// A template of the path; as the route forwards it if absent. If it is a single placeholder, its value is the whole path including
+        /// the query.
         path: Option<Spanned<String>>,
         /// The query: a template, or templates by the names of parameters; the request's if absent.
         query: Option<QueryTemplate>,
-        /// Changes to the headers for this call alone.
+        /// Changes to the headers of this call only.
         headers: CallHeaders,
-        /// The body that is sent; the message's own if absent.
+        /// The body to send; that of the message if absent.
         body: Option<ExpressionText>,
-        /// The longest that the whole call may take; the upstream's own timeouts hold too.
+        /// The timeout of the whole call. The timeouts of the upstream also apply.
         timeout: Option<Spanned<Timeout>>,
-        /// A variable that takes the reply, as `$NAME.status`, `$NAME.headers.X` and `$NAME.body`. The message stays.
+        /// A variable that stores the reply, as `$NAME.status`, `$NAME.headers.X` and `$NAME.body`. The message is not changed.
         into: Option<Spanned<String>>,
         /// Statuses that are faults, such as `[5xx, 404]`.
-        // What a status means is the flow's business, so none is by itself.
+        // The meaning of a status depends on the flow, so none is a fault by default.
         fault_on: Vec<StatusClass> = Vec::new(),
     }
 }
@@ -46,9 +46,9 @@ keys! {
 keys! {
     /// Changes to the headers of one call.
     pub struct CallHeaders {
-        /// Headers to replace, or add where missing; the values are templates.
+        /// Headers to replace, or to add if they are missing. The values are templates.
         set: Map<Spanned<String>> = Map::default(),
-        /// Headers to leave out.
+        /// Headers to omit.
         remove: Vec<Spanned<String>> = Vec::new(),
     }
 }
@@ -58,22 +58,22 @@ keys! {
 pub struct Call(pub CallStep);
 
 keys! {
-    /// Ends the flow with a reply: the message, or what is made here.
+    /// Ends the flow with a reply: the message, or the content given here.
     pub struct RespondStep {
-        /// The status, perhaps a template; the message's own if absent or empty, and 200 where that is a request.
+        /// The status, which may be a template. If absent or empty, that of the message, or 200 if the message is a request.
         status: Option<StatusTemplate>,
-        /// Headers to replace, or add where missing; the values are templates.
+        /// Headers to replace, or to add if they are missing. The values are templates.
         headers: Map<Spanned<String>> = Map::default(),
-        /// The body as a template of XML.
+        /// The body as an XML template.
         xml: Option<Spanned<String>>,
-        /// The body as a template of JSON.
+        /// The body as a JSON template.
         json: Option<Spanned<JsonTemplate>>,
-        /// The body as a template of text.
+        /// The body as a text template.
         text: Option<Spanned<String>>,
         /// The body as a form: a template such as `a={{ $body.a }}&b=1`, or templates by the names of fields. Values are
         /// percent-encoded, so that none can add a field.
         form: Option<QueryTemplate>,
-        /// The body as what an expression finds.
+        /// The body as the result of an expression.
         from: Option<ExpressionText>,
     }
 }
@@ -83,12 +83,12 @@ keys! {
 pub struct DropStep;
 
 keys! {
-    /// Puts the message into a queue, with its method, path and headers. The step waits until it is durable.
+    /// Puts the message into a queue, with its method, path and headers. The step waits until the message is durable.
     pub struct StoreStep {
         /// The name of one of the `queues`.
         queue: Spanned<String>,
-        /// Whether the step ends the flow with 202. With `false` the flow continues with the message as it is.
-        // Who puts a message into a queue has mostly nothing to add.
+        /// Whether the step ends the flow with 202. With `false`, the flow continues with the unchanged message.
+        // A flow usually has nothing left to do once its message is in a queue.
         end: bool = true,
         /// With `end: false`, a variable for the message's number in the queue, as `$NAME.id`.
         into: Option<Spanned<String>>,
@@ -96,47 +96,47 @@ keys! {
 }
 
 keys! {
-    /// Runs steps beside the flow, with a copy of the message. The flow does not wait for them, and gets neither their reply nor their
-    /// fault. They have as long as the flow's `timeout`, and continue when the client has gone.
+    /// Runs steps in parallel to the flow, with a copy of the message. The flow does not wait for them, and gets neither their reply nor
+    /// their fault. They have the flow's `timeout`, and continue if the client disconnects.
     pub struct WireTapStep {
         /// The steps.
         steps: Steps,
-        /// How many copies are under way at once, in the whole gateway. A message above that is not copied; it is counted and logged.
-        // Copies are held in memory: 64 of the usual size are a few MiB.
+        /// How many copies may be processed at once, in the whole gateway. A message beyond that is not copied, but counted and logged.
+        // Copies are held in memory: 64 of the usual size take a few MiB.
         max: Between<1, 10_000> = const { Between::new(64) },
     }
 }
 
 keys! {
-    /// Ends the flow with a fault, or goes to the nearest `catch`.
+    /// Raises a fault, which ends the flow or is handled by the nearest `catch`.
     pub struct FaultStep {
-        /// Whose fault it is.
+        /// The side at fault.
         code: FaultCode = FaultCode::Server,
-        /// The text that clients read, a template.
+        /// A template of the text for clients.
         reason: Spanned<String> = Spanned::unwritten("The message could not be processed.".to_owned()),
-        /// More for them, a template.
+        /// A template of further details for clients.
         detail: Option<Spanned<String>>,
-        /// The status; 500 if absent, or 400 for a client's fault where the message is not SOAP.
+        /// The status. If absent, 500, or 400 for a client's fault if the message is not SOAP.
         status: Option<Between<400, 599>>,
     }
 }
 
 words! {
-    /// Whose fault a fault is.
+    /// The side at fault.
     pub enum FaultCode {
-        /// The sender's.
+        /// The sender.
         Client = "client",
-        /// The receiver's.
+        /// The receiver.
         Server = "server",
     }
 }
 
 keys! {
-    /// Changes headers of the message, `remove` first, then `set` and `add`; the values are templates.
+    /// Changes headers of the message: `remove` first, then `set` and `add`. The values are templates.
     pub struct HeaderStep {
-        /// Headers to replace, or add where missing.
+        /// Headers to replace, or to add if they are missing.
         set: Map<Spanned<String>> = Map::default(),
-        /// Headers to add beside those of the same name.
+        /// Headers to add to those of the same name.
         add: Map<Spanned<String>> = Map::default(),
         /// Headers to remove.
         remove: Vec<Spanned<String>> = Vec::new(),
@@ -146,7 +146,7 @@ keys! {
 keys! {
     /// Changes the header of a SOAP message, `remove` first.
     pub struct SoapHeaderStep {
-        /// Elements to put in, templates of XML. One of the same name is replaced.
+        /// Elements to add, as XML templates. An element of the same name is replaced.
         set: Vec<Spanned<String>> = Vec::new(),
         /// Names of elements to remove, such as `m:routing`.
         remove: Vec<Spanned<String>> = Vec::new(),
@@ -154,32 +154,32 @@ keys! {
 }
 
 keys! {
-    /// Makes the message's body anew. In a SOAP message `xml` and `from` replace what is in the Body.
+    /// Builds a new body for the message. In a SOAP message, `xml` and `from` replace the content of the Body.
     pub struct PayloadStep {
-        /// A template of XML.
+        /// An XML template.
         xml: Option<Spanned<String>>,
-        /// A template of JSON.
+        /// A JSON template.
         json: Option<Spanned<JsonTemplate>>,
-        /// A template of text.
+        /// A text template.
         text: Option<Spanned<String>>,
         /// A form (`application/x-www-form-urlencoded`): a template such as `a={{ $body.a }}&b=1`, or templates by the names of
         /// fields. Values are percent-encoded, so that none can add a field.
         form: Option<QueryTemplate>,
-        /// The result of an expression: a node set as its markup.
+        /// The result of an expression. A node set becomes its markup.
         from: Option<ExpressionText>,
         /// The bytes of a file.
         file: Option<Spanned<FilePath>>,
-        /// The content type; by what was made if absent.
+        /// The content type; derived from the kind of the body if absent.
         content_type: Option<Spanned<String>>,
-        /// The fate of the envelope of a SOAP message.
+        /// What happens to the envelope of a SOAP message.
         envelope: EnvelopeUse = EnvelopeUse::Keep,
     }
 }
 
 words! {
-    /// The fate of the envelope of a SOAP message.
+    /// What happens to the envelope of a SOAP message.
     pub enum EnvelopeUse {
-        /// It stays around what is made.
+        /// It is kept around the new content.
         Keep = "keep",
         /// The new body is the whole message.
         Drop = "drop",
@@ -187,9 +187,9 @@ words! {
 }
 
 keys! {
-    /// Puts something into the message at each place that `target` finds.
+    /// Changes the message at each place that `target` selects.
     pub struct EnrichStep {
-        /// The text that is put there: an expression, or `{ xml: TEMPLATE }`. `remove` needs none.
+        /// The content to insert: an expression, or `{ xml: TEMPLATE }`. `remove` needs none.
         source: Option<EnrichSource>,
         /// The place.
         target: ExpressionText,
@@ -198,39 +198,39 @@ keys! {
     }
 }
 
-/// The text that is put into a message.
+/// The content to insert into a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EnrichSource {
     /// The result of an expression.
     Expression(ExpressionText),
-    /// A template of XML.
+    /// An XML template.
     Xml(Spanned<String>),
 }
 
 words! {
-    /// The way in which a source is put at a target.
+    /// How the source is inserted at a target.
     pub enum EnrichAction {
-        /// In its place.
+        /// Replaces the target.
         Replace = "replace",
-        /// As its last child.
+        /// As the target's last child.
         Child = "child",
-        /// Before it.
+        /// Before the target.
         Before = "before",
-        /// Behind it.
+        /// After the target.
         After = "after",
-        /// The target goes.
+        /// Removes the target.
         Remove = "remove",
     }
 }
 
 keys! {
-    /// Transforms the message with a stylesheet: of a SOAP message the whole envelope, unless `of` says what.
+    /// Transforms the message with a stylesheet. For a SOAP message, this is the whole envelope, unless `of` selects a part.
     pub struct XsltStep {
         /// The stylesheet's file.
         stylesheet: Spanned<DefinitionAt>,
         /// The engine that runs it.
         engine: XsltEngine = XsltEngine::Auto,
-        /// The element that is transformed, as a document of its own. The result takes its place.
+        /// The element that is transformed as a separate document. It is replaced by the result.
         of: Option<ExpressionText>,
         /// Parameters, by their names.
         parameters: Map<ExpressionText> = Map::default(),
@@ -238,13 +238,13 @@ keys! {
 }
 
 keys! {
-    /// Checks the message, or a part of it, against a schema.
+    /// Validates the message, or a part of it, against a schema.
     pub struct ValidateStep {
-        /// A schema of XML, a file.
+        /// A file with an XML schema.
         schema: Option<Spanned<FilePath>>,
-        /// A JSON Schema, a file.
+        /// A file with a JSON Schema.
         json_schema: Option<Spanned<FilePath>>,
-        /// The value that is checked. If absent, the body; in a SOAP message the content of the Body.
+        /// The value that is validated. If absent, the body, or for a SOAP message the content of the Body.
         of: Option<ExpressionText>,
         /// Steps for a message that is not valid, instead of a client's fault.
         otherwise as "else": Option<Steps>,
@@ -256,25 +256,26 @@ keys! {
     pub struct ConvertStep {
         /// The format.
         to: ConvertTo,
-        /// The root element of XML that is made of JSON.
+        /// The root element for XML produced from JSON.
         root: Option<Spanned<String>>,
-        /// Paths such as `orders/order`, with the outermost element or without it, of elements that are arrays of JSON, even if there is one.
+        /// Paths such as `orders/order`, with or without the outermost element, of elements that become JSON arrays even if there is only
+        /// one.
         arrays: Vec<Spanned<String>> = Vec::new(),
-        /// True: texts that are numbers and truths become such.
-        // The digits of an order's number are not a number.
+        /// Whether texts that look like numbers or booleans are converted to these types.
+        // The digits of an order number, for example, are not a number.
         types: bool = false,
-        /// What an array of JSON without items is in XML.
-        // Without a mark it would be gone on the way back.
+        /// How an empty JSON array is represented in XML.
+        // Without a mark, it would be lost when converted back.
         empty_arrays: EmptyArrays = EmptyArrays::Mark,
     }
 }
 
 words! {
-    /// What an empty array is in XML, where lists are elements in a row.
+    /// How an empty array is represented in XML, where lists are repeated elements.
     pub enum EmptyArrays {
-        /// The instruction `<?xml-multiple NAME?>`, of which `to: json` makes the array again.
+        /// The processing instruction `<?xml-multiple NAME?>`, which `to: json` converts back to the array.
         Mark = "mark",
-        /// Nothing, for services that refuse instructions, as many of SOAP do.
+        /// Nothing, for services that refuse processing instructions, as many SOAP services do.
         Omit = "omit",
     }
 }
@@ -288,11 +289,11 @@ words! {
         Xml = "xml",
         /// Plain text.
         Text = "text",
-        /// A SOAP 1.1 envelope: other messages stand in its Body, JSON as `<jsonObject>`.
+        /// A SOAP 1.1 envelope, with other messages in its Body, JSON as `<jsonObject>`.
         Soap11 = "soap11",
         /// A SOAP 1.2 envelope.
         Soap12 = "soap12",
-        /// Plain XML: of a SOAP message the element in its Body.
+        /// Plain XML; for a SOAP message, the element in its Body.
         Pox = "pox",
     }
 }
@@ -300,19 +301,19 @@ words! {
 keys! {
     /// Runs a program over the message.
     pub struct ScriptStep {
-        /// The program, as a filter of jq.
+        /// The program, as a jq filter.
         jq: Option<Spanned<String>>,
-        /// The program, as the body of a function in JavaScript.
+        /// The program, as the body of a JavaScript function.
         js: Option<Spanned<String>>,
-        /// What a program in JavaScript knows as `values.NAME`.
+        /// Values for a JavaScript program, which it reads as `values.NAME`.
         values: Map<ExpressionText> = Map::default(),
-        /// The variable that takes the result; the message stays. Without it the result is the new message.
+        /// A variable that stores the result, so that the message is not changed. If absent, the result is the new message.
         into: Option<Spanned<String>>,
     }
 }
 
 keys! {
-    /// Does one or the other.
+    /// Runs one of two lists of steps, by a condition.
     pub struct FilterStep {
         /// The condition.
         when: Condition,
@@ -324,13 +325,13 @@ keys! {
 }
 
 keys! {
-    /// Does what the first fitting case says.
+    /// Runs the steps of the first matching case.
     pub struct SwitchStep {
         /// The value that is compared, as text.
         on: ExpressionText,
         /// The cases.
         cases: Vec<SwitchCase>,
-        /// Steps if no case fits.
+        /// Steps if no case matches.
         default: Steps = OneOrMore(Vec::new()),
     }
 }
@@ -338,7 +339,7 @@ keys! {
 keys! {
     /// A case of a `switch`.
     pub struct SwitchCase {
-        /// The text it has to be.
+        /// The text that the value must equal.
         equals: Option<Spanned<String>>,
         /// A regular expression to search in it.
         matches: Option<Spanned<String>>,
@@ -360,11 +361,11 @@ keys! {
 words! {
     /// The level of a line.
     pub enum LogLevel {
-        /// For those who look for something.
+        /// Details for debugging.
         Debug = "debug",
         /// Events.
         Info = "info",
-        /// Events that should not go on.
+        /// Events that need attention.
         Warn = "warn",
         /// Failures.
         Error = "error",
@@ -372,31 +373,31 @@ words! {
 }
 
 keys! {
-    /// Gives a message again that steps made before, by the rules of the policy `cache` (RFC 9111, a shared cache).
+    /// Caches the result of steps, by the rules of the policy `cache` (RFC 9111, a shared cache).
     pub struct CacheStep {
-        /// The key of a message, a template. Messages of one key, method and `Host` share an entry.
+        /// A template of the key. Messages with the same key, method and `Host` share an entry.
         key: Spanned<String>,
-        /// The longest time for which an entry is served; a reply that says it is fresh for less is served for less.
+        /// The longest time for which an entry is served. A reply with a shorter freshness lifetime is served for a shorter time.
         ttl: Timeout,
-        /// The methods that are cached, with their bodies; `GET` and `HEAD` if absent, and others where `key` has the body or the method.
+        /// The methods that are cached; `GET` and `HEAD` if absent, and others if `key` contains the body or the method.
         methods: Option<Vec<Spanned<String>>>,
-        /// How to treat requests with a `Cookie`: with `bypass` they are not answered from the cache and their results are not cached,
-        /// unless `key` has the cookie; `ignore` treats them like all others.
-        // A reply to a cookie is somebody's own unless the operator knows better.
+        /// How requests with a `Cookie` are treated: with `bypass`, they are not answered from the cache and their results are not cached,
+        /// unless `key` contains the cookie. `ignore` treats them like all others.
+        // A reply to a request with a cookie may be personal, unless the operator knows better.
         cookies: CacheCookies = CacheCookies::Bypass,
-        /// How to treat results for clients with credentials: with `bypass` they are cached only if every reply that they were made of
-        /// says that it may be shared (`public`, `s-maxage`, `must-revalidate`), or `key` has `$headers.authorization`; `ignore`
-        /// treats them like all others.
+        /// How results for clients with credentials are treated: with `bypass`, they are cached only if every reply they are made from is
+        /// explicitly shareable (`public`, `s-maxage`, `must-revalidate`), or if `key` contains `$headers.authorization`. `ignore` treats
+        /// them like all others.
         credentials: CacheCookies = CacheCookies::Bypass,
-        /// The size of all cached messages together; above it the least recently used are dropped.
+        /// The maximum size of all cached messages together. Beyond it, the least recently used are dropped.
         // As in the policy.
         bytes_max: Size = Size(64 << 20),
         /// The largest message that is cached.
         entry_bytes_max: Size = Size(1 << 20),
         /// How many messages are cached.
-        // As many as clients of one gateway are likely to ask for within a time to live.
+        // As many as the clients of one gateway are likely to request within a `ttl`.
         entries_max: Between<1, 10_000_000> = const { Between::new(10_000) },
-        /// The steps that make it.
+        /// The steps that produce the message.
         steps: Steps,
     }
 }
@@ -408,14 +409,14 @@ keys! {
         database: Spanned<String>,
         /// One statement, with `$1`, `$2` for arguments.
         query: Spanned<String>,
-        /// The arguments. What is not found is null.
+        /// The arguments. An expression that finds nothing becomes null.
         arguments: Vec<ExpressionText> = Vec::new(),
-        /// A variable that takes the rows, an array of objects; of a statement without rows `{ "affected": NUMBER }`. Without it
+        /// A variable that stores the rows, as an array of objects, or `{ "affected": NUMBER }` for a statement without rows. If absent,
         /// rows become the message.
         into: Option<Spanned<String>>,
-        /// The longest that it may take; the database's own `timeout` if absent.
+        /// The timeout of the statement; the database's own `timeout` if absent.
         timeout: Option<Timeout>,
-        /// The most rows; the database's own `rows_max` if absent.
+        /// The maximum number of rows; the database's own `rows_max` if absent.
         rows_max: Option<Between<1, 1_000_000>>,
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses to listen at, to trust and to connect to.
+//! Addresses to listen on, to trust and to connect to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,26 +12,26 @@ use crate::node::Node;
 use crate::report::quote;
 use crate::schema::{SchemaBuilder, text_like};
 
-/// An address of this machine and a port; port 0 takes any free one.
+/// An address of this machine and a port. With port 0, a free port is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
-/// A block of addresses: `10.0.0.0/8`, or one address alone.
+/// A network such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(pub IpNet);
 
-/// The address of an upstream's target: scheme, host and port, and nothing after that.
+/// The address of an upstream's target: only scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TargetUrl {
     /// True for `https`.
     pub tls: bool,
     /// A name or an address, an IPv6 address without its brackets.
     pub host: String,
-    /// The port written, else the scheme's own.
+    /// The port as written, or else the default of the scheme.
     pub port: u16,
 }
 
-/// What an upstream lists as a target.
+/// An entry of an upstream's list of targets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TargetAddress {
     Url(TargetUrl),
@@ -43,21 +43,21 @@ pub enum TargetAddress {
 pub struct SrvUrl {
     /// True for `srv+https`.
     pub tls: bool,
-    /// The name that has the records, in lower case and without a dot at its end.
+    /// The name of the SRV records, in lower case and without a trailing dot.
     pub name: String,
 }
 
-/// A name server: an address, and a port if it is not DNS's own.
+/// A name server: an address, and a port if it is not 53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameServer(pub SocketAddr);
 
 /// The port of DNS.
 const DNS_PORT: u16 = 53;
 
-/// The longest label of a name (RFC 1035, 2.3.4).
+/// The maximum length of a label (RFC 1035, 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
-/// The longest name DNS can carry.
+/// The maximum length of a name in DNS.
 const HOST_BYTES_MAX: usize = 253;
 
 impl Decode for Address {
@@ -104,7 +104,7 @@ impl Decode for Network {
 }
 
 impl TargetUrl {
-    /// Reads `http://HOST:PORT`; says what is wrong with another text.
+    /// Parses `http://HOST:PORT`. The error is a text.
     pub fn parse(text: &str) -> Result<TargetUrl, String> {
         target_url(text)
     }
@@ -138,7 +138,7 @@ impl fmt::Display for TargetUrl {
 }
 
 impl TargetAddress {
-    /// True if it is reached by TLS.
+    /// Returns true if it is reached by TLS.
     pub fn tls(&self) -> bool {
         match self {
             TargetAddress::Url(url) => url.tls,
@@ -263,11 +263,11 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
     Ok(TargetUrl { tls, host: host.to_ascii_lowercase(), port })
 }
 
-/// Host without brackets, and port; nothing if brackets hold no IPv6 address.
+/// Returns the host without brackets, and the port, or `None` if brackets contain no IPv6 address.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if let Some(bracketed) = authority.strip_prefix('[') {
         let (host, rest) = bracketed.split_once(']')?;
-        // Harmless: the caller reports it.
+        // Harmless: the caller reports the error.
         host.parse::<Ipv6Addr>().ok()?;
         return match rest.strip_prefix(':') {
             Some(port) => Some((host, Some(port))),

@@ -10,7 +10,7 @@ use crate::hidden::without_user;
 use crate::node::Node;
 use crate::schema::SchemaBuilder;
 
-/// The URL of a database as it is written, with the file that it names. It is shown without user and password.
+/// The URL of a database as written, with the file that it names. It is shown without user and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl {
     /// The text, which may have a password.
@@ -29,7 +29,7 @@ impl Decode for DatabaseUrl {
             if known.iter().any(|scheme| text.starts_with(scheme)) {
 Ok(text.to_owned())
 } else {
-                    // A scheme is not a secret; what follows it may be.
+                    // The scheme is not secret, but the text after it may be.
                     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
                     let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
                     Err(if is_word && !scheme.is_empty() {
@@ -40,7 +40,7 @@ format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite
                 }
         })?;
         let file = text.strip_prefix(SQLITE).map(|rest| rest.split('?').next().unwrap_or(rest));
-        // The file changes with each message, so nobody watches it.
+        // The file changes with each message, so it is not watched.
         let file = file.map(|file| decoder.beside(file, node.at));
         Some(Self { text, file })
     }

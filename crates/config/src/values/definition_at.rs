@@ -12,9 +12,9 @@ use crate::values::{FilePath, WebUrl};
 /// A file's path, or `https://HOST/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefinitionAt {
-    /// Read with the configuration.
+    /// A file, which is read with the configuration.
     File(FilePath),
-    /// Fetched beside the requests: a good URL, as it was written.
+    /// A valid URL as written, which is fetched in the background.
     Url(String),
 }
 

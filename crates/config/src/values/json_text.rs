@@ -1,4 +1,4 @@
-//! Values of JSON as they are written in YAML.
+//! JSON values written in YAML.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use crate::decode::{Decode, Decoder};
 use crate::node::{Node, Scalar, Value};
 use crate::schema::SchemaBuilder;
 
-/// A value of any kind as JSON text, without blanks. A number is the digits that were written.
+/// A value of any kind as JSON text, without white space. A number has the digits as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonText(pub String);
 
@@ -18,7 +18,7 @@ impl Decode for JsonText {
     }
 
     fn encode(&self) -> Json {
-        // A number that no double holds is shown as a text.
+        // A number that does not fit in a double is shown as a text.
         serde_json::from_str(&self.0).unwrap_or_else(|_| self.0.as_str().into())
     }
 
@@ -27,7 +27,8 @@ impl Decode for JsonText {
     }
 }
 
-/// As deep as the file is at the most. Nothing for what could not be substituted, which was complained about.
+/// Writes a node as JSON. The recursion is bounded by the depth of the file. Returns `None` for a failed substitution, which was already
+/// reported.
 fn write(node: &Node, out: &mut String) -> Option<()> {
     match &node.value {
         Value::Unreadable => return None,
@@ -60,7 +61,7 @@ fn write(node: &Node, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// True for a value of JSON without quotes: a switch or a number.
+/// Returns true for a JSON value without quotes: a boolean or a number.
 fn is_bare(text: &str) -> bool {
     let begins = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     matches!(text, "true" | "false") || begins && is_number(text)

@@ -1,4 +1,4 @@
-//! Small values with a grammar of their own: what to hash, when to retry, which status is healthy.
+//! Small values with their own grammar: what to hash, when to retry, which statuses are healthy.
 
 use grpc::Status;
 use serde_json::{Value as Json, json};
@@ -18,7 +18,7 @@ words! {
     }
 }
 
-/// The part of a request of which a consistent hash is taken.
+/// The part of a request that is hashed for consistent hashing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashBy {
     /// The client's address.
@@ -37,18 +37,18 @@ pub enum HashBy {
     Capture(String),
 }
 
-/// The failures that make a second attempt worth it, or suspend a target.
+/// The failures that are retried, or that suspend a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
-    /// No connection came about.
+    /// The connection failed.
     ConnectFailure,
     /// The connection ended before a reply.
     Reset,
-    /// The reply's head did not come in time.
+    /// The reply's head did not arrive in time.
     Timeout,
     /// A reply with this status, 500 to 599.
     Status(u16),
-    /// A call of gRPC that ended so before its first message.
+    /// A gRPC call that ended with this status before its first message.
     Call(Status),
 }
 
@@ -69,7 +69,7 @@ pub struct StatusRange {
     pub last: u16,
 }
 
-/// The value that a header or a query parameter has to have.
+/// The condition on a header or a query parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueMatch {
     /// Exactly this text.
@@ -78,7 +78,7 @@ pub enum ValueMatch {
     Any(Vec<String>),
     /// A text that this regular expression matches as a whole.
     Regex(String),
-    /// There, whatever it says.
+    /// It exists, with any value.
     Present,
 }
 
@@ -114,7 +114,7 @@ impl Decode for HashBy {
     }
 }
 
-/// No list of routes needs more ranks.
+/// The largest absolute value of a priority.
 const PRIORITY_MAX: i32 = 1_000_000;
 
 impl Decode for Priority {
@@ -153,7 +153,7 @@ impl RetryOn {
 
 impl Decode for RetryOn {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        // Harmless: anything but a number is read as a word.
+        // Harmless: text that is not a number is parsed as a word.
         if let Some(status) = node.bare_text().and_then(|text| text.parse::<u16>().ok()) {
             if (500..=599).contains(&status) {
                 return Some(Self::Status(status));
@@ -303,7 +303,7 @@ impl Decode for ValueMatch {
     }
 }
 
-/// True for the characters HTTP allows in the name of a header or a cookie.
+/// Returns true for a valid name of a header or a cookie.
 fn is_token(name: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     !name.is_empty() && name.chars().all(token)

@@ -1,4 +1,4 @@
-//! The shapes values are written in: text, numbers, lists, maps, and values with their place.
+//! The basic types of values: text, numbers, lists, maps, and values with their place.
 
 mod addresses;
 mod database_url;
@@ -31,18 +31,18 @@ use crate::node::{Node, Value};
 use crate::report::{At, quote};
 use crate::schema::{SchemaBuilder, bare};
 
-/// A value and the place where it was written. Equal if the values are, wherever they stand.
+/// A value and its place. The place does not affect equality.
 #[derive(Clone, Copy, Debug)]
 pub struct Spanned<T> {
     /// The value that was written.
     pub value: T,
     /// Its place.
     pub at: At,
-    /// False if something within could not be read: a complaint about what is not there would mislead.
+    /// False if a part of the value could not be read, so that complaints about missing parts would be misleading.
     pub intact: bool,
 }
 
-/// A map keyed by names the operator chose, in the order written. No name occurs twice.
+/// A map with names chosen by the operator, in the order written. Names are unique.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map<T> {
     entries: Vec<(Spanned<String>, T)>,
@@ -54,19 +54,19 @@ pub struct Map<T> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneOrMore<T>(pub Vec<T>);
 
-/// A whole number with its bounds, both included.
+/// A whole number within inclusive bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between<const MIN: u32, const MAX: u32>(u32);
 
-/// A path, already as seen from the folder of the file that names it.
+/// A path, resolved relative to the folder of the file that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePath(PathBuf);
 
-/// Longer names make unreadable metrics.
+/// The maximum length of a name, since names are labels of metrics.
 const NAME_CHARS_MAX: usize = 128;
 
 impl<T> Spanned<T> {
-    /// A value that nobody wrote: a default.
+    /// Creates a value that was not written: a default.
     pub fn unwritten(value: T) -> Self {
         Self { value, at: At::NOWHERE, intact: true }
     }
@@ -79,17 +79,17 @@ impl<T: PartialEq> PartialEq for Spanned<T> {
 }
 
 impl<T> Map<T> {
-    /// The value of a name.
+    /// Returns the value of a name.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
     }
 
-    /// The values in the order written, to put others in their places.
+    /// Returns the values in the order written, for replacement.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|(_, value)| value)
     }
 
-    /// Adds what was made rather than written; false if the name is taken.
+    /// Adds a generated value. Returns false if the name is taken.
     pub fn add(&mut self, name: Spanned<String>, value: T) -> bool {
         let free = !self.names().any(|known| known == name.value);
         if free {
@@ -98,23 +98,23 @@ impl<T> Map<T> {
         free
     }
 
-    /// Names with their values, in the order written.
+    /// Returns names with their values, in the order written.
     pub fn iter(&self) -> impl Iterator<Item = (&Spanned<String>, &T)> {
         self.entries.iter().map(|(name, value)| (name, value))
     }
 
-    /// Every name that was written, also those whose values could not be read.
+    /// Returns every name that was written, including those whose values could not be read.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let readable = self.entries.iter().map(|(name, _)| name.value.as_str());
         readable.chain(self.unreadable.iter().map(String::as_str))
     }
 
-    /// The number of names.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if there is no name.
+    /// Returns true if there are no names.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -127,18 +127,18 @@ impl<T> Default for Map<T> {
 }
 
 impl<const MIN: u32, const MAX: u32> Between<MIN, MAX> {
-    /// The number. Defaults are checked against the bounds when they are compiled.
+    /// Creates the number. For constants, the bounds are checked at compile time.
     pub const fn new(number: u32) -> Self {
         assert!(MIN <= number && number <= MAX, "a default within its own bounds");
         Self(number)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0
     }
 
-    /// The number, where its bound has 16 bits, as that of a status does.
+    /// Returns the number as 16 bits, if its bound allows, such as for a status.
     pub fn get_u16(self) -> u16 {
         const { assert!(MAX <= 0xffff, "the bound has more than 16 bits") };
         u16::try_from(self.0).unwrap_or(u16::MAX)
@@ -146,14 +146,14 @@ impl<const MIN: u32, const MAX: u32> Between<MIN, MAX> {
 }
 
 impl FilePath {
-    /// The path.
+    /// Returns the path.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
 }
 
 impl Decoder<'_> {
-    /// Reads a value out of text; `parse` says what is wrong with the text.
+    /// Parses a value from text. `parse` returns an error text.
     pub(crate) fn parse<T>(
         &mut self,
         node: &Node,
@@ -176,7 +176,7 @@ impl<T: Decode> Decode for Spanned<T> {
         Some(Self { value, at: node.at, intact: decoder.faults() == faults })
     }
 
-    // `absent` stays nothing: what has a place was written.
+    // `absent` is not defined: a value with a place was written.
 
     fn encode(&self) -> Json {
         self.value.encode()
@@ -211,7 +211,7 @@ impl<T: Decode> Decode for Vec<T> {
             decoder.expected(node, "a list", "write `[a, b]`, or one `- a` on each line");
             return None;
         };
-        // What cannot be read is left out; it was complained about.
+        // Items that cannot be read are omitted; they were already reported.
         Some(items.iter().filter_map(|item| T::decode(item, decoder)).collect())
     }
 
@@ -301,7 +301,7 @@ impl Decode for String {
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        // A header or a version is often written bare: `x-on: true` means the text `true`.
+        // Header values and versions are often written without quotes: `x-on: true` means the text `true`.
         json!({ "type": ["string", "number", "boolean"] })
     }
 }

@@ -24,7 +24,7 @@ pub struct Fraction(u32);
 /// A bound on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
-    /// A part of what the machine or the cgroup has.
+    /// A share of the memory of the machine or the cgroup.
     Share(Percent),
     Bytes(Size),
 }
@@ -37,12 +37,12 @@ pub struct Timeout(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor(u32);
 
-/// Ten years. Clocks add durations to the present, and this is far from where that overflows.
+/// The maximum duration: ten years. Durations are added to the current time, and this is far from an overflow.
 const MILLISECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60 * 1000;
-/// One pebibyte: more than any body, less than any overflow.
+/// The maximum size: one pebibyte, which is more than any body, and far from an overflow.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// In the order `encode` tries them, largest first.
+/// The units of durations, in the order in which `encode` tries them, largest first.
 const DURATION_UNITS: &[(&str, u64)] =
     &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 const SIZE_UNITS: &[(&str, u64)] = &[
@@ -55,21 +55,21 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// The least memory for messages: less than one of usual size may take.
+/// The minimum bound on memory for messages, less than one message of usual size may use.
 const MEMORY_MIN: Size = Size(1 << 20);
 
-/// Digits of a percentage behind its point.
+/// The maximum number of decimal places of a percentage.
 const DECIMALS: usize = 4;
-/// Digits of a share behind its point.
+/// The maximum number of decimal places of a share.
 const FRACTION_DECIMALS: usize = 6;
-/// Digits of a factor behind its point.
+/// The maximum number of decimal places of a factor.
 const FACTOR_DECIMALS: usize = 3;
 
 const DURATION_HELP: &str = "write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`";
 const SIZE_HELP: &str =
     "write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`";
 
-/// Reads a duration as a configuration has it. The error says what is wrong with the text.
+/// Parses a duration in the format of the configuration. The error is a text.
 pub fn duration(text: &str) -> Result<Duration, String> {
     quantity(text, DURATION_UNITS, MILLISECONDS_MAX, "duration").map(Duration::from_millis)
 }
@@ -81,7 +81,7 @@ impl Decode for Duration {
 
     fn encode(&self) -> Json {
         let milliseconds = u64::try_from(self.as_millis()).unwrap_or(u64::MAX);
-        // A day reads better as 24h, but 36h better than as 1.5 days: the largest unit that divides.
+        // The largest unit that divides the duration evenly.
         write(milliseconds, DURATION_UNITS, "0s")
     }
 
@@ -126,18 +126,18 @@ impl Decode for Size {
 }
 
 impl Percent {
-    /// All of it.
+    /// The whole.
     pub const ALL: Percent = Percent(1_000_000);
 
-    /// Nothing of it.
+    /// Nothing.
     pub const NONE: Percent = Percent(0);
 
-    /// A whole number of percent.
+    /// Creates a whole number of percent.
     pub(crate) const fn of(percent: u32) -> Percent {
         Percent(percent * 10_000)
     }
 
-    /// The number out of a million.
+    /// Returns the share in millionths.
     pub fn of_million(self) -> u32 {
         self.0
     }
@@ -176,10 +176,10 @@ impl Decode for Percent {
 }
 
 impl Fraction {
-    /// All of it.
+    /// The whole.
     pub const ALL: Fraction = Fraction(1_000_000);
 
-    /// The number out of a million.
+    /// Returns the share in millionths.
     pub fn of_million(self) -> u32 {
         self.0
     }
@@ -249,14 +249,14 @@ impl Decode for MemoryLimit {
 }
 
 impl Factor {
-    /// The least: nothing changes.
+    /// The minimum factor, 1.
     pub const ONE: Factor = Factor(1000);
-    /// Twice as much.
+    /// The factor 2.
     pub const TWO: Factor = Factor(2000);
-    /// A hundred times as much.
+    /// The maximum factor, 100.
     const MAX: Factor = Factor(100_000);
 
-    /// It in thousandths.
+    /// Returns the factor in thousandths.
     pub fn permille(self) -> u32 {
         self.0
     }
@@ -299,7 +299,7 @@ fn number_between(min: u32, max: u32) -> Json {
     schema
 }
 
-/// A number with at most so many digits behind its point, in units of the last of them.
+/// Parses a number with at most `decimals` decimal places. Returns it in units of the last decimal place.
 fn decimal(text: &str, decimals: usize) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The addresses of receivers of logs and traces: collectors of OpenTelemetry, and sockets.
+//! The addresses of receivers of logs and traces: OpenTelemetry collectors, and sockets.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub enum SocketScheme {
 }
 
 impl SocketScheme {
-    /// As it is written.
+    /// Returns the scheme as written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -52,12 +52,12 @@ impl SocketScheme {
     }
 }
 
-/// The port of OTLP over HTTP, and over gRPC.
+/// The default port of OTLP over HTTP, and over gRPC.
 const HTTP_PORT: u16 = 4318;
 const GRPC_PORT: u16 = 4317;
 
 impl CollectorUrl {
-    /// Reads one; says what is wrong with another text.
+    /// Parses an address. The error is a text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bad = |why: &str| format!("the collector {} {why}", quote(text));
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("has no scheme"))?;
@@ -112,7 +112,7 @@ impl Decode for CollectorUrl {
 }
 
 impl SocketUrl {
-    /// Reads one; says what is wrong with another text.
+    /// Parses an address. The error is a text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bad = |why: &str| format!("the address {} {why}", quote(text));
         let (scheme, authority) = text.split_once("://").ok_or_else(|| bad("has no scheme"))?;

@@ -1,4 +1,4 @@
-//! Texts that are never shown, and files of them.
+//! Secret texts, which are never shown, and files with them.
 
 use std::fmt;
 use std::path::Path;
@@ -30,49 +30,49 @@ pub enum Credentials {
 /// One subject and its secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Credential {
-    /// The name it is written under, which a client of `basic` shows.
+    /// The name of the entry, which a client of `basic` sends.
     pub name: String,
     /// The owner.
     pub subject: String,
     /// The secret, or its hash.
     pub secret: Secret,
-    /// The plan the subject is on.
+    /// The subject's plan.
     pub tier: Option<String>,
-    /// The application that the secret was given to.
+    /// The application that the secret was issued to.
     pub application: Option<Spanned<String>>,
-    /// The groups the subject is in.
+    /// The groups of the subject.
     pub groups: Vec<String>,
-    /// What else is known of the subject, by name.
+    /// Other attributes of the subject, by name.
     pub attributes: Vec<(String, String)>,
 }
 
 keys! {
-    /// A secret and what is known of its subject.
+    /// A secret, and the attributes of its subject.
     pub(crate) struct CredentialKeys {
         /// The secret, or its hash.
         key or "password": Option<Secret>,
-        /// A password's SHA-1 with a salt behind it, as `SALT:HEX`: what Kong keeps.
+        /// The SHA-1 of a password followed by a salt, as `SALT:HEX`, which is the format of Kong.
         sha1: Option<Secret>,
-        /// The subject, if it is not the name of the entry: several entries may be one subject's.
+        /// The subject, if it differs from the name of the entry. Several entries may have the same subject.
         subject: Option<String>,
-        /// The plan the subject is on.
+        /// The subject's plan.
         tier: Option<String>,
-        /// The application of `applications` that the secret was given to, for APIs with `subscription`.
+        /// The application of `applications` that the secret was issued to, for APIs with `subscription`.
         application: Option<Spanned<String>>,
-        /// The groups the subject is in, for `authorize` and rules in CEL.
+        /// The groups of the subject, for `authorize` and rules in CEL.
         groups: Vec<String> = Vec::new(),
-        /// What else is known of the subject, by name: texts for rules in CEL and for templates.
+        /// Other attributes of the subject, by name: texts for rules in CEL and templates.
         attributes: Map<String> = Map::default(),
     }
 }
 
-/// Stands for a secret wherever configurations are shown.
+/// The text shown in place of a secret.
 pub(crate) const NOT_SHOWN: &str = "(not shown)";
 const HELP: &str =
     "write `{ SUBJECT: SECRET }`, or `{ file: PATH }` for a file with one `SUBJECT: SECRET` a line";
 
 impl Credentials {
-    /// All of them; what is wrong with their file is complained about where it was named.
+    /// Returns all credentials. Faults of their file are reported at the place where it is named.
     pub fn read(&self, report: &mut Report) -> Vec<Spanned<Credential>> {
         match self {
             Credentials::Written(written) => written.clone(),
@@ -88,7 +88,7 @@ impl Credentials {
     }
 }
 
-/// The credentials of a file, or the first thing that is wrong with it.
+/// Reads the credentials of a file. The error is the first fault.
 fn read_file(path: &Path) -> Result<Vec<Spanned<Credential>>, String> {
     let text = read_text(path, yaml::FILE_BYTES_MAX)?;
     if text.trim().is_empty() {
@@ -100,7 +100,7 @@ fn read_file(path: &Path) -> Result<Vec<Spanned<Credential>>, String> {
     let read = yaml::read(&text, 0, &mut report)
         .and_then(|node| entries(&node, &mut Decoder::new(&mut report)));
     match report.errors().next() {
-        // What is said of a secret's line never shows the line.
+        // The error does not quote the line, which may contain a secret.
         Some(first) => Err(format!("line {}: {}", first.at.line, first.what)),
         None => read.ok_or_else(|| "it has no credentials".to_owned()),
     }
@@ -114,7 +114,7 @@ fn entries(node: &Node, decoder: &mut Decoder<'_>) -> Option<Vec<Spanned<Credent
     Some(entries.iter().filter_map(|entry| credential(entry, decoder)).collect())
 }
 
-/// Complains of a text, without saying it: it may be the secret.
+/// Complains about a text without quoting it, since it may be a secret.
 fn by_subject<T>(node: &Node, decoder: &mut Decoder<'_>) -> Option<T> {
     decoder.error(node.at, "expected secrets by subject", HELP);
     None

@@ -1,4 +1,4 @@
-//! An address on the web: where a target listens, and a path on it.
+//! A web URL: the address of a target, and a path.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::report::quote;
 use crate::schema::{SchemaBuilder, text_like};
 use crate::values::TargetUrl;
 
-/// `https://HOST:PORT/PATH`.
+/// A URL such as `https://HOST:PORT/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WebUrl {
     /// Scheme, host and port.
@@ -20,7 +20,7 @@ pub struct WebUrl {
 }
 
 impl WebUrl {
-    /// Reads one; says what is wrong with another text.
+    /// Parses a URL. The error is a text.
     pub fn parse(text: &str) -> Result<WebUrl, String> {
         let bad = |why: &str| format!("the URL {} {why}", quote(text));
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("has no scheme"))?;
