@@ -1,4 +1,5 @@
-//! Documents that are not a configuration: API definitions, in YAML or JSON, as JSON values; and configuration made of such.
+//! Reads documents other than configurations, such as API definitions, from YAML or JSON into JSON values, and decodes configuration that
+//! was generated from them.
 
 use std::path::Path;
 
@@ -9,10 +10,10 @@ use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Complaint, Report, Source, Sources};
 use crate::yaml;
 
-/// As deep as the library reads, and as many values as a text can have.
+/// The depth is that of the JSON library. The number of values is not limited.
 const JSON_LIMITS: json::Limits = json::Limits { depth_max: 128, entries_max: usize::MAX };
 
-/// Reads JSON in which no object has a member twice: one reader could take the first and another the last.
+/// Reads JSON and refuses duplicate members: one reader could take the first and another the last.
 pub fn json_text(text: &str) -> Result<Json, String> {
     let read = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut tape = Vec::new();
@@ -36,8 +37,8 @@ pub fn json_text(text: &str) -> Result<Json, String> {
     }
 }
 
-/// Reads a document: JSON where the text begins with a brace, else YAML with the types of its core schema. Neither may have a member
-/// of an object twice.
+/// Reads a document: JSON if the text begins with a brace, else YAML with the types of its core schema. Duplicate members are refused in
+/// both.
 pub fn document(text: &str, name: &Path) -> Result<Json, String> {
     if text.trim_start().starts_with('{') {
         return json_text(text);
@@ -55,7 +56,7 @@ pub fn document(text: &str, name: &Path) -> Result<Json, String> {
     }
 }
 
-/// A complaint about a document, without its help, which is for those who write configurations.
+/// Returns the text of a complaint about a document, without its help, which is meant for configurations.
 fn told(complaint: &Complaint) -> String {
     let Complaint { at, what, .. } = complaint;
     match at.line {
@@ -64,7 +65,7 @@ fn told(complaint: &Complaint) -> String {
     }
 }
 
-/// The keys and indices that lead to what stands at a place of a text: the innermost that begins there or before.
+/// Returns the keys and indices of the innermost value that begins at a place of a text or before it.
 pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
     let mut path = Vec::new();
     let mut report = Report::new(Sources::default());
@@ -92,8 +93,7 @@ pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
     path
 }
 
-/// The line and the column at which the member or item begins that a JSON pointer (RFC 6901) leads to, or the innermost one around it
-/// that is there.
+/// Returns the line and column of the member or item that a JSON pointer (RFC 6901) names, or of its innermost parent that exists.
 pub fn place_of(text: &str, pointer: &str) -> (u32, u32) {
     let names = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
     let names: Vec<String> = names.collect();
@@ -116,7 +116,7 @@ fn place_in_yaml(text: &str, names: &[String]) -> (u32, u32) {
                 entry.map(|entry| (entry.key_at, &entry.node))
             }
             Some(Value::List(items)) => {
-                // Harmless: a name that is not a number leads to no item.
+                // Harmless: a name that is not a number does not name an item.
                 let item = name.parse::<usize>().ok().and_then(|at| items.get(at));
                 item.map(|item| (item.at, item))
             }
@@ -146,7 +146,7 @@ fn place_in_json(text: &str, names: &[String]) -> (u32, u32) {
     (number(line), number(column))
 }
 
-/// The index of a child's value on the tape, and the offset at which its name, or it, begins.
+/// Returns the index of a child's value on the tape, and the offset of its name, or of the value in a list.
 fn json_child(
     text: &str,
     tape: &[json::TapeEntry],
@@ -187,8 +187,8 @@ fn json_child(
     None
 }
 
-/// Reads a file of another kind than a configuration, whose keys were defined by [`crate::keys`]. References are not put in. What cannot
-/// be read is in the report, with its place.
+/// Reads a file of another kind than a configuration, whose keys were defined by [`crate::keys`]. References are not replaced. The report
+/// has everything that cannot be read, with its place.
 pub fn read<T: Decode>(text: &str, name: &Path) -> (Option<T>, Report) {
     let folder = name.parent().unwrap_or(Path::new("")).to_owned();
     let source = Source { name: name.display().to_string(), folder, text: text.to_owned() };
@@ -198,7 +198,7 @@ pub fn read<T: Decode>(text: &str, name: &Path) -> (Option<T>, Report) {
     (read, report)
 }
 
-/// Decodes what was made rather than written, as if all of it stood at one place.
+/// Decodes generated configuration, all of which gets the same place.
 pub fn decode<T: Decode>(made: &Json, at: At, report: &mut Report) -> Option<T> {
     T::decode(&node(made, at), &mut Decoder::new(report))
 }
@@ -216,7 +216,7 @@ fn json(node: &Node) -> Json {
     }
 }
 
-/// A scalar without quotes.
+/// Returns the JSON value of a scalar without quotes.
 fn plain(text: &str) -> Json {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Json::Null,
@@ -236,11 +236,11 @@ fn number(text: &str) -> Option<Number> {
     if !bare {
         return None;
     }
-    // Harmless: anything but a whole number may be a fraction.
+    // Harmless: other texts are tried as fractions below.
     if let Ok(whole) = text.parse::<i64>() {
         return Some(whole.into());
     }
-    // Harmless: the same.
+    // Harmless: other texts are tried as fractions below.
     if let Ok(whole) = text.parse::<u64>() {
         return Some(whole.into());
     }
@@ -254,7 +254,7 @@ fn node(made: &Json, at: At) -> Node {
         Json::Null => Value::Null,
         Json::Bool(switch) => scalar(switch.to_string(), false),
         Json::Number(number) => scalar(number.to_string(), false),
-        // What reads numbers or switches out of text may: a document's `timeout: "60"` means one.
+        // Keys for numbers and switches may read a text as one: a document may have `timeout: "60"`.
         Json::String(text) => scalar(text.clone(), false),
         Json::Array(items) => Value::List(items.iter().map(|item| node(item, at)).collect()),
         Json::Object(members) => Value::Map(

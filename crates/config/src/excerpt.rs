@@ -1,13 +1,12 @@
-//! A line of a file as a complaint shows it: without the secrets that stand in it.
+//! A line of a file as a complaint shows it, without the secrets in it.
 //!
-//! Owns which keys have a secret for their value. It looks at the text alone, since a file that cannot be read has lines to
-//! show, too; where it cannot tell, it hides. References (`${NAME}`) are not secrets and stay.
+//! Owns which keys have a secret as their value. It uses only the text, since lines of a file that cannot be parsed are shown too. If it is
+//! unsure, it hides. References (`${NAME}`) are not secrets and stay.
 
 use crate::masks::MASK;
 use crate::report::{At, CUT, Sources};
 
-/// The ends of names of keys that have a secret for their value, here and in the headers that people set. `x-api-key` is one,
-/// `keys_max` is none.
+/// The ends of the names of keys and headers that have a secret as their value, such as `x-api-key` but not `keys_max`.
 const SECRET_ENDS: &[&str] = &[
     "password",
     "passwd",
@@ -21,36 +20,37 @@ const SECRET_ENDS: &[&str] = &[
     "sha1",
 ];
 
-/// Names that are taken for one of these when somebody mistypes them: as many slips are forgiven.
+/// Names that are recognised even if they are mistyped, with as many errors as suggestions allow.
 const MISTYPED: &[&str] = &["password", "secret", "client_secret"];
 const SLIPS_MAX: usize = 2;
 
-/// Keys with a secret for each name below them.
+/// Keys whose members are all secrets.
 const HOLDERS: &[&str] = &["keys", "users"];
 
-/// Lines above a line in which its keys are looked for. A line with more above it belongs to a long list, as secrets do.
+/// The number of lines above a line that are searched for its parent keys. Beyond that the line is taken for an item of a long list of
+/// secrets.
 const ABOVE_MAX: usize = 1000;
 
-/// The longest piece of a line that is shown, in characters. Programs write a whole configuration on one line.
+/// The longest part of a line that is shown, in characters: programs may write a whole configuration on one line.
 const SHOWN_CHARS_MAX: usize = 400;
 
-/// A line that may be shown, and the column in it that stands for that of the file.
+/// A line that may be shown, and the column in it that corresponds to the column in the file.
 pub(crate) struct Excerpt {
     pub(crate) line: String,
     pub(crate) column: usize,
 }
 
-/// The line of a place.
+/// Returns the line of a place.
 pub(crate) fn excerpt(sources: &Sources, at: At) -> Option<Excerpt> {
     let (line, hidden) = line(sources, at)?;
     let column = usize::try_from(at.column).unwrap_or(1).max(1);
     let Excerpt { line, column } = cut(without(line, &hidden, column));
-    // A terminal would take them for commands.
+    // A terminal would interpret control characters.
     let plain = |c: char| if c.is_control() && c != '\t' { '\u{FFFD}' } else { c };
     Some(Excerpt { line: line.chars().map(plain).collect(), column })
 }
 
-/// The secret that stands at a place, if one does.
+/// Returns the secret at a place, if there is one.
 pub(crate) fn hidden_at(sources: &Sources, at: At) -> Option<&str> {
     let (line, hidden) = line(sources, at)?;
     let column = usize::try_from(at.column).unwrap_or(1).max(1);
@@ -58,7 +58,7 @@ pub(crate) fn hidden_at(sources: &Sources, at: At) -> Option<&str> {
     line.get(hidden.into_iter().find(|span| span.contains(&place))?)
 }
 
-/// The secrets that a line has by the names in it.
+/// Returns the secrets of a line, judged by the names in it.
 pub(crate) fn secrets_in(line: &str) -> Vec<Span> {
     let mut found: Vec<Span> = Vec::new();
     for span in spans(line) {
@@ -69,21 +69,21 @@ pub(crate) fn secrets_in(line: &str) -> Vec<Span> {
     found
 }
 
-/// The line of a place, and what of it is hidden.
+/// Returns the line of a place, and the ranges of it that are hidden.
 fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
     let (line, above) = sources.line(at)?;
     let hidden = if is_below_secret(above, line) { after_name(line) } else { spans(line) };
     Some((line, hidden))
 }
 
-/// True if the value of a key of this name is a secret.
+/// Returns true if the value of a key of this name is a secret.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     SECRET_ENDS.iter().any(|end| key.ends_with(end))
         || MISTYPED.iter().any(|word| strsim::damerau_levenshtein(&key, word) <= SLIPS_MAX)
 }
 
-/// True if the members of a key of this name are secrets.
+/// Returns true if the members of a key of this name are secrets.
 pub(crate) fn holds_secrets(key: &str) -> bool {
     HOLDERS.iter().any(|holder| key.eq_ignore_ascii_case(holder))
 }
@@ -91,7 +91,7 @@ pub(crate) fn holds_secrets(key: &str) -> bool {
 /// A range of bytes.
 type Span = std::ops::Range<usize>;
 
-/// True if a line stands below a key that has or holds secrets: it begins further right than the key's line.
+/// Returns true if a line is nested, by its indentation, below a key whose value or members are secrets.
 fn is_below_secret(above: &str, line: &str) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (mut least, named) = (indent(line), !keys(line).is_empty());
@@ -108,7 +108,7 @@ fn is_below_secret(above: &str, line: &str) -> bool {
         }
         least = indent(line);
         let reaches = |(key, end): (&str, usize)| {
-            // A map has keys of its own: those of a policy such as `api_key`.
+            // A map has its own keys, such as those of the policy `api_key`.
             let value = line.get(end..).unwrap_or_default().trim_start();
             let map = value.is_empty() || value.starts_with(['{', '[', '#']);
             holds_secrets(key) || is_secret(key) && !(map && named)
@@ -120,13 +120,13 @@ fn is_below_secret(above: &str, line: &str) -> bool {
     false
 }
 
-/// The value of the line's first key, or all of it.
+/// Returns the range of the value of the line's first key, or of the whole line.
 fn after_name(line: &str) -> Vec<Span> {
     let begin = keys(line).first().map_or(line.len() - line.trim_start().len(), |(_, end)| *end);
     value(line, begin, false).into_iter().collect()
 }
 
-/// The values of keys that have or hold secrets.
+/// Returns the values of keys whose value or members are secrets.
 fn spans(line: &str) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (key, end) in keys(line) {
@@ -138,7 +138,7 @@ fn spans(line: &str) -> Vec<Span> {
         let flow = before.contains(['{', '[']);
         let span = value(line, end, flow);
         let first = span.as_ref().and_then(|span| line.get(span.clone())).unwrap_or("");
-        // What is in the map of a policy such as `api_key` has keys of its own.
+        // The map of a policy such as `api_key` has its own keys.
         if !first.starts_with('{') || holds_secrets(key) {
             spans.extend(span);
         }
@@ -156,14 +156,14 @@ fn spans(line: &str) -> Vec<Span> {
     spans
 }
 
-/// The keys of a line, each with where its value may begin.
+/// Returns the keys of a line, each with the offset at which its value may begin.
 fn keys(line: &str) -> Vec<(&str, usize)> {
     let colons = line.match_indices(':').map(|(at, _)| at);
     let key = |at: usize| {
         let after = line.get(at + 1..)?;
         let before = line.get(..at)?.trim_end();
         let quote = before.ends_with(['"', '\'']);
-        // Without a blank it is a colon of a text, but behind a quoted key.
+        // A colon without a space after it is part of a text, except after a quoted key.
         if !(quote || after.is_empty() || after.starts_with([' ', '\t', '{', '['])) {
             return None;
         }
@@ -172,11 +172,11 @@ fn keys(line: &str) -> Vec<(&str, usize)> {
         let begin = begin.map_or(0, |begin| begin + 1);
         Some((before.get(begin..)?.trim_start_matches('-'), at + 1))
     };
-    // Harmless: a colon without a word before it ends no key.
+    // Harmless: a colon without a word before it does not end a key.
     colons.filter_map(key).filter(|(key, _)| !key.is_empty()).collect()
 }
 
-/// The value that begins there; nothing where there is none, or a reference.
+/// Returns the value that begins at an offset, unless it is empty or a reference.
 fn value(line: &str, begin: usize, flow: bool) -> Option<Span> {
     let rest = line.get(begin..)?;
     let begin = begin + rest.len() - rest.trim_start_matches([' ', '\t', '-']).len();
@@ -196,7 +196,7 @@ fn value(line: &str, begin: usize, flow: bool) -> Option<Span> {
     (!known).then_some(begin..begin + value.len())
 }
 
-/// The end of a quoted text, its quote included.
+/// Returns the end of a quoted text, including its quote.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut rest = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = rest.next() {
@@ -212,21 +212,21 @@ fn closing(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// The end of a map or list. Brackets in texts may end it late, or at the end of the line: too much is hidden, not too little.
+/// Returns the end of a map or list. Brackets in texts may make it too late, which hides too much, not too little.
 fn balanced(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
-    // Harmless: a bracket within others ends nothing.
+    // Harmless: an inner bracket does not end the value.
     let mut ends =
         text.char_indices().filter(|(_, c)| "{}[]".contains(*c)).filter_map(|(at, c)| {
             depth = if "{[".contains(c) { depth + 1 } else { depth.saturating_sub(1) };
             (depth == 0).then_some(at + 1)
         });
-    // A closing bracket in a text would end it early.
+    // A closing bracket in a text would end the value too early.
     let end = ends.next()?;
     (!text.get(..end)?.contains(['"', '\''])).then_some(end)
 }
 
-/// The line without these spans, and where the column is in it.
+/// Returns the line without these ranges, with the column adapted.
 fn without(line: &str, hidden: &[Span], column: usize) -> Excerpt {
     let place = line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at);
     let beyond = column.saturating_sub(line.chars().count() + 1);
@@ -248,7 +248,7 @@ fn without(line: &str, hidden: &[Span], column: usize) -> Excerpt {
     Excerpt { line: shown, column }
 }
 
-/// The piece of a long line around its column.
+/// Returns the part of a long line around its column.
 fn cut(whole: Excerpt) -> Excerpt {
     let Excerpt { line, column } = whole;
     let chars = line.chars().count();
@@ -258,7 +258,7 @@ fn cut(whole: Excerpt) -> Excerpt {
     let from = column.saturating_sub(SHOWN_CHARS_MAX / 2).min(chars - SHOWN_CHARS_MAX);
     let before = if from > 0 { CUT } else { "" };
     let after = if from + SHOWN_CHARS_MAX < chars { CUT } else { "" };
-    // Harmless: `...` matches the rest.
+    // Harmless: `...` stands for the rest.
     let piece: String = line.chars().skip(from).take(SHOWN_CHARS_MAX).collect();
     Excerpt { line: format!("{before}{piece}{after}"), column: column - from + before.len() }
 }
@@ -299,7 +299,7 @@ mod tests {
             assert_eq!(piece.ends_with(CUT), after > 200, "{piece}");
             assert!(piece.contains("password: ***, x"), "{piece}");
         }
-        // Behind the end of the line.
+        // After the end of the line.
         let (piece, at) = shown(&line(0, 5_000), 1, 9_000);
         assert!(piece.starts_with(CUT) && at > piece.chars().count(), "{at} {piece}");
     }

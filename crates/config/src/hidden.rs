@@ -1,7 +1,7 @@
-//! Texts that complaints never say: those from the environment or from files, keys in PEM, and passwords in URLs.
+//! Keeps secrets out of complaints: texts from the environment or from files, keys in PEM, and passwords in URLs.
 //!
-//! Owns what a complaint says in its place. It looks at the words of a complaint, of which every one passes here: whoever
-//! complains need not know where a value came from.
+//! Owns what a complaint says instead. The text of every complaint passes through here, so the code that complains need not know where a
+//! value came from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,35 +12,34 @@ use crate::values::NOT_SHOWN;
 /// The beginning of a key or a certificate.
 pub(crate) const PEM: &str = "-----BEGIN";
 
-/// Shorter values are in other words by chance: they are found only where a complaint quotes them and nothing else, at their
-/// own place.
+/// Shorter values occur in other words by chance, so they are only hidden in complaints about their own place that quote exactly the value.
 const CHARS_MIN: usize = 4;
-/// Longer ones nobody would say by chance: they are looked for wherever the complaint is.
+/// Values of at least this length do not occur by chance, so they are hidden in all complaints.
 const ANYWHERE_CHARS_MIN: usize = 8;
 
-/// The texts that were put in for references. They are never shown, not even to one who looks for defects.
+/// The texts that replaced references. They are never shown, not even in debug output.
 #[derive(Clone, Default)]
 pub(crate) struct HiddenTexts(Vec<Arc<PutIn>>);
 
 /// One scalar with references.
 struct PutIn {
     at: At,
-    /// As it was written.
+    /// The scalar as written.
     written: String,
-    /// As it is read, and each value that was put in; as they are and as quotes show them, in lower case.
+    /// The scalar after substitution, in all forms in which a complaint may show it, in lower case.
     texts: Vec<String>,
     values: Vec<String>,
 }
 
 impl HiddenTexts {
-    /// Notes what a scalar became.
+    /// Records what a scalar with references became.
     pub(crate) fn put_in(&mut self, at: At, written: &str, text: &str, values: &[String]) {
         let values: Vec<String> = values.iter().flat_map(|value| forms(value)).collect();
         let (written, texts) = (written.to_owned(), forms(text));
         self.0.push(Arc::new(PutIn { at, written, texts, values }));
     }
 
-    /// The words of a complaint without what may not be said.
+    /// Returns the text of a complaint without secrets.
     pub(crate) fn without(&self, at: At, what: &str) -> String {
         let what = self.broken(at, what.to_owned());
         self.anywhere(each_quoted(&what, |piece| {
@@ -55,7 +54,7 @@ impl HiddenTexts {
         }))
     }
 
-    /// The words of a text with backticks in it, which would end its quotes.
+    /// Hides values with backticks, which would end the quotes around them.
     fn broken(&self, at: At, mut said: String) -> String {
         let here = self.0.iter().filter(|one| one.at == at).flat_map(|one| &one.texts);
         let all = here.chain(self.0.iter().flat_map(|one| &one.values));
@@ -65,7 +64,7 @@ impl HiddenTexts {
         said
     }
 
-    /// Long values, wherever they are.
+    /// Hides long values in any complaint.
     fn anywhere(&self, mut said: String) -> String {
         let values = self.0.iter().flat_map(|one| &one.values);
         for value in values.filter(|value| value.chars().count() >= ANYWHERE_CHARS_MIN) {
@@ -76,7 +75,7 @@ impl HiddenTexts {
 }
 
 impl PutIn {
-    /// True if a quoted piece tells of this: it is all of it, a part of it, or has the text that was put in for a part.
+    /// Returns true if a quoted piece reveals this scalar: it is all or a part of it, or contains a value that was put in.
     fn is_in(&self, piece: &str) -> bool {
         if piece.chars().count() < CHARS_MIN {
             return !piece.is_empty() && self.texts.iter().chain(&self.values).any(|t| t == piece);
@@ -86,10 +85,10 @@ impl PutIn {
     }
 }
 
-/// The words of a complaint without a secret that was written out.
+/// Returns the text of a complaint without a secret that was written in the file.
 pub(crate) fn without_secret(what: &str, secret: &str) -> String {
     let mut what = what.to_owned();
-    // It is as it stands in the file, maybe in quotes.
+    // The secret is as written in the file, possibly in quotes.
     let plain = secret.trim_matches(['"', '\'']);
     for form in forms(plain).iter().filter(|form| form.contains('`')) {
         hide(&mut what, form);
@@ -103,7 +102,7 @@ pub(crate) fn without_secret(what: &str, secret: &str) -> String {
     })
 }
 
-/// Replaces each text between backticks by that of `shown`.
+/// Replaces each text between backticks by the result of `shown`.
 fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
     let pieces = what.split('`').enumerate().map(|(index, piece)| match index % 2 {
         1 => shown(piece),
@@ -112,13 +111,13 @@ fn each_quoted(what: &str, shown: impl Fn(&str) -> String) -> String {
     pieces.collect::<Vec<_>>().join("`")
 }
 
-/// True if a key or a certificate begins in a text. Its first line alone is what help names.
+/// Returns true if a text has a key or a certificate. The first line alone does not count: help texts mention it.
 fn holds_pem(text: &str) -> bool {
     let Some((_, label)) = text.split_once(PEM) else { return false };
     label.split_once("-----").is_none_or(|(_, rest)| !rest.is_empty())
 }
 
-/// Takes a text in lower case out of another, also where quotes show its beginning only.
+/// Removes a text (given in lower case) from another, even if only its beginning is quoted.
 fn hide(said: &mut String, lower: &str) {
     let begins = match lower.char_indices().nth(ANYWHERE_CHARS_MIN) {
         Some((end, _)) => lower.get(..end).unwrap_or(lower),
@@ -133,27 +132,27 @@ fn hide(said: &mut String, lower: &str) {
             said.replace_range(begin..begin + len, NOT_SHOWN);
             begin + NOT_SHOWN.len()
         } else {
-            // Only begins like it.
+            // The text only has the same beginning.
             begin + begins.len()
         };
     }
 }
 
-/// The length of a text's beginning that is another's too, in lower case, in bytes.
+/// Returns the length in bytes of the common beginning of two texts, ignoring case.
 fn in_common(said: &str, lower: &str) -> usize {
-    // Harmless: what both have in common is not longer than either.
+    // Harmless: the common beginning is not longer than either text.
     let pairs = said.chars().zip(lower.chars());
     let same = pairs.take_while(|(said, lower)| said.to_ascii_lowercase() == *lower);
     same.map(|(said, _)| said.len_utf8()).sum()
 }
 
-/// The place of a text in lower case in another, from there on.
+/// Returns the offset of a text (given in lower case) in another, searching from an offset.
 fn find(said: &str, from: usize, lower: &str) -> Option<usize> {
     let rest = said.get(from..)?.to_ascii_lowercase();
     rest.find(lower).map(|begin| from + begin)
 }
 
-/// A text as it is and as quotes show it.
+/// Returns the forms of a text: as is, and as quoted in complaints.
 fn forms(text: &str) -> Vec<String> {
     let lower = text.to_ascii_lowercase();
     let mut forms = vec![lower.escape_debug().to_string(), lower];
@@ -161,7 +160,7 @@ fn forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// A URL without its user and password; another text as it is.
+/// Returns a URL without its user and password, or any other text unchanged.
 pub(crate) fn without_user(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -188,7 +187,7 @@ mod tests {
     use crate::load::parse_with;
     use crate::report::At;
 
-    /// The words about a text, `TOKEN` being a secret.
+    /// Returns the complaints about a text in which `TOKEN` is a secret.
     fn said(text: &str) -> String {
         let variables = [("TOKEN", "Hush-Hush"), ("N", "3x"), ("PEM", "-----BEGIN KEY-----\nHush")];
         let variables: HashMap<String, String> = variables
@@ -231,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A backtick ends the quotes around it, and long values are cut.
+    /// A backtick ends the quotes around it, and long values are truncated.
     #[test]
     fn values_with_backticks_are_not_said() {
         let long = format!("a`{}", "hush".repeat(30));

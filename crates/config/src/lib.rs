@@ -1,8 +1,8 @@
-//! The configuration as the operator wrote it: text read into types, with the place of everything kept.
+//! The configuration as the operator wrote it: text is read into types that keep the place of every value.
 //!
-//! Owns the keys of the configuration, their defaults, the JSON Schema that editors use, and the
-//! complaints about text that cannot be read. It gives nothing a meaning: whether a route's upstream
-//! exists, or a certificate fits its key, is `compile`'s business. It never sees traffic.
+//! Owns the keys of the configuration, their defaults, the JSON Schema that editors use, and the complaints about text that cannot be read.
+//! It does not check meaning: `compile` checks whether a route's upstream exists, or whether a certificate matches its key. It never sees
+//! traffic.
 //!
 //! Text enters by [`load()`] (a file or a folder) or [`parse`] (text in hand) and leaves as a [`LoadedConfig`]
 //! or as a [`Report`] with every complaint.
@@ -10,11 +10,12 @@
 //! The public names:
 //!
 //! - [`load()`], [`parse`], [`json_schema`], [`reference()`], [`LoadedConfig`]: in and out.
-//! - [`differences`]: what tells two of them apart; [`shown`] and [`is_secret`]: what may be shown of one.
-//! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to
-//!   write instead. `compile` makes its complaints with the same types.
+//! - [`differences`]: the differences of two configurations; [`shown`] and [`is_secret`]: a configuration without secrets, and which keys
+//!   are secret.
+//! - [`Report`], [`Complaint`], [`Severity`], [`At`], [`Sources`]: what is wrong, where, and what to write instead. `compile` uses the same
+//!   types for its complaints.
 //! - [`Config`] and one struct for each section below it: [`Listener`], [`Upstream`], [`Route`], ...
-//!   A field is a key; its type says what may be written; its default stands beside it in the source.
+//!   A field is a key, its type says what may be written, and its default is next to it in the source.
 //! - [`Policy`]: one variant for each kind of policy, each kind in its own file under `policies/`.
 //! - [`Map`], [`Spanned`], [`FilePath`], [`Size`], ...: the shapes values are written in.
 //! - [`read`], [`keys!`], [`words!`]: files of other kinds with keys of their own, such as scenarios of load tests.

@@ -1,4 +1,4 @@
-//! A file, a folder of files or text in hand, read into a [`Config`].
+//! Reads a file, a folder of files or a text into a [`Config`].
 //!
 //! Owns which files are read, and how the files of a folder become one configuration.
 
@@ -16,24 +16,24 @@ use crate::yaml;
 /// The outcome of reading a configuration.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// The configuration, defaults filled in; nothing if the text has no shape at all. If the report
-    /// has errors it is what could be read, for `compile` to find the other complaints and never to serve.
+    /// The configuration with defaults, or `None` if the text cannot be parsed at all. If the report has errors, it is the part that could
+    /// be read: `compile` uses it to find further complaints, and it is never served.
     pub config: Option<Config>,
-    /// Complaints about values that could not be read. Its sources are the texts that places point into.
+    /// Complaints about values that could not be read, with the texts that their places refer to.
     pub report: Report,
-    /// Everything it depends on: the files of the configuration, those put in by `${file:PATH}`, and
-    /// those that values name, such as certificates. A change to one of them is a change.
+    /// All files the configuration depends on: its own, those included with `${file:PATH}`, and those that values name, such as
+    /// certificates. If one of them changes, the configuration has changed.
     pub files: Vec<PathBuf>,
-    /// Those of the files that hold secrets: what references put in, and lists of credentials.
+    /// Those of the files that contain secrets: files included by references, and lists of credentials.
     pub secret_files: Vec<PathBuf>,
-    /// The text as it was written, references put in.
+    /// The tree as written, with references replaced.
     pub(crate) tree: Option<Node>,
     /// The places of secrets, in order.
     pub(crate) secrets: Vec<At>,
 }
 
 impl LoadedConfig {
-    /// True if there is a configuration that says nothing below a key, nor below one that is probably a misspelt one.
+    /// Returns true if there is a configuration in which a key, or a probable misspelling of it, is absent or an empty map.
     pub fn lacks(&self, key: &str) -> bool {
         let Some(Value::Map(entries)) = self.tree.as_ref().map(|tree| &tree.value) else {
             return false;
@@ -45,8 +45,7 @@ impl LoadedConfig {
     }
 }
 
-/// The keys of the configuration whose maps several files of a folder may add to. Every other key belongs
-/// to one file.
+/// The keys whose maps may be spread over several files of a folder. Every other key may be in one file only.
 const KEYED_BY_NAME: &[&str] = &[
     "listen",
     "upstreams",
@@ -84,16 +83,16 @@ const OF_THE_GATEWAY: &[&str] = &[
     "telemetry",
 ];
 
-/// A folder with more entries than this is refused: it is probably not a folder of configurations.
+/// The most entries in a folder. One with more is refused: it is probably not a folder of configurations.
 const FILES_MAX: usize = 10_000;
 
-/// Where a catalog keeps its deployed APIs, beside the file that has it.
+/// The folder in which a catalog keeps its deployed APIs, relative to the file that configures it.
 const CATALOG_FOLDER: &str = "var/catalog";
 
-/// A folder with more bundles than this is refused.
+/// The most bundles in a folder. One with more is refused.
 const BUNDLES_MAX: usize = 1_000;
 
-/// Reads a file, or every `*.yaml` and `*.yml` of a folder as one configuration, with the bundles in the folder that it names.
+/// Reads a file, or all `*.yaml` and `*.yml` files of a folder as one configuration, and the bundles in the folder that it names.
 pub fn load(path: &Path) -> LoadedConfig {
     let mut reading = Reading::of(path);
     let variables = environment();
@@ -101,16 +100,16 @@ pub fn load(path: &Path) -> LoadedConfig {
     reading.finish(&variables)
 }
 
-/// The folder of bundles that a configuration names, whatever else is wrong with it.
+/// Returns the folder of bundles that a configuration names, even if the configuration has errors.
 pub fn folder_of_bundles(path: &Path) -> Option<PathBuf> {
     Reading::of(path).folder_of_bundles(&environment())
 }
 
-/// The folders of the bundles in a folder, by name. A folder that does not exist yet has none.
+/// Returns the folders of the bundles in a folder, ordered by name; an empty list if the folder does not exist yet.
 ///
 /// # Errors
 ///
-/// If the folder cannot be listed, or has more than [`BUNDLES_MAX`] folders: which of them are meant cannot be guessed.
+/// If the folder cannot be listed, or has more than [`BUNDLES_MAX`] folders.
 pub fn bundles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -134,7 +133,7 @@ pub fn bundles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// The entries of a folder, at most [`FILES_MAX`].
+/// Returns the entries of a folder, at most [`FILES_MAX`].
 fn entries_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -150,18 +149,18 @@ fn too_many(what: &str, most: usize) -> io::Error {
     io::Error::other(format!("the folder has more than {most} {what}"))
 }
 
-/// Reads text in hand. Relative paths start at the folder of `name`.
+/// Reads a text. Relative paths start at the folder of `name`.
 pub fn parse(text: &str, name: &Path) -> LoadedConfig {
     parse_with(text, name, &environment())
 }
 
-/// Reads texts that were read before, with what the environment and the files they name say now.
+/// Reads texts again, with the current environment and the current content of the files they name.
 pub fn read_again(sources: &Sources) -> LoadedConfig {
     let texts = sources.iter().cloned().collect();
     Reading { texts, ..Reading::default() }.finish(&environment())
 }
 
-/// [`parse`] with variables of the caller's alone.
+/// [`parse`] with the caller's variables instead of the environment.
 pub fn parse_with(text: &str, name: &Path, variables: &HashMap<String, String>) -> LoadedConfig {
     let mut reading = Reading::default();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
@@ -175,7 +174,7 @@ pub fn parse_with(text: &str, name: &Path, variables: &HashMap<String, String>) 
 }
 
 fn environment() -> HashMap<String, String> {
-    // Harmless: a reference to a variable that is not text is refused, as one to a variable that is absent.
+    // Harmless: a reference to a variable that is not Unicode is refused, like one to an absent variable.
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
@@ -186,18 +185,18 @@ fn source(path: &Path, text: String) -> Source {
     Source { name: path.display().to_string(), folder, text }
 }
 
-/// The texts read so far, and what was wrong with reading them.
+/// The texts read so far, and the complaints about reading them.
 #[derive(Default)]
 struct Reading {
     texts: Vec<Source>,
     files: Vec<PathBuf>,
     unreadable: Vec<(At, String)>,
-    /// The number of the first text that is of a bundle.
+    /// The index of the first text that belongs to a bundle.
     of_bundles: Option<usize>,
 }
 
 impl Reading {
-    /// The texts of a file or a folder.
+    /// Reads the texts of a file or a folder.
     fn of(path: &Path) -> Reading {
         let mut reading = Reading::default();
         if path.is_dir() {
@@ -208,7 +207,7 @@ impl Reading {
         reading
     }
 
-    /// The folder that one of the texts names, references put in. What else is wrong with them is said later.
+    /// Returns the folder that one of the texts names, with references replaced. Other errors in the texts are reported later.
     fn folder_of_bundles(&self, variables: Variables<'_>) -> Option<PathBuf> {
         let written = self.named_folder("bundles", variables, |tree| {
             Some(tree.get("bundles")?.get("folder")?.text()?.to_owned())
@@ -221,7 +220,7 @@ impl Reading {
         })
     }
 
-    /// The folder that one of the files names, below a key.
+    /// Returns the folder that one of the files names below a key.
     fn named_folder(
         &self,
         key: &str,
@@ -325,16 +324,15 @@ impl Reading {
     }
 }
 
-/// True if a file of a folder is part of the configuration. Hidden files are left out: editors and Kubernetes keep their own copies
-/// in such.
+/// Returns true if a file of a folder is part of the configuration. Hidden files are not: editors and Kubernetes keep copies in them.
 pub fn is_configuration(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
     let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    // What cannot be looked at stays, to be complained about: a link that leads nowhere is a file that is missing.
+    // A file that cannot be read, such as a dangling link, is kept so that it is reported.
     yaml && !hidden && std::fs::metadata(path).map_or(true, |meta| meta.is_file())
 }
 
-/// Refuses what a bundle may not have: keys of which there is one for the whole gateway.
+/// Refuses keys that a bundle may not have because they apply to the whole gateway.
 fn keep_named(tree: &mut Node, report: &mut Report) {
     let Value::Map(entries) = &mut tree.value else { return };
     entries.retain(|entry| {
@@ -347,7 +345,7 @@ fn keep_named(tree: &mut Node, report: &mut Report) {
     });
 }
 
-/// Two files of a folder as one map. A root that is not a map stays for decoding to complain about.
+/// Merges two files of a folder into one map. A root that is not a map is kept, so that decoding reports it.
 fn merge(all: Node, tree: Node, report: &mut Report) -> Node {
     match (all, tree) {
         (
@@ -373,7 +371,7 @@ fn add_section(entries: &mut Vec<MapEntry>, entry: MapEntry, report: &mut Report
     }
     match (&mut first.node.value, entry.node.value) {
         (Value::Map(names), Value::Map(more)) => add_names(names, more, report),
-        // One of them is not a map: kept where decoding will see it.
+        // A value that is not a map is kept, so that decoding reports it.
         (Value::Map(_), odd) => first.node = Node { value: odd, ..entry.node },
         (_, _) => {}
     }

@@ -1,7 +1,7 @@
-//! Masks the secrets in the texts of a configuration, and puts the values in service back in the places of masks.
+//! Masks the secrets in the texts of a configuration, and replaces masks by the values in service.
 //!
-//! Owns which scalars are secrets: values of keys that the schema marks (`x-secret`), users in URLs, headers and parameters that look
-//! like credentials, private keys, and the same in comments. References (`${NAME}`) are not secrets.
+//! Owns which scalars are secrets: values of keys that the schema marks with `x-secret`, users in URLs, headers and parameters that look
+//! like credentials, private keys, and all of these in comments. References (`${NAME}`) are not secrets.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,21 +12,21 @@ use crate::load::{LoadedConfig, read_again};
 use crate::report::{At, Report, Source, Sources};
 use crate::scalars::{WrittenScalar, replaced, scalars};
 
-/// Stands for a secret. In a text that an operator sends, it means the value in service at the same path.
+/// Replaces a secret. In a text that an operator sends, it means the value in service at the same path.
 pub const MASK: &str = "***";
 
-/// Maps of headers, parameters and the like, whose keys the schema does not know.
+/// Maps of headers, parameters and so on, whose keys are not in the schema.
 const FREE_MAPS: &[&str] = &["headers", "set", "add", "query", "parameters", "trailers", "form"];
 
-/// Headers with credentials whose names do not say so.
+/// Headers with credentials that [`CREDENTIAL_WORDS`] does not match.
 const CREDENTIAL_HEADERS: &[&str] =
     &["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
-/// Words in the names of headers and parameters with credentials.
+/// Words that mark the name of a header or parameter as a credential.
 const CREDENTIAL_WORDS: &[&str] =
     &["password", "secret", "token", "apikey", "api-key", "api_key", "credential"];
 
-/// The texts of the sources without what is secret in them, in their order.
+/// Returns the texts of the sources without secrets, in the same order.
 pub fn masked(sources: &Sources) -> Vec<String> {
     let loaded = read_again(sources);
     let texts = (0..).zip(sources.iter());
@@ -35,24 +35,24 @@ pub fn masked(sources: &Sources) -> Vec<String> {
 
 fn masked_text(loaded: &LoadedConfig, file: u32, text: &str) -> String {
     let Some(scalars) = scalars(text, file) else { return unreadable(loaded) };
-    // Harmless: a scalar that is not secret stays.
+    // Harmless: a scalar that is not secret is kept.
     let mut hidden: Vec<_> = scalars
         .iter()
         .filter_map(|scalar| Some((scalar.range.clone(), mask(loaded, scalar)?)))
         .collect();
     hidden.sort_by_key(|(range, _)| range.start);
     let shown = comments_masked(&replaced(text, &hidden), file);
-    // A text that reads differently with its masks may still show secrets.
+    // If the masked text parses differently, it may still show secrets.
     let count = |text: &str| self::scalars(text, file).map(|scalars| scalars.len());
     if count(&shown) == Some(scalars.len()) { shown } else { unreadable(loaded) }
 }
 
-/// Stands for a text whose secrets cannot be found: the configuration with all defaults, secrets hidden.
+/// Replaces a text whose secrets cannot be found: returns the configuration with all defaults and hidden secrets.
 fn unreadable(loaded: &LoadedConfig) -> String {
     crate::shown(loaded).map_or_else(String::new, |shown| shown.to_string())
 }
 
-/// What stands for a scalar, if it is secret.
+/// Returns the replacement for a scalar, if it is secret.
 fn mask(loaded: &LoadedConfig, scalar: &WrittenScalar) -> Option<String> {
     let quoted = || Some(format!("\"{MASK}\""));
     if is_reference(&scalar.text) {
@@ -69,7 +69,7 @@ fn mask(loaded: &LoadedConfig, scalar: &WrittenScalar) -> Option<String> {
     Some(serde_json::Value::from(shown).to_string())
 }
 
-/// True if a text has references alone.
+/// Returns true if a text consists of references only.
 fn is_reference(text: &str) -> bool {
     let mut rest = text.trim();
     while let Some((_, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
@@ -78,7 +78,7 @@ fn is_reference(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// True for an expression of a flow, which names the source of a value.
+/// Returns true for an expression of a flow, which names the source of a value.
 fn is_expression(text: &str) -> bool {
     (text.starts_with('$') || text.starts_with("{{")) && !text.contains(' ')
 }
@@ -87,9 +87,9 @@ fn is_private_key(text: &str) -> bool {
     text.contains(PEM) && text.contains("PRIVATE KEY")
 }
 
-/// True for the value of a header or a parameter that looks like a credential.
+/// Returns true for the value of a header or a parameter that looks like a credential.
 fn is_credential(path: &[String]) -> bool {
-    // Items of a list belong to its key.
+    // Items of a list belong to the key of the list.
     let names = path.iter().rev().skip_while(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let mut names = names.map(String::as_str);
     let Some(name) = names.next() else { return false };
@@ -99,7 +99,7 @@ fn is_credential(path: &[String]) -> bool {
     looks && names.any(|holder| FREE_MAPS.contains(&holder))
 }
 
-/// A text with `***` in the place of the users of its URLs; none if it has no such user.
+/// Returns a text with `***` instead of the users in its URLs, or `None` if it has no users.
 fn without_users(text: &str) -> Option<String> {
     let (mut shown, mut rest, mut found) = (String::new(), text, false);
     while let Some((before, after)) = rest.split_once("://") {
@@ -120,10 +120,10 @@ fn without_users(text: &str) -> Option<String> {
     found.then_some(shown)
 }
 
-/// Masks secrets in comments, which may be keys that were commented out. Lines of a value that look like comments stay.
+/// Masks secrets in comments, which may be keys that were commented out. Lines of a value that look like comments are kept.
 fn comments_masked(text: &str, file: u32) -> String {
     let Some(scalars) = scalars(text, file) else { return text.to_owned() };
-    // Scalars are in the order of the text.
+    // The scalars are in text order.
     let is_value = |at: usize| {
         let before = scalars.partition_point(|scalar| scalar.range.start <= at);
         let last = before.checked_sub(1).and_then(|index| scalars.get(index));
@@ -143,12 +143,12 @@ fn comments_masked(text: &str, file: u32) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// A text with the values in service in the places of its masks, or a complaint about each that has none.
+/// Returns a text with its masks replaced by the values in service, or complaints about masks that have no such value.
 pub fn unmasked(text: &str, name: &Path, in_service: &Sources) -> Result<String, Report> {
     if !text.contains(MASK) {
         return Ok(text.to_owned());
     }
-    // A text that cannot be read gets its complaint when it is compiled.
+    // A text that cannot be parsed is reported when it is compiled.
     let Some(sent) = scalars(text, 0) else { return Ok(text.to_owned()) };
     let known = Known::of(in_service);
     let folder = name.parent().unwrap_or(Path::new("")).to_owned();
@@ -178,14 +178,14 @@ impl<'s> Known<'s> {
     fn of(sources: &'s Sources) -> Known<'s> {
         let texts = (0..).zip(sources.iter());
         let all = texts.flat_map(|(file, source)| {
-            // Harmless: a text in service can be read.
+            // Harmless: a text in service can be parsed.
             let scalars = scalars(&source.text, file).unwrap_or_default();
             scalars.into_iter().map(|scalar| (scalar.path.clone(), (scalar, &*source.text)))
         });
         Known(all.collect())
     }
 
-    /// The value in service at the path of a mask, as it can be written in its place.
+    /// Returns the value in service at the path of a mask, as YAML.
     fn value_for(&self, masked: &WrittenScalar) -> Option<String> {
         let (scalar, text) = self.0.get(&masked.path)?;
         let whole = || {
@@ -198,12 +198,12 @@ impl<'s> Known<'s> {
         if masked.text == MASK || without_users(&scalar.text).as_deref() == Some(&*masked.text) {
             return whole();
         }
-        // The user of another URL at the same place stays only where the host is the same.
+        // The URL was changed: its user might be sent to another host, so it must be written again.
         None
     }
 }
 
-/// The schema of a value that is secret has `x-secret`.
+/// Marks the schema of a secret value with `x-secret`.
 pub(crate) fn marked(mut schema: serde_json::Value) -> serde_json::Value {
     if let Some(schema) = schema.as_object_mut() {
         schema.insert("writeOnly".to_owned(), true.into());

@@ -1,4 +1,4 @@
-//! The tree a file is read into before it has any types: maps, lists and scalars, each with its place.
+//! The untyped tree of a file: maps, lists and scalars, each with its place.
 
 use crate::report::{At, quote};
 
@@ -7,34 +7,34 @@ use crate::report::{At, quote};
 pub struct Node {
     /// The place at which the value starts.
     pub at: At,
-    /// The place at which the key that names the value starts; a value in a list is its own owner.
+    /// The place at which the value's key starts; for an item of a list, that of the item.
     pub owner: At,
-    /// The value itself.
+    /// The value.
     pub value: Value,
 }
 
-/// A value of a place.
+/// The kind and content of a value.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Nothing, `~` or `null`.
     Null,
-    /// A value that could not be substituted. It was complained about, and is not again.
+    /// A value whose references could not be replaced. This was already reported.
     Unreadable,
-    /// Text; what it means depends on the type it is read into.
+    /// A text. Its meaning depends on the type it is decoded into.
     Scalar(Scalar),
-    /// `[a, b]` or lines with dashes.
+    /// A list: `[a, b]` or lines with dashes.
     List(Vec<Node>),
-    /// `{ a: b }` or lines with colons. No key occurs twice.
+    /// A map: `{ a: b }` or lines with colons. Keys are unique.
     Map(Vec<MapEntry>),
 }
 
 /// The text of a value.
 #[derive(Clone, Debug)]
 pub struct Scalar {
-    /// After substitution.
+    /// The text after substitution.
     pub text: String,
-    /// Written in quotes or as a block: it means text and never a number. A value that was substituted
-    /// is not quoted, since `"${PORT}"` has to be in some places.
+    /// True if it was written in quotes or as a block, so it is a text and never a number. False for a value with references: YAML requires
+    /// the quotes of `"${PORT}"` in some places.
     pub quoted: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct MapEntry {
 }
 
 impl Node {
-    /// The name of this value in a complaint.
+    /// Returns the name of this value in a complaint.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Null | Value::Unreadable => "nothing".to_owned(),
@@ -61,7 +61,7 @@ impl Node {
         }
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar(scalar) => Some(&scalar.text),
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// The text of a scalar that may mean a number or a switch.
+    /// Returns the text of an unquoted scalar, which may be a number or a switch.
     pub(crate) fn bare_text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar(scalar) if !scalar.quoted => Some(&scalar.text),
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// The value of a key of a map.
+    /// Returns the value of a key of a map.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|e| &e.node),

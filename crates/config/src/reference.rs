@@ -1,6 +1,6 @@
-//! The keys of the configuration as a page of the guide.
+//! Writes the page of the guide that lists the keys of the configuration.
 //!
-//! Owns how the JSON Schema is told in words. It knows no key by name: what it says is what [`json_schema`] says.
+//! Owns how the JSON Schema is described in words. Everything on the page comes from [`json_schema`].
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ Every key of a configuration with its default, section by section.
 Any text may be `${NAME}`, an environment variable, or `${file:PATH}`, the text of a file. [First steps](first-steps.md#how-a-configuration-is-written) has the rest of the rules.
 ";
 
-/// The page, in Markdown: a table for each section, in the order in which they are met from the root.
+/// Returns the page in Markdown: a table for each section, in the order in which the sections are found from the root.
 pub fn reference() -> String {
     let schema = json_schema();
     let empty = Map::new();
@@ -35,13 +35,13 @@ pub fn reference() -> String {
 struct Page<'s> {
     sections: &'s Map<String, Json>,
     seen: HashSet<&'s str>,
-    /// The place at which each section is told: under the first path that leads to it.
+    /// The path under which each section is described: the first one that leads to it.
     places: Vec<(&'s str, String)>,
     text: String,
 }
 
 impl<'s> Page<'s> {
-    /// Finds out the path of every section before anything refers to one.
+    /// Finds the path of every section before any is referred to.
     fn place(&mut self, name: &'s str, path: &str) {
         if self.places.iter().any(|(placed, _)| *placed == name) {
             return;
@@ -81,7 +81,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// The sections that the keys of one lead to, with their paths.
+    /// Returns the sections that the keys of a section lead to, with their paths.
     fn below(&self, name: &str, path: &str) -> Vec<(&'s str, String)> {
         let mut found = Vec::new();
         let keys = self.sections.get(name).and_then(properties);
@@ -92,7 +92,7 @@ impl<'s> Page<'s> {
         found
     }
 
-    /// The values that may be written, in words.
+    /// Describes the values that may be written.
     fn kind(&self, takes: &Json) -> String {
         if let Some(name) = named(takes) {
             let place = self.places.iter().find(|(placed, _)| *placed == name);
@@ -105,14 +105,14 @@ impl<'s> Page<'s> {
             let mut kinds: Vec<String> = choices.iter().map(|choice| self.kind(choice)).collect();
             kinds.dedup();
             return match kinds.len() {
-                // Policies, of which there are many.
+                // These are the policies.
                 5.. => format!("one of {}", kinds.join(", ")),
                 _ => kinds.join(" or "),
             };
         }
         let words = list_of(takes, "enum");
         if !words.is_empty() {
-            // Harmless: words that look like numbers are there as numbers too.
+            // Harmless: words that look like numbers are also listed as numbers.
             let texts = words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`"));
             return texts.collect::<Vec<_>>().join(", ");
         }
@@ -131,7 +131,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// A map by names of the operator's, or one of a few keys that has no section of its own.
+    /// Describes a map whose keys the operator chooses, or a map with a few fixed keys that is not a section.
     fn map(&self, takes: &Json) -> String {
         if let Some(values) = takes.get("additionalProperties").filter(|values| values.is_object())
         {
@@ -148,7 +148,7 @@ impl<'s> Page<'s> {
     }
 }
 
-/// Follows a schema to the sections that it names.
+/// Collects the sections that a schema refers to.
 fn lead<'s>(takes: &'s Json, path: &str, found: &mut Vec<(&'s str, String)>) {
     if let Some(name) = named(takes) {
         return found.push((name, path.to_owned()));
@@ -163,7 +163,7 @@ fn lead<'s>(takes: &'s Json, path: &str, found: &mut Vec<(&'s str, String)>) {
         lead(items, &format!("{path}[]"), found);
     }
     for (key, takes) in each(properties(takes)) {
-        // A policy goes by its own name: it is the same wherever a list of policies is.
+        // A policy is listed under its own name, since it is the same in every list of policies.
         let path = if path.ends_with("policies[]") { "policies[]" } else { path };
         lead(takes, &format!("{path}.{key}"), found);
     }
@@ -178,7 +178,7 @@ fn properties(takes: &Json) -> Option<&Map<String, Json>> {
 }
 
 fn each(keys: Option<&Map<String, Json>>) -> impl Iterator<Item = (&String, &Json)> {
-    // Harmless: a section without keys has none to show.
+    // Harmless: a section may have no keys.
     keys.into_iter().flatten()
 }
 
@@ -190,7 +190,7 @@ fn text_of<'s>(takes: &'s Json, key: &str) -> &'s str {
     takes.get(key).and_then(Json::as_str).unwrap_or("")
 }
 
-/// A number or a switch, which may be a text as long as it is substituted; or a text that may look like either.
+/// Describes a number or a switch that may be written as a text with references, or a text that may look like either.
 fn bare(types: &[Json], takes: &Json) -> String {
     match types.first().and_then(Json::as_str) {
         Some("boolean") => "`true`, `false`".to_owned(),
@@ -208,7 +208,7 @@ fn bounds(takes: &Json) -> String {
     }
 }
 
-/// The shape of a text. Shapes of one key alone are told by its own words.
+/// Describes the format of a text. Formats that only one key has are described by its own text.
 fn text(pattern: &str) -> &'static str {
     match pattern {
         p if p.starts_with("^[0-9]+(ms|") => "a duration: `250ms`, `5s`, `1h`",
@@ -219,13 +219,13 @@ fn text(pattern: &str) -> &'static str {
     }
 }
 
-/// A default as it would be written.
+/// Returns a default as it would be written.
 fn shown(value: &Json) -> String {
     match value {
         Json::String(text) if !text.is_empty() => format!("`{text}`"),
         Json::Object(map) if map.is_empty() => "none".to_owned(),
         Json::Array(list) if list.is_empty() => "none".to_owned(),
-        // A section's defaults stand in its own table.
+        // The defaults of a section are in its own table.
         Json::Object(_) => "its defaults".to_owned(),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
             format!("`{value}`")

@@ -1,6 +1,6 @@
 //! Complaints: what is wrong, where, and what to write instead.
 //!
-//! Owns places, the texts they point into, and the printing of a report. Never decides what is wrong.
+//! Owns places, the texts they refer to, and the printing of a report. It does not decide what is wrong.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::hidden::HiddenTexts;
 pub struct At {
     /// The index of the file in its [`Sources`].
     pub file: u32,
-    /// The line, from 1; 0 where the place is the file as a whole.
+    /// The line, from 1, or 0 for the file as a whole.
     pub line: u32,
     /// The column, from 1.
     pub column: u32,
@@ -27,7 +27,7 @@ pub struct At {
 pub struct Source {
     /// The name as the operator would write it.
     pub name: String,
-    /// The folder that relative paths in this file start from.
+    /// The folder that relative paths in this file are based on.
     pub folder: PathBuf,
     /// The text before substitution.
     pub text: String,
@@ -37,7 +37,7 @@ pub struct Source {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Arc<[Source]>,
-    /// The offsets of the lines of each, once somebody asks: a hostile file has very many complaints, and very many lines.
+    /// The offsets of the lines of each file, computed on first use: a hostile file can have many complaints and many lines.
     begins: Arc<OnceLock<Vec<Vec<usize>>>>,
 }
 
@@ -46,28 +46,28 @@ pub struct Sources {
 pub enum Severity {
     /// The configuration cannot be used.
     Error,
-    /// The configuration works, and probably not as meant.
+    /// The configuration works, but probably not as intended.
     Warning,
 }
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Its place.
+    /// The place that is wrong.
     pub at: At,
-    /// Errors stop the configuration, warnings do not.
+    /// Whether the configuration can be used.
     pub severity: Severity,
-    /// The defect: one sentence without a full stop.
+    /// What is wrong: one sentence without a full stop.
     pub what: String,
-    /// The text to write instead.
+    /// What to write instead.
     pub help: Option<String>,
 }
 
-/// Every complaint about one configuration, gathered and then printed in order of place. Errors and warnings are kept and counted
-/// apart: however many warnings there are, an error is never unknown.
+/// All complaints about a configuration, printed in order of place. Errors and warnings are kept and counted separately, so that many
+/// warnings cannot displace an error.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    // Boxed, so that a result with a report is small.
+    // Boxed, to keep `Result`s with a report small.
     errors: Box<ComplaintList>,
     warnings: Box<ComplaintList>,
     sources: Sources,
@@ -79,55 +79,55 @@ pub struct Report {
 #[derive(Clone, Debug, Default)]
 struct ComplaintList {
     complaints: Vec<Complaint>,
-    /// The number of those that are counted and not kept.
+    /// The number of complaints that were counted but not kept.
     left_out: usize,
-    /// Hashes of all of them, since what several routes share is wrong once.
+    /// Hashes of all complaints, to report an error in a shared part only once.
     seen: HashSet<u64>,
 }
 
-/// The most complaints of one severity that are kept. The rest is only counted: nobody reads the thousand-and-first, and a
-/// hostile file of two million unknown keys must not become two million strings.
+/// The most complaints of one severity that are kept. The rest are only counted, so that a hostile file of two million unknown keys does
+/// not become two million strings.
 const COMPLAINTS_MAX: usize = 1_000;
 
-/// Longer words are not typing slips.
+/// Longer words are not taken for typing errors.
 const SUGGESTION_CHARS_MAX: usize = 64;
 
-/// More names than this are not looked through for the one that was meant.
+/// The most names that are compared to find the intended one.
 const SUGGESTIONS_MAX: usize = 1_000;
 
-/// The longest piece of a file that a complaint quotes, in characters.
+/// The longest part of a file that a complaint quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 60;
 
-/// Behind a piece that was longer.
+/// Appended to a quote that was truncated.
 pub(crate) const CUT: &str = "...";
 
 impl At {
-    /// The place of what nobody wrote: defaults.
+    /// The place of defaults, which are not in a file.
     pub const NOWHERE: At = At { file: u32::MAX, line: 0, column: 0 };
 
-    /// A file as a whole.
+    /// Returns the place of a file as a whole.
     pub fn file(file: u32) -> At {
         At { file, line: 0, column: 0 }
     }
 }
 
 impl Sources {
-    /// Names the files; `At::file` indexes into them.
+    /// Creates sources from files, which `At::file` indexes.
     pub fn new(files: Vec<Source>) -> Self {
         Self { files: files.into(), begins: Arc::default() }
     }
 
-    /// The files, in the order they were read.
+    /// Returns the files, in the order they were read.
     pub fn iter(&self) -> impl Iterator<Item = &Source> {
         self.files.iter()
     }
 
-    /// The file a place is in.
+    /// Returns the file a place is in.
     pub fn of(&self, at: At) -> Option<&Source> {
         self.files.get(index(at.file))
     }
 
-    /// The line of a place, and the text above it.
+    /// Returns the line of a place, and the text above it.
     pub(crate) fn line(&self, at: At) -> Option<(&str, &str)> {
         let line = index(at.line.checked_sub(1)?);
         let begins = self.begins.get_or_init(|| {
@@ -139,12 +139,12 @@ impl Sources {
         });
         let begin = *begins.get(index(at.file))?.get(line)?;
         let (above, rest) = self.of(at)?.text.split_at_checked(begin)?;
-        // A line end at the end of the text begins no line.
+        // A line end at the end of the text does not begin another line.
         let line = rest.split('\n').next().filter(|_| !rest.is_empty())?;
         Some((line.trim_end_matches('\r'), above))
     }
 
-    /// `file:line:column`.
+    /// Returns a place as `file:line:column`.
     pub fn place(&self, at: At) -> String {
         let name = self.of(at).map_or("(default)", |source| source.name.as_str());
         match at.line {
@@ -155,7 +155,7 @@ impl Sources {
 }
 
 impl Report {
-    /// The same report about files that are named as they are seen from a folder.
+    /// Returns the same report with file names relative to a folder.
     pub fn relative_to(mut self, folder: &std::path::Path) -> Report {
         let below = |source: &Source| {
             let name = std::path::Path::new(&source.name).strip_prefix(folder);
@@ -166,37 +166,37 @@ impl Report {
         self
     }
 
-    /// An empty report about these files.
+    /// Creates an empty report about these files.
     pub fn new(sources: Sources) -> Self {
         Self { sources, ..Self::default() }
     }
 
-    /// Complains: the configuration cannot be used.
+    /// Adds an error: the configuration cannot be used.
     pub fn error(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
         self.push(at, Severity::Error, what.into(), help.into());
     }
 
-    /// Warns: the configuration works, and probably not as meant.
+    /// Adds a warning: the configuration works, but probably not as intended.
     pub fn warn(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
         self.push(at, Severity::Warning, what.into(), help.into());
     }
 
-    /// Notes a file that was looked for because another names it: a change of it is a change of the configuration.
+    /// Records a file that another file names, whether or not it exists. If it changes, the configuration has changed.
     pub fn depends_on(&mut self, file: PathBuf) {
         self.files.insert(file);
     }
 
-    /// True if further errors are only counted.
+    /// Returns true if further errors are only counted.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.is_full()
     }
 
-    /// The files that others name.
+    /// Returns the recorded files.
     pub fn files(&self) -> &BTreeSet<PathBuf> {
         &self.files
     }
 
-    /// Notes what a text with references became: no complaint says it.
+    /// Records what a text with references became, to keep it out of complaints.
     pub(crate) fn hide(&mut self, at: At, written: &str, text: &str, values: &[String]) {
         self.hidden.put_in(at, written, text, values);
     }
@@ -218,18 +218,18 @@ impl Report {
         kept.complaints.push(Complaint { at, severity, what, help });
     }
 
-    /// The candidate an operator most likely meant, if one is near enough to be worth saying.
+    /// Returns the candidate that the operator most likely meant, if one is similar enough.
     pub fn suggest<'c>(
         &self,
         wrong: &str,
         candidates: impl IntoIterator<Item = &'c str>,
     ) -> Option<&'c str> {
-        // Comparing costs microseconds. Nobody reads what a full report leaves out, and thousands of
-        // unknown names times thousands of candidates would be minutes.
+        // A comparison costs microseconds: thousands of unknown names times thousands of candidates would take minutes. A full report does
+        // not need suggestions.
         if self.is_full() { None } else { Report::nearest(wrong, candidates) }
     }
 
-    /// The candidate that a word was most likely meant to be, however many complaints there are.
+    /// Returns the candidate that a word was most likely meant to be, regardless of the number of complaints.
     pub(crate) fn nearest<'c>(
         wrong: &str,
         candidates: impl IntoIterator<Item = &'c str>,
@@ -238,8 +238,7 @@ impl Report {
         if letters > SUGGESTION_CHARS_MAX {
             return None;
         }
-        // One slip in short words, about one in three letters in long ones: `adress` finds `address`,
-        // `flow` finds nothing.
+        // One error in short words, about one in three letters in long ones: `adress` matches `address`.
         let slips_max = (letters / 3).max(1);
         // Harmless: a complaint may have no suggestion.
         candidates
@@ -252,37 +251,37 @@ impl Report {
             .map(|(_, candidate)| candidate)
     }
 
-    /// True if anything stops the configuration from being used.
+    /// Returns true if the configuration cannot be used.
     pub fn has_errors(&self) -> bool {
         !self.errors.complaints.is_empty()
     }
 
-    /// True if there is nothing to say.
+    /// Returns true if there are no complaints.
     pub fn is_empty(&self) -> bool {
         self.errors.complaints.is_empty() && self.warnings.complaints.is_empty()
     }
 
-    /// Complaints that stop the configuration, in order of place, as far as they are kept.
+    /// Returns the errors that were kept, in order of place.
     pub fn errors(&self) -> impl Iterator<Item = &Complaint> {
         self.errors.in_order()
     }
 
-    /// Complaints that do not stop it, in order of place, as far as they are kept.
+    /// Returns the warnings that were kept, in order of place.
     pub fn warnings(&self) -> impl Iterator<Item = &Complaint> {
         self.warnings.in_order()
     }
 
-    /// The number of errors that [`Report::errors`] leaves out.
+    /// Returns the number of errors that [`Report::errors`] leaves out.
     pub fn errors_left_out(&self) -> usize {
         self.errors.left_out
     }
 
-    /// The number of warnings that [`Report::warnings`] leaves out.
+    /// Returns the number of warnings that [`Report::warnings`] leaves out.
     pub fn warnings_left_out(&self) -> usize {
         self.warnings.left_out
     }
 
-    /// The files the complaints point into.
+    /// Returns the files that the complaints refer to.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -307,7 +306,7 @@ impl ComplaintList {
         self.complaints.len() >= COMPLAINTS_MAX
     }
 
-    /// True the first time.
+    /// Records a complaint, and returns true if it is new.
     fn is_new(&mut self, at: At, what: &str, help: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         (at, what, help).hash(&mut hasher);
@@ -321,7 +320,7 @@ impl ComplaintList {
     }
 }
 
-/// `... and 2 more errors`; nothing where none is left out.
+/// Writes `... and 2 more errors`, or nothing if the count is 0.
 fn write_left_out(f: &mut fmt::Formatter<'_>, count: usize, what: &str) -> fmt::Result {
     match count {
         0 => Ok(()),
@@ -346,14 +345,14 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// The index of a number; none of a list where it is larger than a list can be.
+/// Converts a number to an index. One that does not fit becomes an index that is not in any list.
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// A piece of the file as a complaint quotes it: on one line, printable, and not too long.
+/// Returns a part of the file as a complaint quotes it: on one line, printable and not too long.
 pub(crate) fn quote(text: &str) -> String {
-    // Harmless: `...` matches the rest.
+    // Harmless: `...` stands for the rest.
     let mut quoted: String =
         text.chars().take(QUOTE_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(QUOTE_CHARS_MAX).is_some() {

@@ -1,4 +1,4 @@
-//! The scalars of a text with the ranges of their bytes, to change some of them and leave the rest of the text as it is.
+//! Finds the scalars of a text with their byte ranges, so that some can be changed without touching the rest of the text.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,31 +7,31 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use crate::report::At;
 
-/// One scalar as it is written, before references are put in.
+/// One scalar as written, before references are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenScalar {
-    /// The keys that lead to it; an item of a list has its number.
+    /// The path of the scalar: keys, and indices of list items.
     pub(crate) path: Vec<String>,
     /// Its place, as in complaints.
     pub(crate) at: At,
-    /// The places of aliases that stand for it.
+    /// The places of the aliases of it.
     pub(crate) aliases: Vec<At>,
-    /// Its bytes, quotes included.
+    /// Its byte range, including quotes.
     pub(crate) range: Range<usize>,
     /// Its text.
     pub(crate) text: String,
-    /// True if it spans several lines, so that it cannot be copied to another place.
+    /// True if it spans several lines, so its source cannot be copied to another place.
     pub(crate) is_block: bool,
 }
 
-/// An open collection, and the place of its next value.
+/// An open collection, and the position of its next value.
 enum Open {
     List(usize),
-    /// The key of the value that comes next; none before a key.
+    /// The key of the next value, or `None` before a key.
     Map(Option<String>),
 }
 
-/// The scalars that are values; none if the text cannot be read.
+/// Returns the scalars that are values, or `None` if the text cannot be parsed.
 pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
     let offsets: Vec<usize> =
         text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len())).collect();
@@ -51,7 +51,7 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
                 step(&mut open);
             }
             Event::Alias(anchor) => {
-                // An alias as a key is refused when the configuration is loaded.
+                // A key that is an alias is refused when the configuration is loaded.
                 let of = anchors.get(&anchor).and_then(|index| found.get_mut(*index));
                 if let Some(scalar) = of {
                     scalar.aliases.push(at);
@@ -87,24 +87,24 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
     Some(found)
 }
 
-/// The number of bytes of an anchor before a scalar, with the blanks after it.
+/// Returns the length in bytes of an anchor before a scalar, including the spaces after it.
 fn anchor_len(raw: &str) -> usize {
     let Some(anchor) = raw.strip_prefix('&') else { return 0 };
     let scalar = anchor.trim_start_matches(|c: char| !c.is_whitespace()).trim_start();
     raw.len() - scalar.len()
 }
 
-/// The `|` or `>` of a block whose text begins there.
+/// Returns the offset of the `|` or `>` of a block whose text begins at an offset.
 fn indicator(text: &str, begin: usize) -> Option<usize> {
     let before = text.get(..begin)?.trim_end();
     let line = before.rfind('\n').map_or(0, |end| end + 1);
     let head = before.get(line..)?;
-    // Harmless: a mark that the line does not have is skipped.
+    // Harmless: an indicator that is not in the line is skipped.
     let found = [" |", " >"].iter().filter_map(|mark| head.find(mark)).min()?;
     Some(line + found + 1)
 }
 
-/// Goes on to the next value of the innermost collection.
+/// Moves on to the next value of the innermost collection.
 fn step(open: &mut [Open]) {
     match open.last_mut() {
         Some(Open::List(index)) => *index += 1,
@@ -122,7 +122,7 @@ fn path(open: &[Open]) -> Vec<String> {
     open.iter().map(part).collect()
 }
 
-/// A text with some ranges of it replaced. They are in order and do not overlap.
+/// Returns a text with some ranges replaced. The ranges must be in order and must not overlap.
 pub(crate) fn replaced(text: &str, by: &[(Range<usize>, String)]) -> String {
     let (mut done, mut from) = (String::with_capacity(text.len()), 0);
     for (range, new) in by {

@@ -1,18 +1,18 @@
 //! The JSON Schema of the configuration, for editors.
 //!
-//! Owns how sections become `$defs`. What each key takes is said by its type's [`Decode::schema`].
+//! Owns how sections become `$defs`. The values of each key are described by the [`Decode::schema`] of its type.
 
 use serde_json::{Map, Number, Value as Json, json};
 
 use crate::decode::Decode;
 use crate::sections::Config;
 
-/// The schema of the whole configuration, draft 2020-12.
+/// Returns the schema of the whole configuration (draft 2020-12).
 pub fn json_schema() -> Json {
     json_schema_of::<Config>("Tidegate configuration")
 }
 
-/// The schema of a file of another kind, whose keys were defined by [`crate::keys`].
+/// Returns the schema of a file of another kind, whose keys were defined by [`crate::keys`].
 pub fn json_schema_of<T: Decode>(title: &str) -> Json {
     let mut builder = SchemaBuilder::default();
     let root = T::schema(&mut builder);
@@ -35,12 +35,12 @@ pub struct SectionSchema<'b> {
     builder: &'b mut SchemaBuilder,
     properties: Map<String, Json>,
     required: Vec<&'static str>,
-    /// Rules of keys that have two names.
+    /// Rules for keys that have two names.
     named: Vec<Json>,
 }
 
 impl SchemaBuilder {
-    /// A section, written once.
+    /// Returns a reference to a section, which is written once.
     pub fn section(
         &mut self,
         name: &str,
@@ -48,7 +48,7 @@ impl SchemaBuilder {
         keys: impl FnOnce(&mut SectionSchema<'_>),
     ) -> Json {
         if !self.sections.contains_key(name) {
-            // Reserves the name, so that a section that contains itself ends.
+            // Reserves the name, so that a section that contains itself does not recurse forever.
             self.sections.insert(name.to_owned(), Json::Null);
             let mut section = SectionSchema {
                 builder: self,
@@ -75,7 +75,7 @@ impl SchemaBuilder {
 }
 
 impl SectionSchema<'_> {
-    /// A key of the section.
+    /// Adds a key of the section.
     pub fn key<T: Decode>(&mut self, key: &'static str, doc: &str, absent: Option<T>) {
         let mut schema = T::schema(self.builder);
         if let Some(schema) = schema.as_object_mut() {
@@ -91,9 +91,9 @@ impl SectionSchema<'_> {
         self.properties.insert(key.to_owned(), schema);
     }
 
-    /// Another name of the key before.
+    /// Adds an older name of a key that was added before.
     pub fn older(&mut self, key: &'static str, older: &'static str) {
-        // Harmless: the key was added before its older names.
+        // Harmless: a key is added before its older names.
         let mut schema = self.properties.get(key).cloned().unwrap_or_default();
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("description".to_owned(), format!("Another name of `{key}`.").into());
@@ -109,21 +109,21 @@ impl SectionSchema<'_> {
     }
 }
 
-/// A doc comment as one paragraph.
+/// Returns a doc comment as one paragraph.
 fn words(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// One of a few words; those that look like numbers may be written as such.
+/// Returns the schema of one of a few words. Words that look like numbers may also be written as numbers.
 pub fn one_of(words: &[&str]) -> Json {
-    // Harmless: a word that is not a number has one form.
+    // Harmless: a word that is not a number is only written as text.
     let number = |word: &&str| word.parse().ok().and_then(Number::from_f64).map(Json::Number);
-    // Harmless: the same.
+    // Harmless: a word that is not a number is only written as text.
     let numbers = words.iter().filter_map(number);
     json!({ "enum": words.iter().map(|word| Json::from(*word)).chain(numbers).collect::<Vec<_>>() })
 }
 
-/// A map with exactly one of these keys.
+/// Returns the schema of a map with exactly one of these keys.
 pub(crate) fn one_key_of(keys: impl IntoIterator<Item = (&'static str, Json)>) -> Json {
     let one_key = |(name, keys): (&str, Json)| {
         json!({
@@ -136,13 +136,13 @@ pub(crate) fn one_key_of(keys: impl IntoIterator<Item = (&'static str, Json)>) -
     json!({ "anyOf": keys.into_iter().map(one_key).collect::<Vec<_>>() })
 }
 
-/// A text of a given shape, or one that is substituted.
+/// Returns the schema of a text that matches a pattern or has references.
 pub(crate) fn text_like(pattern: &str) -> Json {
     json!({ "type": "string", "pattern": format!("{pattern}|\\$\\{{") })
 }
 
-/// A number or a switch, or a text that is substituted.
+/// Returns the schema of a number or a switch, or of a text with references.
 pub(crate) fn bare(kind: &str) -> Json {
-    // `pattern` speaks of strings only, so the number's own bounds can stand beside it.
+    // `pattern` applies to strings only, so the bounds of the number can be in the same schema.
     json!({ "type": [kind, "string"], "pattern": "\\$\\{" })
 }

@@ -1,7 +1,7 @@
-//! `${NAME}` and `${file:PATH}` in values.
+//! Replaces `${NAME}` and `${file:PATH}` in values.
 //!
-//! Owns the replacing of references by the environment's variables and by the text of files. Keys are
-//! never substituted, and what was put in is never looked at again. `$${` stands for `${`.
+//! Owns the replacement of references by variables of the environment and by the text of files. Keys are never substituted, and a
+//! replacement is not substituted again. `$${` is an escaped `${`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,28 @@ use crate::node::{Node, Scalar, Value};
 use crate::report::{At, Report, quote};
 use crate::yaml::TEXT_BYTES_MAX;
 
-/// A referenced file holds a secret or a short text; larger things have keys that name files.
+/// The largest file that a reference may include: a secret or a short text. Larger content has keys that name files.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The source of variables. A test gives its own.
+/// The variables. Tests pass their own.
 pub(crate) type Variables<'v> = &'v HashMap<String, String>;
 
-/// Replaces every reference in a tree.
+/// Replaces all references in a tree.
 pub(crate) struct Substitution<'a> {
-    /// The environment.
+    /// The variables of the environment.
     pub(crate) variables: Variables<'a>,
-    /// The folder relative paths start from.
+    /// The folder that relative paths are based on.
     pub(crate) folder: &'a Path,
-    /// Every file read, for whoever watches for changes.
+    /// All files that were read, to watch for changes.
     pub(crate) files: &'a mut Vec<PathBuf>,
     /// The complaints so far.
     pub(crate) report: &'a mut Report,
-    /// Text put in so far.
+    /// The number of bytes put in so far.
     pub(crate) bytes: usize,
 }
 
 impl Substitution<'_> {
-    /// Replaces every reference in this value and those below it.
+    /// Replaces all references in this value and those below it.
     pub(crate) fn apply(&mut self, node: &mut Node) {
         let at = node.at;
         match &mut node.value {
@@ -53,7 +53,7 @@ impl Substitution<'_> {
         }
     }
 
-    /// Nothing if a reference leads nowhere; each that does is complained about.
+    /// Returns the text with references replaced, or `None` if one cannot be replaced. Each of those is reported.
     fn replace(&mut self, text: &str, at: At, values: &mut Vec<String>) -> Option<String> {
         let mut done = String::with_capacity(text.len());
         let mut whole = true;
@@ -120,7 +120,7 @@ impl Substitution<'_> {
         }
         let complaint = match read_text(&path, FILE_BYTES_MAX) {
             Ok(mut text) => {
-                // Editors and `echo` end a file with a line end that is not part of the secret.
+                // Editors and `echo` add a final line end that is not part of the secret.
                 if text.ends_with('\n') {
                     text.pop();
                 }
@@ -140,8 +140,8 @@ impl Substitution<'_> {
     }
 }
 
-/// Opens a file for reading. A pipe that nobody writes to would hold up whoever opens it for ever, and with it every later reload; only
-/// those that a shell passes along are read, which have a writer.
+/// Opens a file for reading. Named pipes are refused: opening one without a writer would block forever, and with it all later reloads.
+/// Pipes that a shell passes have a writer and are read.
 pub fn open(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::FileTypeExt as _;
     let is_passed = path.starts_with("/dev") || path.starts_with("/proc");
@@ -152,7 +152,7 @@ pub fn open(path: &Path) -> std::io::Result<std::fs::File> {
     std::fs::File::open(path)
 }
 
-/// Reads a text file of bounded size; the error is the reason in words.
+/// Reads a text file of limited size. The error is a description.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read as _;
     let file = open(path).map_err(|error| reason(&error))?;
@@ -168,7 +168,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     })
 }
 
-/// The words of an I/O error, without the number that the system gave it.
+/// Describes an I/O error, without its error number.
 pub fn reason(error: &std::io::Error) -> String {
     #[allow(clippy::wildcard_enum_match_arm, reason = "only these have better words")]
     match error.kind() {
@@ -177,7 +177,7 @@ pub fn reason(error: &std::io::Error) -> String {
         std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
         _ => {
             let mut words = error.to_string();
-            // Harmless: the number says no more than the words.
+            // Harmless: the number adds nothing to the description.
             words.truncate(words.find(" (os error ").unwrap_or(words.len()));
             words
         }

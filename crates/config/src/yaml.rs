@@ -1,8 +1,7 @@
-//! YAML text to a [`Node`] tree, within bounds.
+//! Parses YAML into a [`Node`] tree, within limits.
 //!
-//! Owns the limits on what a file may make the gateway hold. Never substitutes and never decides what a
-//! value means. An alias is expanded where it stands and counts as if it had been written out, so an
-//! alias bomb meets the same limits as a huge file. So does what a merge key (`<<`) takes over.
+//! Owns the limits on the memory that a file may use. It does not replace references or interpret values. An alias is expanded in place and
+//! counts as if it had been written out, so an alias bomb reaches the same limits as a huge file. So do the values of a merge key (`<<`).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,16 +11,16 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Report};
 
-/// A file larger than this is not a configuration; 5,000 routes are about 2 MiB.
+/// The largest file. 5,000 routes are about 2 MiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The deepest key of our own is at depth 8.
+/// The deepest nesting. The deepest key of the configuration is at depth 8.
 const DEPTH_MAX: usize = 64;
-/// Values and keys, aliases expanded: about forty times what 5,000 routes need.
+/// The most values and keys after expanding aliases: about forty times what 5,000 routes need.
 const NODES_MAX: usize = 2_000_000;
-/// Text of all values, aliases expanded: an alias to one long text is a bomb with few nodes.
+/// The most bytes of text after expanding aliases: aliases to one long text need few nodes.
 pub(crate) const TEXT_BYTES_MAX: usize = 4 * 16 * 1024 * 1024;
 
-/// Reads one file. `None` if there is no tree to go on with; every problem is in the report either way.
+/// Reads one file. Returns `None` if there is no usable tree. All problems are in the report either way.
 pub(crate) fn read(text: &str, file: u32, report: &mut Report) -> Option<Node> {
     let mut tree = Tree {
         file,
@@ -68,10 +67,10 @@ pub(crate) fn read(text: &str, file: u32, report: &mut Report) -> Option<Node> {
     tree.root
 }
 
-/// A limit was met, and said: reading on would only cost.
+/// A limit was reached and reported, so parsing stops.
 struct Stop;
 
-/// The cost of holding a tree.
+/// The memory cost of a tree.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     nodes: usize,
@@ -98,12 +97,12 @@ enum OpenKind {
     },
 }
 
-/// The text before a colon.
+/// A key of a map.
 enum Key {
     Name(String),
-    /// `<<`: the value's keys are taken over.
+    /// `<<`: the keys of the value are merged into the map.
     Merge,
-    /// It cannot be one, and that was said.
+    /// Not usable as a key, which was reported.
     Refused,
 }
 
@@ -175,7 +174,7 @@ impl Tree<'_> {
     }
 
     fn alias(&mut self, anchor: usize, at: At) -> Result<(), Stop> {
-        // The parser refuses unknown anchors; one that is still open would contain itself.
+        // The parser refuses unknown anchors, so this one is still open and would contain itself.
         let Some((_, cost)) = self.anchors.get(&anchor) else {
             self.report.error(at, "this alias is inside what it stands for", "write the value out");
             return Err(Stop);
@@ -185,8 +184,8 @@ impl Tree<'_> {
         if self.stack.len() + cost.depth > DEPTH_MAX {
             return self.too_deep(at);
         }
-        // Cloned only after the cost was accepted. Complaints point at the text the alias stands for,
-        // except about the value as a whole.
+        // Cloned only after the cost was accepted. Complaints refer to the text of the anchor, except those about the value as a whole,
+        // which refer to the alias.
         if let Some((node, _)) = self.anchors.get(&anchor) {
             let node = Node { at, owner: at, value: node.value.clone() };
             self.place(node, cost.depth);
@@ -209,7 +208,7 @@ impl Tree<'_> {
         let value = match open.kind {
             OpenKind::List(items) => Value::List(items),
             OpenKind::Map { mut entries, mut seen, merged, .. } => {
-                // What is written here goes before what is taken over, and that before what is taken over later.
+                // Keys that are written here take precedence over merged ones, and earlier merged ones over later ones.
                 entries.extend(
                     merged
                         .into_iter()
@@ -241,7 +240,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Puts a finished value where it belongs: into the open collection, or at the root.
+    /// Adds a finished value to the open collection, or makes it the root.
     fn place(&mut self, node: Node, depth: usize) {
         let Some(open) = self.stack.last_mut() else {
             self.root = Some(node);
@@ -312,7 +311,7 @@ impl Tree<'_> {
     }
 }
 
-/// The keys of the map behind `<<`, or of each map of a list there.
+/// Collects the keys of the map after `<<`, or of each map of a list.
 fn take_over(node: Node, merged: &mut Vec<MapEntry>, report: &mut Report) {
     let maps = match node.value {
         Value::List(items) => items,
@@ -330,7 +329,7 @@ fn take_over(node: Node, merged: &mut Vec<MapEntry>, report: &mut Report) {
     }
 }
 
-/// The kind of a key; the reason why it is refused was said already.
+/// Returns the kind of a key. If it is refused, the reason has been reported.
 fn accept_key(node: Node, seen: &mut HashMap<String, At>, report: &mut Report) -> (Key, At) {
     let at = node.at;
     let (name, quoted) = match node.value {
