@@ -1,11 +1,11 @@
 //! The rules of ARCHITECTURE.md and STYLE.md that a program can check: `cargo xtask tidy`, and a test.
 //!
-//! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies
-//! between crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the
-//! beginning of a crate), [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents),
-//! [`loss`] (calls that lose something without a word), [`forms`] (those of them that lose nothing), [`locks`] (of the hot path),
-//! [`shape`] (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (of plain English). It never
-//! changes a file and never needs the network.
+//! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies between
+//! crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the beginning of a crate),
+//! [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents), [`loss`] (calls that lose something silently),
+//! [`forms`] (forms of those calls that do not lose anything), [`locks`] (of the hot path), [`shape`] (large traits and `Deref`),
+//! [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (of plain English). It does not change files and does not need the
+//! network.
 
 mod calls;
 mod code_map;
@@ -65,7 +65,7 @@ pub(crate) struct Text {
     text: String,
 }
 
-/// Checks the workspace. True: there is no violation.
+/// Checks the workspace. Returns true if there are no violations.
 pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     match words {
         [] => {}
@@ -87,7 +87,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     Ok(complaints.is_empty())
 }
 
-/// Every violation in the tree below `root`, ordered by place.
+/// Returns all violations in the tree below `root`, ordered by place.
 fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     let texts = read_tree(root)?;
     let rust: Vec<source::Source> =
@@ -110,7 +110,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     Ok(complaints)
 }
 
-/// Every text file that a rule reads, ordered by path.
+/// Reads all text files that a rule needs, ordered by path.
 fn read_tree(root: &Path) -> Result<Vec<Text>, Failure> {
     let mut texts = Vec::new();
     read_folder(root, root, &mut texts)

@@ -1,51 +1,51 @@
-//! The client of an exchange, and its outcome.
+//! The client of an exchange, and the outcome of the exchange.
 
 use crate::message::{Message, MessageKind, read_messages};
 use crate::wire::Act;
 
-/// The bytes that a client sends, as they go over the wire, and in which pieces.
+/// What a client sends: the bytes on the wire, and the size of the pieces.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
-    /// The bytes of each read, one after the other.
+    /// The bytes of each read, in order.
     pub sends: Vec<Vec<u8>>,
-    /// The number of bytes that go at a time, see [`crate::Wire::new`].
+    /// The number of bytes per read and write, see [`crate::Wire::new`].
     pub piece: Option<usize>,
     pub then: AfterSending,
-    /// The exchange is dropped once it was polled so often.
+    /// The number of polls after which the exchange is dropped.
     pub polls_max: Option<usize>,
 }
 
-/// The act of a client once it has sent everything.
+/// What a client does after it has sent everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AfterSending {
-    /// Waits, until the gateway closes the connection for its silence.
+    /// Waits until the gateway closes the idle connection.
     #[default]
     Waits,
-    /// Closes its side.
+    /// Closes its sending side.
     Ends,
-    /// Breaks the connection.
+    /// Resets the connection.
     Resets,
 }
 
-/// The outcome of a connection.
+/// The result of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The bytes that were written to the client.
     pub written: Vec<u8>,
-    /// The connection ended by itself. Otherwise it was dropped.
+    /// True if the connection ended by itself, false if it was dropped.
     pub ended: bool,
     /// The number of polls.
     pub polls: usize,
 }
 
 impl Client {
-    /// Sends this at once and waits.
+    /// Creates a client that sends these bytes at once and waits.
     pub fn sending(bytes: impl Into<Vec<u8>>) -> Client {
         Client { sends: vec![bytes.into()], ..Client::default() }
     }
 
     pub(crate) fn acts(&self) -> Vec<Act> {
-        // A read of nothing would be the end.
+        // An empty read would mean the end.
         let sends = self.sends.iter().filter(|bytes| !bytes.is_empty());
         let mut acts: Vec<Act> = sends.cloned().map(Act::Send).collect();
         acts.extend(match self.then {
@@ -58,7 +58,8 @@ impl Client {
 }
 
 impl Outcome {
-    /// The replies that were written; `heads`: true for each to HEAD. Bytes that are not a reply, or a part of one, are an error.
+    /// Parses the replies that were written. `heads` is true for each reply to HEAD. Bytes that are not a reply, or part of one, are an
+    /// error.
     pub fn replies(&self, heads: &[bool]) -> Result<Vec<Message>, String> {
         let (replies, rest) =
             read_messages(&self.written, MessageKind::Replies(heads), self.ended)?;

@@ -1,4 +1,4 @@
-//! The gateway: a plan that was compiled from a text, and a worker without sockets that serves it.
+//! The gateway under test: a plan compiled from a text, and a worker without sockets that serves it.
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,22 +18,22 @@ use crate::client::{Client, Outcome};
 use crate::services::Services;
 use crate::wire::Wire;
 
-/// The wall clock when a gateway is made: 2030-01-01 00:00:00 UTC.
+/// The time of the wall clock when a gateway is created: 2030-01-01 00:00:00 UTC.
 pub const NOW: Duration = Duration::from_secs(1_893_456_000);
 
-/// Longer than anything lasts that an exchange leaves behind.
+/// The time to wait after an exchange, longer than anything it started can take.
 const SETTLED_AFTER: Duration = Duration::from_secs(300);
 
-/// The rounds of background work before the first request; it fetches key sets among others.
+/// The rounds of background work before the first request, which fetch key sets, for example.
 const ROUNDS: usize = 2;
 
-/// As often as a worker looks after its connections.
+/// The interval at which a worker checks its connections.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 7), 40_000);
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 100), 8080);
 
-/// A configuration in service. The thread connects to the services of the one whose exchange began last.
+/// A configuration in service. All connections of the thread go to the services of the gateway whose exchange began last.
 pub struct Gateway {
     plan: Arc<Plan>,
     telemetry: Arc<Telemetry>,
@@ -41,19 +41,19 @@ pub struct Gateway {
     services: Services,
 }
 
-/// Work under way, by the gateway's own counts.
+/// The work in progress, according to the gateway's metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gauges {
-    /// Connections of clients, requests and connections under way to upstreams: each that is not 0.
+    /// The gauges that are not 0, of client connections, requests and connection attempts to upstreams.
     pub left: Vec<String>,
-    /// Records written.
+    /// The number of records written.
     pub records: u64,
-    /// Panics contained.
+    /// The number of panics caught.
     pub panics: u64,
 }
 
 impl Gateway {
-    /// Compiles a configuration whose relative paths begin at `folder`, or gives its complaints.
+    /// Compiles a configuration whose relative paths start at `folder`, or returns the complaints.
     pub fn new(text: &str, folder: &Path, services: Services) -> Result<Gateway, String> {
         kit::fake::wall(NOW);
         let telemetry = Telemetry::new(1);
@@ -65,7 +65,7 @@ impl Gateway {
         Ok(Gateway { plan, telemetry, unbound, services })
     }
 
-    /// Runs the work beside the requests.
+    /// Runs the background work.
     pub async fn begin(&self) {
         self.services.stand_in();
         let caller = Rc::new(Caller::new(LOCAL.into(), LOCAL.into(), Scheme::Http, 0));
@@ -77,7 +77,7 @@ impl Gateway {
         self.services.asked();
     }
 
-    /// Begins the work of upstreams beside the requests, which looks their names up among others, until the thread's runtime ends.
+    /// Starts the background work of upstreams, such as DNS look-ups. It runs until the thread's runtime ends.
     pub fn keep_up(&self) {
         self.services.stand_in();
         self.plan.upstreams.iter().for_each(upstream::maintain);
@@ -89,7 +89,7 @@ impl Gateway {
         }));
     }
 
-    /// Serves one connection to its end, or until it was polled as often as the client says, and all that comes of it.
+    /// Serves one connection to its end, or up to the client's limit of polls, and everything it started.
     pub async fn exchange(&self, client: &Client) -> Outcome {
         self.services.stand_in();
         let wire = Wire::new(client.acts(), client.piece);
@@ -110,12 +110,12 @@ impl Gateway {
         Outcome { written: wire.written(), ended, polls }
     }
 
-    /// The services behind it.
+    /// Returns the services behind the gateway.
     pub fn services(&self) -> &Services {
         &self.services
     }
 
-    /// The names of the policies of its first route.
+    /// Returns the names of the policies of the first route.
     pub fn policies(&self) -> Vec<&'static str> {
         let route = self.plan.table.routes().next();
         route
@@ -131,7 +131,7 @@ impl Gateway {
         let (mut open, mut idle) = (0_u64, 0_u64);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
-            // An unreadable value must not pass for a count.
+            // An unreadable value must differ from any count.
             let value = || value.parse().unwrap_or(u64::MAX >> 1);
             match series.split('{').next().unwrap_or_default() {
                 "tidegate_requests_total" => gauges.records += value(),
@@ -146,7 +146,7 @@ impl Gateway {
                 {
                     gauges.left.push(line.to_owned());
                 }
-                // Harmless: the judges look at no other metric.
+                // Harmless: the judges do not use other metrics.
                 _ => {}
             }
         }

@@ -15,8 +15,8 @@ use plan::telemetry::Telemetry;
 
 pub use exchange::exchange;
 
-/// A header of the PROXY protocol and the bytes behind it: it is read to its end and no further, whatever follows, and no part of
-/// it is a header itself.
+/// Judges a header of the PROXY protocol with the bytes after it: exactly the header is read, whatever follows, and a truncated header is
+/// not accepted.
 pub fn proxy_header(bytes: &[u8]) {
     let (whole, len) = read_header(bytes);
     let Ok(ends) = whole else { return };
@@ -31,7 +31,7 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
-/// The content of a header, if it is one, and the number of bytes read.
+/// Returns the content of a header, if it is one, and the number of bytes read.
 fn read_header(bytes: &[u8]) -> (Result<Option<(SocketAddr, SocketAddr)>, String>, usize) {
     let mut rest = bytes;
     let read = {
@@ -44,7 +44,7 @@ fn read_header(bytes: &[u8]) -> (Result<Option<(SocketAddr, SocketAddr)>, String
     (read, bytes.len() - rest.len())
 }
 
-/// A signed token, a line end, and a key set: a token that a key has signed says nothing else with the same signature.
+/// Judges a signed token, a line end and a key set: a changed token must not be valid with the same signature.
 pub fn token(bytes: &[u8]) {
     let at = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (text, rest) = bytes.split_at(at);
@@ -59,7 +59,7 @@ pub fn token(bytes: &[u8]) {
         return;
     }
     assert!(!keys.is_empty(), "verified by nobody");
-    // Harmless: a text without a dot was not a token.
+    // Harmless: a text without a dot is not a token.
     for at in 0..text.iter().rposition(|byte| *byte == b'.').unwrap_or_default() {
         let mut other = text.to_vec();
         if let Some(byte) = other.get_mut(at) {
@@ -70,7 +70,7 @@ pub fn token(bytes: &[u8]) {
     }
 }
 
-/// The text of a configuration: it becomes a plan, or complaints that each have a place in the text.
+/// Judges the text of a configuration: it becomes a plan, or complaints that each have a place in the text.
 pub fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // The value of a reference is not part of the text, and may be anything on the machine.

@@ -1,10 +1,9 @@
 //! A gateway in memory: a configuration compiled by the real `config` and `compile`, served by the real `listen`, `pipeline`,
-//! `policies` and `upstream`, between a client and services that are scripts. One thread, a paused clock, no sockets.
+//! `policies` and `upstream`, between a scripted client and scripted services. It uses one thread, a paused clock and no sockets.
 //!
-//! Owns the stand-ins for the peers ([`Wire`], [`Services`], [`Client`]), and the reading of bytes written to them ([`Message`]).
-//! It decides nothing about what a gateway should do: that is for its users, the contract suite in `tests` and the fuzz
-//! targets, whose judges are in [`judge`]. A request enters by [`Gateway::exchange`] and leaves as an [`Outcome`]. Nothing of the
-//! program uses it.
+//! Owns the simulated peers ([`Wire`], [`Services`], [`Client`]), and the parsing of bytes written to them ([`Message`]). It does not
+//! decide what a gateway should do: its users do, which are the contract suite in `tests` and the fuzz targets, whose judges are in
+//! [`judge`]. A request enters by [`Gateway::exchange`] and leaves as an [`Outcome`]. The program does not use this crate.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -25,26 +24,25 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
-/// Longer by the paused clock than any wait: a test that still waits then waits for nothing.
+/// The time, by the paused clock, after which a test is stuck. It is longer than any wait.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 thread_local! {
-    /// One for the thread's life, as a worker has one: `kit` keeps timers of it for the next wait.
+    /// One per thread, as in a worker: `kit` keeps its timers for the next wait.
     static RUNTIME: Option<LocalRuntime> = runtime();
 }
 
 fn runtime() -> Option<LocalRuntime> {
     let mut builder = Builder::new_current_thread();
-    // Harmless: `run` panics where there is none.
+    // Harmless: `run` panics if there is none.
     builder.enable_time().start_paused(true).build_local(LocalOptions::default()).ok()
 }
 
-/// Runs a test on this thread's runtime, whose clock stands still while there is something to do and jumps to the next deadline
-/// where there is not.
+/// Runs a test on this thread's runtime. Its clock is paused while there is work, and otherwise jumps to the next deadline.
 ///
 /// # Panics
 ///
-/// If the test never ends, or no runtime can be made.
+/// If the test does not end, or no runtime can be created.
 #[allow(clippy::expect_used, reason = "a test ends where it is surprised")]
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| {

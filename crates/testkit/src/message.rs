@@ -1,30 +1,30 @@
-//! The bytes written to a wire, read back as messages by the gateway's own codec, which reads to the letter.
+//! Parses the bytes written to a wire into messages, with the gateway's own strict codec.
 
 use std::fmt;
 
 use http1::{Decoder, Limits, MethodKind, parse_request, parse_response};
 
-/// The kind of messages that are expected.
+/// The expected kind of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind<'a> {
     Requests,
-    /// Replies; true for each that is to HEAD. Those behind the end of the list are not.
+    /// Replies; true for each that answers HEAD. Replies beyond the end of the list do not.
     Replies(&'a [bool]),
 }
 
-/// One message as it was written.
+/// One message as written.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// The method of a request, the status of a reply.
     pub is: String,
     /// The target of a request, empty for a reply.
     pub target: String,
-    /// Names in lower case, in the order they were written.
+    /// Header names (in lower case) and values, in the order they were written.
     pub lines: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
     /// Trailer lines, raw.
     pub trailers: Vec<u8>,
-    /// It has ended.
+    /// True if the message is complete.
     pub whole: bool,
 }
 
@@ -36,27 +36,27 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// The values of the lines of this name, which is in lower case.
+    /// Returns the values of the lines with this name, which is in lower case.
     pub fn values<'m>(&'m self, name: &'m str) -> impl Iterator<Item = &'m [u8]> {
         self.lines.iter().filter(move |(other, _)| other == name).map(|(_, value)| &**value)
     }
 
-    /// All of it as one text to look for something in: start, lines, body, trailers.
+    /// Returns the whole message as one text to search: start, lines, body, trailers.
     pub fn text(&self) -> String {
         let mut text = format!("{} {}\n", self.is, self.target);
         for (name, value) in &self.lines {
             // Harmless: the text is only shown.
             text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value)));
         }
-        // Harmless: the same.
+        // Harmless: the text is only shown.
         text.push_str(&format!("\n{}\n", String::from_utf8_lossy(&self.body)));
-        // Harmless: the same.
+        // Harmless: the text is only shown.
         text.push_str(&String::from_utf8_lossy(&self.trailers));
         text
     }
 }
 
-/// All messages that were written, and the bytes behind them. Interim replies are left out. `ended`: no more will come.
+/// Parses all messages, and returns the bytes after them. Interim replies are left out. `ended` is true if no more bytes will come.
 pub fn read_messages<'b>(
     mut bytes: &'b [u8],
     side: MessageKind<'_>,
@@ -80,7 +80,7 @@ pub fn read_messages<'b>(
     }
 }
 
-/// `to_head`: a reply; true if it is to HEAD.
+/// Parses one message. `to_head` is set for a reply, and true if it answers HEAD.
 fn read_one(
     bytes: &[u8],
     to_head: Option<bool>,

@@ -1,4 +1,4 @@
-//! The services behind the gateway: whatever address a target, a key set or an interceptor has, a script answers there.
+//! The services behind the gateway: a script answers at any address of a target, a key set or an interceptor.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -10,21 +10,21 @@ use kit::Duplex;
 use crate::message::{Message, MessageKind, read_messages};
 use crate::wire::{Act, Wire};
 
-/// A request as a service has read it.
+/// A request as a service received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRequest {
     pub to: SocketAddr,
     pub request: Message,
 }
 
-/// The act of a service after it has read a request to its end.
+/// What a service does after it has read a whole request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceAnswer {
-    /// Sends this, written as it goes over the wire, and waits for the next request.
+    /// Sends these bytes as they are, and waits for the next request.
     Reply(Vec<u8>),
-    /// Sends this and breaks the connection.
+    /// Sends these bytes and resets the connection.
     Cut(Vec<u8>),
-    /// Says nothing.
+    /// Does not answer.
     Silent,
 }
 
@@ -37,12 +37,12 @@ struct Inner {
     asked: RefCell<Vec<ServiceRequest>>,
     refuses: Cell<bool>,
     piece: Cell<Option<usize>>,
-    /// Bytes that are not a request of HTTP/1.
+    /// Bytes that are not an HTTP/1 request.
     broken: RefCell<Vec<String>>,
 }
 
 impl Services {
-    /// Services that answer by this.
+    /// Creates services that answer with this function.
     pub fn new(answers: impl Fn(&ServiceRequest) -> ServiceAnswer + 'static) -> Services {
         Services(Rc::new(Inner {
             answers: Box::new(answers),
@@ -53,27 +53,27 @@ impl Services {
         }))
     }
 
-    /// The requests to them, in order, since the last call of this.
+    /// Returns the requests to the services since the last call, in order.
     pub fn asked(&self) -> Vec<ServiceRequest> {
         self.0.asked.take()
     }
 
-    /// The bytes written to them that are not a request, since the last call of this.
+    /// Returns the bytes written to the services since the last call that are not a request.
     pub fn broken(&self) -> Vec<String> {
         self.0.broken.take()
     }
 
-    /// Sets whether connections are refused from now on.
+    /// Sets whether new connections are refused.
     pub fn refuse(&self, refuses: bool) {
         self.0.refuses.set(refuses);
     }
 
-    /// Sets the number of bytes that a connection gives and takes at a time from now on, see [`Wire::new`].
+    /// Sets the number of bytes per read and write of new connections, see [`Wire::new`].
     pub fn piece(&self, piece: Option<usize>) {
         self.0.piece.set(piece);
     }
 
-    /// Answers for every address that this thread connects to.
+    /// Makes these services answer at every address that this thread connects to.
     pub(crate) fn stand_in(&self) {
         let services = self.clone();
         kit::fake::network(move |to| services.connect(to));
@@ -112,7 +112,7 @@ impl Services {
 }
 
 impl ServiceAnswer {
-    /// A reply with a length and no more lines than these, which end in CRLF.
+    /// Creates a reply with these lines, which end in CRLF, and a `Content-Length`.
     pub fn with(status: u16, lines: &str, body: &str) -> ServiceAnswer {
         let len = body.len();
         ServiceAnswer::Reply(

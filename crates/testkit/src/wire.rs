@@ -1,4 +1,4 @@
-//! One end of a byte stream whose other end is a script.
+//! One end of a byte stream with a script at the other end.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,21 +9,21 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The next act of a scripted peer. One with nothing left to do is silent.
+/// The next act of a scripted peer. A peer without further acts is silent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// Sends these bytes.
     Send(Vec<u8>),
-    /// Closes its side.
+    /// Closes its sending side.
     End,
-    /// Breaks the connection.
+    /// Resets the connection.
     Reset,
 }
 
-/// Hears written bytes and returns the acts in answer.
+/// Receives written bytes and returns the acts that answer them.
 pub(crate) type Hears = Box<dyn FnMut(&[u8]) -> Vec<Act>>;
 
-/// The gateway's end of a connection. Its clones are the same end, to look at the bytes that were written.
+/// The gateway's end of a connection. Clones share it, so the written bytes can be inspected.
 #[derive(Clone)]
 pub struct Wire(Rc<RefCell<State>>);
 
@@ -31,16 +31,16 @@ struct State {
     acts: VecDeque<Act>,
     hears: Option<Hears>,
     written: Vec<u8>,
-    /// The most bytes that one read gives and one write takes, each after having been pending. None: all of them, at once.
+    /// The most bytes per read and write, each of which is pending once before. `None` means all bytes at once.
     piece: Option<usize>,
     reader: Option<Waker>,
-    /// The next read and the next write were made to wait.
+    /// Whether the next read and the next write have already been pending.
     waited: [bool; 2],
     shut: bool,
 }
 
 impl Wire {
-    /// `piece`: how many bytes one read gives and one write takes, each after having been pending. None: all of it, at once.
+    /// Creates a wire. `piece` is the most bytes per read and write, each of which is pending once before. `None` means all bytes at once.
     pub fn new(acts: impl IntoIterator<Item = Act>, piece: Option<usize>) -> Wire {
         Wire(Rc::new(RefCell::new(State {
             acts: acts.into_iter().collect(),
@@ -53,26 +53,26 @@ impl Wire {
         })))
     }
 
-    /// A wire that answers written bytes.
+    /// Creates a wire that answers written bytes.
     pub(crate) fn answered(piece: Option<usize>, hears: Hears) -> Wire {
         let wire = Wire::new([], piece);
         wire.0.borrow_mut().hears = Some(hears);
         wire
     }
 
-    /// The bytes that were written.
+    /// Returns the bytes that were written.
     pub fn written(&self) -> Vec<u8> {
         self.0.borrow().written.clone()
     }
 
-    /// Its writing side was closed in order.
+    /// Returns true if its writing side was closed properly.
     pub fn is_shut(&self) -> bool {
         self.0.borrow().shut
     }
 }
 
 impl State {
-    /// Makes every other read or write wait where bytes go by pieces; they are woken at once.
+    /// If bytes are sent in pieces, makes every other read or write pending and wakes it at once.
     fn waits(&mut self, side: usize, cx: &Context<'_>) -> bool {
         let Some(waited) = self.waited.get_mut(side).filter(|_| self.piece.is_some()) else {
             return false;
@@ -95,7 +95,7 @@ impl State {
                 }
                 Ok(())
             }
-            // It stays so.
+            // The end is permanent.
             Some(Act::End) => {
                 self.acts.push_front(Act::End);
                 Ok(())

@@ -1,4 +1,4 @@
-//! Upstreams as endpoints, by a paused clock: suspensions that grow, failover that goes back, clients that stay at their target.
+//! Upstreams as endpoints, with a paused clock: growing suspensions, failover and its return, sticky clients.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ const FIRST: &str = "192.0.2.1:80";
 const SECOND: &str = "192.0.2.2:80";
 const THIRD: &str = "192.0.2.3:80";
 
-/// Targets that say their own address, until they are told something else.
+/// Targets that answer with their own address unless another answer is set.
 #[derive(Clone, Default)]
 struct Targets(Rc<RefCell<HashMap<SocketAddr, ServiceAnswer>>>);
 
@@ -48,14 +48,14 @@ impl Targets {
     }
 }
 
-/// One request on a connection of its own. Five minutes pass behind it, as behind each exchange.
+/// Sends one request on its own connection. Five minutes pass after it, as after each exchange.
 async fn ask(gateway: &Gateway, lines: &str) -> Message {
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{lines}\r\n");
     let outcome = gateway.exchange(&Client::sending(request)).await;
     outcome.replies(&[false]).unwrap().remove(0)
 }
 
-/// The body of a 200, else the status.
+/// Returns the body of a 200, or else the status.
 async fn says(gateway: &Gateway) -> String {
     let reply = ask(gateway, "").await;
     match reply.is.as_str() {
@@ -72,7 +72,7 @@ async fn say(gateway: &Gateway, times: usize) -> Vec<String> {
     said
 }
 
-/// `first` once and then `then`, as often as there are places.
+/// Returns a list of this length: `first` and then only `then`.
 fn once(first: &str, then: &str, places: usize) -> Vec<String> {
     let mut said = vec![then.to_owned(); places];
     said[0] = first.to_owned();
@@ -94,7 +94,7 @@ fn a_suspension_grows_with_each_failure_and_ends_with_a_success() {
             let gateway = targets.gateway(&[FIRST, SECOND], ENDPOINT);
             assert_eq!(say(&gateway, 2).await, [FIRST, FIRST]);
             targets.set(FIRST, answer);
-            // 14, 28 and at last 39 minutes, asked every five.
+            // 14, 28 and finally 39 minutes, with a request every five minutes.
             for places in [3, 6, 8, 8] {
                 let said = say(&gateway, places).await;
                 assert_eq!(said, once(status, SECOND, places), "{status}");
@@ -120,7 +120,7 @@ fn only_so_many_failures_in_a_row_of_the_listed_kinds_suspend() {
             (&other, "500", 5),
             (&listed, "503", 2),
             (&ServiceAnswer::Cut(Vec::new()), "502", 2),
-            // Neither a reply nor listed: it changes nothing.
+            // A broken connection is neither a reply nor a listed error, so it does not reset the count.
             (&listed, "503", 1),
         ] {
             targets.set(FIRST, answer.clone());
@@ -210,7 +210,7 @@ fn a_retry_goes_to_the_next_target() {
     });
 }
 
-/// The cookie that a reply sets, as the client sends it back.
+/// Returns the cookie that a reply sets, as the client sends it back.
 fn cookie(reply: &Message) -> Option<String> {
     let set = reply.values("set-cookie").next()?;
     let set = String::from_utf8(set.to_vec()).unwrap();
@@ -267,7 +267,7 @@ fn the_value_of_a_pin_depends_on_the_url_and_the_secret_alone() {
         assert_ne!(pin(&[SECOND, FIRST], plain).await, value);
         let secret = "balance: failover, sticky: { cookie: srv, secret: \"x\" }";
         assert_ne!(pin(&[FIRST], secret).await, value);
-        // As every gateway and every version makes it.
+        // The value is the same in all gateways and versions.
         assert_eq!(value, "srv=96bc73ef7c975120");
     });
 }

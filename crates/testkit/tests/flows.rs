@@ -1,4 +1,4 @@
-//! Flows by a paused clock and by the polls of one worker: the time that they have, and the turns that they leave to others.
+//! Flows with a paused clock and one worker: their timeouts, and whether they yield to others.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use testkit::{Client, Gateway, Outcome, ServiceAnswer, Services, run};
 
-/// A gateway whose one service is silent for ever, and has five minutes to answer.
+/// Creates a gateway whose only service never answers, with a timeout of five minutes.
 fn gateway(flows: &str) -> Gateway {
     let yaml = format!(
         "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\n\
@@ -28,7 +28,7 @@ async fn post(gateway: &Gateway, body: &str) -> Outcome {
     gateway.exchange(&Client::sending(request)).await
 }
 
-/// Issue 21: a time that is written is the flow's own, also if it is the one that flows have without.
+/// Issue 21: a configured timeout applies to the flow even if it equals the default.
 #[test]
 fn a_timeout_of_a_minute_is_one_as_any_other() {
     for (flows, fault) in [
@@ -39,7 +39,7 @@ fn a_timeout_of_a_minute_is_one_as_any_other() {
             "  main: { timeout: 10m, steps: [{ sequence: inner }] }\n  inner: { timeout: 60s, steps: [{ call: u }] }",
             "flow_timeout",
         ),
-        // Where none is written, a plain call is plain forwarding, and another flow's steps have its time.
+        // Without one, a single call is plain forwarding, and the steps of other flows have the default.
         ("  main: [{ call: u }]", "upstream_timeout"),
         (
             "  main: { timeout: 10m, steps: [{ sequence: inner }] }\n  inner: [{ call: u }]",
@@ -54,7 +54,7 @@ fn a_timeout_of_a_minute_is_one_as_any_other() {
     }
 }
 
-/// Issue 21: 100,000 parts whose steps wait for nothing held a worker, and all its other connections with it.
+/// Issue 21: 100,000 parts whose steps never wait blocked a worker with all its other connections.
 #[test]
 fn parts_that_wait_for_nothing_leave_turns_to_others() {
     const PARTS: usize = 1_000;

@@ -1,4 +1,4 @@
-//! Targets whose names change their addresses, by a paused clock.
+//! Targets whose names get other addresses, with a paused clock.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -17,7 +17,7 @@ use testkit::{Client, Gateway, ServiceAnswer, Services, run};
 /// The answers of a resolver.
 #[derive(Clone, Default)]
 struct Names {
-    /// None: it fails.
+    /// The addresses, or `None` if the resolver fails.
     addresses: Rc<RefCell<Option<Vec<IpAddr>>>>,
     asked: Rc<Cell<usize>>,
 }
@@ -28,7 +28,7 @@ impl Names {
         self.addresses.replace(Some(parsed));
     }
 
-    /// A gateway whose target has a name, and whose services say their own address.
+    /// Creates a gateway whose target has a name, and whose services answer with their address.
     fn gateway(&self) -> Gateway {
         let yaml = "listen: { a: { address: \"127.0.0.1:0\" } }\n\
              upstreams: { u: { targets: [\"http://u.test:80\"], timeout: { idle: 1h } } }\n\
@@ -44,7 +44,7 @@ impl Names {
     }
 }
 
-/// The body of a 200, else the status.
+/// Returns the body of a 200, or else the status.
 async fn says(gateway: &Gateway) -> String {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let outcome = gateway.exchange(&Client::sending(request)).await;
@@ -55,7 +55,7 @@ async fn says(gateway: &Gateway) -> String {
     }
 }
 
-/// Connections stay to an address that a few look-ups have missed, and not longer, however busy they are.
+/// Connections to an address are kept while only a few look-ups lack it, and then closed even if they are busy.
 #[test]
 fn connections_follow_the_name() {
     run(async {
@@ -67,7 +67,7 @@ fn connections_follow_the_name() {
         names.set(&["192.0.2.2"]);
         assert_eq!(says(&gateway).await, "192.0.2.1:80", "no look-up since");
         assert_eq!(says(&gateway).await, "192.0.2.2:80");
-        // A resolver that fails says nothing of where the service is.
+        // A failed look-up does not change the addresses.
         names.addresses.replace(None);
         assert_eq!([says(&gateway).await, says(&gateway).await], ["192.0.2.2:80"; 2]);
         names.set(&["192.0.2.2", "192.0.2.3"]);
@@ -75,7 +75,7 @@ fn connections_follow_the_name() {
     });
 }
 
-/// Requests that come before the first look-up has ended wait for it, and do not begin others.
+/// Requests that arrive during the first look-up wait for it and do not start others.
 #[test]
 fn the_failure_of_a_look_up_is_the_answer_to_all_who_ask() {
     run(async {

@@ -1,4 +1,4 @@
-//! The judges of fuzz targets, over the targets' seeds.
+//! Runs the judges of fuzz targets on the seeds of the targets.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use testkit::judge;
 
-/// Prime, so that no seed is only looked at in like places.
+/// The step between positions; prime, so that the positions do not coincide with regular structures in a seed.
 const EVERY: usize = 11;
 
 fn each(target: &str, judge: fn(&[u8])) {
@@ -20,7 +20,7 @@ fn each(target: &str, judge: fn(&[u8])) {
     for seed in seeds {
         let bytes = fs::read(&seed).unwrap();
         judge(&bytes);
-        // Cut, and with a byte lost, in places enough to show that the judge holds.
+        // Truncated, and with a byte removed, at a sample of positions.
         for at in (0..bytes.len()).step_by(EVERY) {
             judge(&bytes[..at]);
             judge(&[&bytes[..at], &bytes[at + 1..]].concat());

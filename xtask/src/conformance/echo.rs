@@ -94,7 +94,7 @@ fn has(request: &Request, name: &str, token: &str) -> bool {
     values.flat_map(|(_, value)| value.split(',')).any(|t| t.trim().eq_ignore_ascii_case(token))
 }
 
-/// Reads a request with its body. None: the client closed, or was idle for too long.
+/// Reads a request with its body. Returns `None` if the client closed or was idle for too long.
 fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let Some(start) = read_line(reader)? else { return Ok(None) };
     let words: Vec<&str> = start.split(' ').collect();
@@ -162,7 +162,7 @@ fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result<Vec<u8>> {
     if (bytes.len() as u64) < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
 }
 
-/// One line without its end. None: the end of the stream.
+/// Reads one line without its end. Returns `None` at the end of the stream.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;

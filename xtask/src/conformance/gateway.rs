@@ -67,7 +67,7 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
-    /// It may have ended already; its last exchanges have shown that.
+    /// The process may already have ended, which its last exchanges have shown.
     fn drop(&mut self) {
         self.child.kill().and_then(|()| self.child.wait()).ok();
     }

@@ -80,7 +80,7 @@ fn judge(case: &Case) -> Judged {
     Judged { id: case.id.clone(), passed: verified.is_ok() == case.valid, complaint }
 }
 
-/// True if it is refused; a token with five parts has to be refused as encrypted.
+/// Returns true if the token is refused. A token with five parts has to be refused as encrypted.
 fn is_refused(case: &Case) -> bool {
     match Token::parse(case.token.as_bytes()) {
         Ok(_) => false,

@@ -78,7 +78,7 @@ pub(crate) struct Outcome {
     pub(crate) scored: usize,
 }
 
-/// Runs a suite. True: nothing failed.
+/// Runs a suite. Returns true if nothing failed.
 pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     let (suite, rest) = match words {
         ["--help" | "-h", ..] | [_, "--help" | "-h", ..] => {

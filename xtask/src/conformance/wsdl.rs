@@ -1,5 +1,4 @@
-//! The `wsdl` suite: descriptions that have to be read completely, and texts that have to be refused because they are no
-//! descriptions.
+//! The `wsdl` suite: descriptions that have to be read completely, and texts that have to be refused because they are not descriptions.
 //!
 //! Owns the comparison with the manifest's content of a description: services, ports, bindings and operations. A description
 //! that names missing files may be refused, if the complaints are about that. It also reports, without a score, how many

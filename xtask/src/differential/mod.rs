@@ -49,7 +49,7 @@ const DOCUMENTS: usize = 200;
 const INSTANCES: usize = 20;
 const TRANSFORMED: usize = 10;
 
-/// Runs the comparison. True: no difference was found.
+/// Runs the comparison. Returns true if no difference was found.
 pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     let options = options(words)?;
     let folder = target_folder().join("differential");

@@ -1,7 +1,7 @@
 //! The verdicts of other engines: xmllint and xsltproc as programs, Xerces-J and Saxon 6.5 in one Java process.
 //!
-//! Owns the communication with them and its end: an engine that takes too long is stopped and has no verdict. It never judges
-//! who is right.
+//! Owns the communication with them and its end: an engine that takes too long is stopped and has no verdict. It does not judge who is
+//! right.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,8 @@ use std::time::Duration;
 use super::ours::canonical;
 use crate::Failure;
 
-/// An answer takes milliseconds, and the first one of Java a second or two. libxml2 loops for ever on some schemas.
+/// The time limit of an answer. An answer takes milliseconds, the first one of Java a second or two, but libxml2 loops forever on some
+/// schemas.
 const LATE: Duration = Duration::from_secs(20);
 
 /// The verdict of one engine about a document.
@@ -37,7 +38,7 @@ impl Verdict {
         match (self, other) {
             (Verdict::Yes(one), Verdict::Yes(two)) => one == two,
             (Verdict::No(_), Verdict::No(_)) | (Verdict::Bad(_), Verdict::Bad(_)) => true,
-            // No answer decides nothing.
+            // A missing answer does not decide anything.
             (Verdict::Yes(_) | Verdict::No(_) | Verdict::Bad(_) | Verdict::Silent, _) => false,
         }
     }
@@ -127,7 +128,7 @@ impl Java {
 
 impl Drop for Java {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _gone = self.process.kill();
         let _reaped = self.process.wait();
     }
@@ -185,7 +186,7 @@ struct Output {
     stderr: Vec<u8>,
 }
 
-/// Runs a program to its end; none, with a message, if it was stopped for taking too long.
+/// Runs a program to its end. Returns `None`, after printing a message, if it was stopped for taking too long.
 fn output(command: &mut Command, late: Duration) -> Result<Option<Output>, Failure> {
     let broken = |error: io::Error| Failure::Broken(error.to_string());
     let mut process = command

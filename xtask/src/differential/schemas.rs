@@ -23,7 +23,7 @@ struct Element {
 #[derive(Clone, Copy)]
 struct Occurs {
     min: u32,
-    /// None: unbounded.
+    /// The maximum, or `None` if unbounded.
     max: Option<u32>,
 }
 
@@ -266,7 +266,7 @@ impl Simple {
         }
         out.push_str("</xs:restriction></xs:simpleType>");
         if self.list {
-            // A list of it, in its place.
+            // Replaces the type by a list of it.
             let item = out.rfind("<xs:simpleType>").map(|at| out.split_off(at)).unwrap_or_default();
             let _ok = write!(out, "<xs:simpleType><xs:list>{item}</xs:list></xs:simpleType>");
         }
@@ -330,7 +330,7 @@ impl Walk<'_> {
         self.inside(root, "t:root");
     }
 
-    /// True for one in so many calls: then a mistake is made.
+    /// Returns true once in 40 calls on average: then a mistake is made.
     fn slips(&mut self) -> bool {
         self.random.u8(0..40) == 0
     }

@@ -67,7 +67,7 @@ d="{count(descendant-or-self::node())}" l="{name(*[last()])}" o="{../item[last()
     ),
 ];
 
-/// One of them, with its name.
+/// Returns a random stylesheet, with its name.
 pub(crate) fn any(random: &mut Rng) -> (&'static str, String) {
     let (name, templates) = random.choice(ALL.iter().copied()).unwrap_or_default();
     let text = format!(

@@ -17,7 +17,7 @@ struct Call {
 const CALLS: &[Call] = &[
     Call { text: "Instant::now", crates: &["kit"], instead: "call `kit::clock::now`" },
     Call { text: "SystemTime::now", crates: &["kit"], instead: "call `kit::clock::wall`" },
-    // A change of the configuration outlives its admin client, and runs on no worker's thread.
+    // A change of the configuration continues without its admin client, and does not run on a worker's thread.
     Call { text: "tokio::spawn", crates: &["kit", "control"], instead: "call `kit::spawn`" },
     Call { text: "task::spawn", crates: &["kit"], instead: "call `kit::spawn`" },
     Call { text: "spawn_local", crates: &["kit"], instead: "call `kit::spawn`" },
@@ -35,7 +35,7 @@ const CALLS: &[Call] = &[
 /// Unfinished work in code.
 const UNDONE: &[&str] = &["dbg!", "todo!", "unimplemented!", "#[ignore"];
 
-/// Words that say nothing about a type; LEXICON.md has words that do.
+/// Words that do not describe a type; LEXICON.md has words that do.
 const EMPTY_WORDS: &[&str] = &[
     "Context",
     "Data",

@@ -3,7 +3,7 @@
 use super::Complaint;
 use super::source::Source;
 
-/// The crates that may have unsafe code: `kit` for raw memory, `saxon` for the border to Java, the program for its allocator.
+/// The crates that may have unsafe code: `kit` for raw memory, `saxon` for the interface to Java, the program for its allocator.
 const UNSAFE: &[&str] = &["kit", "saxon", "tidegate"];
 
 /// The violation in the first file of a crate; none for any other file.

@@ -1,7 +1,7 @@
 //! The allowed dependencies of crates. The list of members in the root manifest is the map: its comments name the bands, and
 //! dependencies point down.
 //!
-//! Owns the rules about dependencies and nothing of how crates are built. Dependencies of tests are free.
+//! Owns the rules about dependencies. Dependencies of tests are not restricted.
 
 use std::path::Path;
 use std::process::Command;
@@ -40,7 +40,7 @@ struct Edge {
     line: usize,
 }
 
-/// Third-party crates that only some of our crates may use; crates beside the program are free.
+/// Third-party crates that only some of our crates may use; crates in the band `Beside` may use any.
 struct Reserved {
     names: &'static [&'static str],
     users: &'static [&'static str],
@@ -125,7 +125,7 @@ const RESERVED: &[Reserved] = &[
 /// The crates of the hot path that the cold path may name.
 const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "queues", "hub", "mediation"];
 
-/// The crates that the engines behind policies may name: lines and media types, and words of metrics. No exchange, no fault.
+/// The crates that the engines behind policies may name: header lines and media types, and metrics. They may not name exchanges or faults.
 const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
 
 /// The crates that may use the configuration.

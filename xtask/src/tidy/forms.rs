@@ -1,18 +1,17 @@
-//! Forms in which a call that can lose something loses nothing, or says what it loses.
+//! Forms in which a call that can lose something does not lose anything, or reports the loss.
 //!
-//! Owns what the text of one statement tells. Such a use needs no comment.
+//! Owns what can be seen in the text of one statement. Such a use does not need a comment.
 
 use super::source::{closing, is_name, whole};
 
-/// True if the call whose text is at `at` loses nothing by its form.
+/// Returns true if the form of the call at `at` shows that nothing is lost.
 pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
     let before = code.get(..at).unwrap_or_default().trim_end();
     let end = at + text.len();
     let after = code.get(end..).unwrap_or_default();
     let given = || code.get(end..closing(code, end - 1) - 1).unwrap_or_default().trim();
     match text {
-        // Where there is nothing, the function returns nothing, and its caller decides; or the error was handled, or there is another
-        // in its place.
+        // The function returns `None` for its caller to decide, or the error was handled or replaced by another.
         ".ok()" => {
             let handles =
                 |call: &Call<'_>| call.name == "map_err" && !call.arguments.starts_with("|_| ()");
@@ -22,12 +21,12 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
         }
         ".filter_map(" => is_told(given()) || is_optional_field(given()) || is_choice(given()),
         ".flatten()" => Call::last(before).is_some_and(|call| match call.name {
-            // A condition, or a list of what may be absent.
+            // A condition, or a list of optional values.
             "then" => true,
             "into_iter" => call.before.ends_with(']') && is_literal(call.before),
             _ => false,
         }),
-        // Another method than an iterator's, or one more than allowed, by which it is seen that there is more.
+        // A method of another type than an iterator, or one item more than allowed, to detect that there are too many.
         ".take(" => {
             let of_text = given().is_empty() || given().starts_with('&');
             let is_option = code.get(closing(code, end - 1)..).is_some_and(|c| c.starts_with('?'));
@@ -35,14 +34,14 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
         }
         ".zip(" => is_told(given()) || is_numbering(before, given()) || compares_lengths(before),
         ".unwrap_or_default()" => Call::last(before).is_some_and(|call| match call.name {
-            // Past the end there is nothing; an end that is a number may be past it.
+            // Nothing is after the end of the value; an end that is a number may be beyond it.
             "get" => call.arguments.split_once("..").is_some_and(|(_, end)| {
                 !end.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase())
             }),
-            // There is always a first part.
+            // The first part always exists.
             "next" => Call::last(call.before)
                 .is_some_and(|call| matches!(call.name, "split" | "rsplit" | "splitn")),
-            // Words that are said if there is something to say.
+            // A text that is written only if there is a value.
             "map" => body(call.arguments).is_some_and(|body| body.starts_with("format!(")),
             "try_from" => fits(&call),
             _ => false,
@@ -59,7 +58,7 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
 struct Call<'c> {
     name: &'c str,
     arguments: &'c str,
-    /// What it is called on.
+    /// The expression it is called on.
     before: &'c str,
 }
 
@@ -76,7 +75,7 @@ impl Call<'_> {
     }
 }
 
-/// True if the calls that follow in the same expression make an error of what is absent.
+/// Returns true if the following calls in the same expression turn an absent value into an error.
 fn is_refused(after: &str) -> bool {
     let mut rest = after;
     while let Some(called) = rest.trim_start().strip_prefix('.') {
@@ -106,7 +105,7 @@ fn opening(code: &str) -> Option<usize> {
     None
 }
 
-/// True if a number always fits: a length has at most 64 bits, and `value % 64` or `value & 0x7f` at most eight.
+/// Returns true if a number always fits: a length has at most 64 bits, and `value % 64` or `value & 0x7f` at most eight.
 fn fits(call: &Call<'_>) -> bool {
     let given = call.arguments;
     let is_length = given.ends_with(".len()") || given.ends_with(".count()");
@@ -118,7 +117,7 @@ fn fits(call: &Call<'_>) -> bool {
     is_length && call.before.ends_with("u64") || matches!(bound, Some(Ok(0..256)))
 }
 
-/// True if complaints can be made there: `compile` and `config` hand these to whatever refuses a value.
+/// Returns true if the function can report complaints: `compile` and `config` pass these arguments to functions that refuse values.
 fn is_told(given: &str) -> bool {
     ["report", "decoder"].iter().any(|word| whole(given, word).next().is_some())
 }
@@ -129,7 +128,7 @@ fn body(closure: &str) -> Option<&str> {
     Some(body.trim())
 }
 
-/// `|route| route.value.upstream.as_ref()`: what is there of an optional field.
+/// Returns true for the value of an optional field: `|route| route.value.upstream.as_ref()`.
 fn is_optional_field(closure: &str) -> bool {
     let Some(body) = body(closure) else {
         return false;
@@ -140,13 +139,13 @@ fn is_optional_field(closure: &str) -> bool {
     path.contains('.') && path.bytes().all(|byte| is_name(byte) || byte == b'.')
 }
 
-/// `|part| match part { .. }` with an arm for each kind: those that are left out are named.
+/// Returns true for `|part| match part { .. }` with an arm for each kind, which names the kinds that are left out.
 fn is_choice(closure: &str) -> bool {
     let is_open = |arms: &str| arms.contains("_ =>") || arms.contains("_ if ");
     body(closure).is_some_and(|body| body.starts_with("match ") && !is_open(body))
 }
 
-/// True if a list is written here, and not indexed.
+/// Returns true if a list is written here and not indexed.
 fn is_literal(code: &str) -> bool {
     let list = opening(code).and_then(|open| code.get(..open));
     list.is_some_and(|front| {
@@ -168,7 +167,7 @@ fn arguments(given: &str) -> usize {
     commas + 1
 }
 
-/// `(1..).zip(list)` or `list.zip(0..)`: numbers do not end.
+/// Returns true for `(1..).zip(list)` or `list.zip(0..)`, whose numbers do not end.
 fn is_numbering(before: &str, given: &str) -> bool {
     let is_open = |range: &str| {
         range.strip_suffix("..").is_some_and(|from| !from.is_empty() && from.bytes().all(is_name))
@@ -178,7 +177,7 @@ fn is_numbering(before: &str, given: &str) -> bool {
     is_open(given) || front.is_some_and(is_open)
 }
 
-/// True if the statement has found both lists as long as each other: `a.len() == b.len() && a.iter().zip(b)`.
+/// Returns true if the statement compares the lengths of both lists: `a.len() == b.len() && a.iter().zip(b)`.
 fn compares_lengths(before: &str) -> bool {
     let statement = before.rsplit([';', '{', '}']).next().unwrap_or(before);
     let lengths =
@@ -187,7 +186,7 @@ fn compares_lengths(before: &str) -> bool {
         .is_some_and(|(other, rest)| !other.contains("&&") && rest.trim_start().starts_with("&&"))
 }
 
-/// The value of `NAME = VALUE;`, of which the front may be cut.
+/// Returns the value of `NAME = VALUE;`, whose beginning may be missing.
 fn value(after: &str) -> &str {
     let mut depth = 0_usize;
     let end = after.bytes().position(|byte| {
@@ -202,8 +201,8 @@ fn value(after: &str) -> &str {
     value.split_once(" = ").map_or("", |(_, value)| value.trim())
 }
 
-/// True if nothing is dropped: a guard or a lock that is held, a text that is written into, an argument that is not used, or a
-/// result whose error is passed on.
+/// Returns true if nothing is dropped: a guard or a lock that is held, a text that is written to, an unused argument, or a result whose
+/// error is passed on.
 fn keeps(after: &str, value: &str) -> bool {
     let writes = after.starts_with("infallible = ")
         && (value.contains("write!(") || value.contains("writeln!("));

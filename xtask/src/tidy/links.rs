@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Complaint, Text};
 
-/// The broken links. `exists` says whether there is a file or folder at a path from the root.
+/// The broken links. `exists` returns whether a path from the root is a file or folder.
 pub(crate) fn check(texts: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Complaint> {
     let documents = texts.iter().filter(|text| text.path.ends_with(".md"));
     documents
@@ -81,7 +81,7 @@ fn inline(line: &str) -> impl Iterator<Item = &str> {
         .map(|(target, _)| target.split_whitespace().next().unwrap_or_default())
 }
 
-/// Headings as fragments: lower case, blanks as dashes, without punctuation.
+/// Headings as fragments: lower case, spaces as dashes, without punctuation.
 fn headings(text: &str) -> HashSet<String> {
     let titles = prose(text).filter_map(|(_, line)| {
         let title = line.trim_start_matches('#');

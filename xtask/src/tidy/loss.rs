@@ -1,7 +1,7 @@
-//! Calls that can lose what an operator wrote or a peer sent without a word.
+//! Calls that can silently lose what an operator wrote or a peer sent.
 //!
-//! Owns the list of these calls. Each use in a shipped file must say in a comment beside it, after `Harmless:`, why nothing is
-//! lost, or that the loss is reported.
+//! Owns the list of these calls. Each use in a shipped file needs a comment next to it that says after `Harmless:` why nothing is lost, or
+//! that the loss is reported.
 
 use std::collections::BTreeMap;
 

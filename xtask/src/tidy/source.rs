@@ -1,7 +1,7 @@
 //! Splits Rust source into code and comments, without a parser.
 //!
 //! Owns the few facts of Rust's grammar that the rules need: comments, literals, and code that is compiled only for tests. Each
-//! result has the length and the lines of the original, with blanks in place of removed parts, so that an offset is valid in
+//! result has the length and the lines of the original, with spaces in place of removed parts, so that an offset is valid in
 //! all of them.
 
 use std::ops::Range;
@@ -211,7 +211,7 @@ fn quoted(rest: &str, quote: u8) -> usize {
     rest.len()
 }
 
-/// Tells `'a'` from the lifetime `'a`.
+/// Distinguishes the character `'a'` from the lifetime `'a`.
 fn is_character(rest: &str) -> bool {
     let mut chars = rest.chars().skip(1);
     match chars.next() {

@@ -1,4 +1,4 @@
-//! What other clients write and take away, and listeners that ask who one is.
+//! Batches that other clients write, data that is deleted, and listeners that require authentication.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{one, settings, whole};
 async fn messages_of_others_are_read_however_they_are_packed() {
     let broker = broker::Kafka::shared();
     let logs = Kafka::new(settings(&broker.address()));
-    // Asking for it makes it.
+    // The request creates the topic.
     assert_eq!(logs.span("packed").await.unwrap().newest, 0);
     let mut expected = Vec::new();
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
@@ -77,7 +77,7 @@ async fn an_event_that_the_topic_does_not_take_is_too_large() {
     broker.tool("TopicCommand", &create, b"");
     let logs = Kafka::new(settings(&broker.address()));
     let (small, large) = ("s".repeat(1200), "l".repeat(3000));
-    // Together they are too large, and each goes by itself.
+    // Together they are too large, so each is sent separately.
     let appends =
         [&small, &small, &large, &small].map(|text| logs.append("small", one(text), None));
     let mut answers = Vec::new();

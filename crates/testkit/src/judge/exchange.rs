@@ -1,4 +1,4 @@
-//! Whole exchanges: whatever a client sends, the replies to it and the requests to the upstream can be read to the letter.
+//! Judges whole exchanges: whatever a client sends, the replies to it and the requests to the upstream can be parsed strictly.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use http1::{Decoder, Limits, parse_request};
 
 use crate::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services, run};
 
-/// The only path that leads to the upstream. A request for another one was smuggled.
+/// The only paths that are routed to the upstream. A request for any other path was smuggled.
 const PREFIX: &str = "/public/";
 
-/// The longest head of a request, small enough for a fuzzer to reach.
+/// The longest request head, small enough for a fuzzer to reach.
 const HEAD_BYTES_MAX: usize = 2048;
 
 const CONFIGURATION: &str = r#"
@@ -43,7 +43,7 @@ fn gateway() -> Gateway {
     Gateway::new(CONFIGURATION, Path::new("/nowhere"), services).expect("it compiles")
 }
 
-/// Runs one connection of a client: a byte that says in which pieces, then the bytes that it sends.
+/// Runs one connection of a client. The first byte selects the size of the pieces, and the rest are the bytes to send.
 pub fn exchange(bytes: &[u8]) {
     let Some((way, bytes)) = bytes.split_first() else { return };
     GATEWAY.with(|gateway| run(converse(gateway, *way, bytes)));
@@ -62,12 +62,12 @@ async fn converse(gateway: &Gateway, way: u8, bytes: &[u8]) {
         }
     };
     let pieces = answered(gateway, &client, &heads).await;
-    // Later replies may depend on the bytes that were there when the connection's fate was decided.
+    // Later replies may depend on which bytes had arrived when the gateway decided whether to close the connection.
     let first = |replies: &[Message]| replies.first().map(|reply| reply.is.clone());
     assert_eq!(first(&pieces), first(&whole), "it depends on the pieces: {}", bytes.escape_ascii());
 }
 
-/// The replies to a client, once all that was said to both sides is judged.
+/// Returns the replies to a client, after judging all messages to both sides.
 async fn answered(gateway: &Gateway, client: &Client, heads: &[bool]) -> Vec<Message> {
     let before = gateway.gauges();
     let outcome = gateway.exchange(client).await;
@@ -88,7 +88,7 @@ async fn answered(gateway: &Gateway, client: &Client, heads: &[bool]) -> Vec<Mes
     replies
 }
 
-/// For each request that can be read in these bytes, by the codec alone: true if it is HEAD.
+/// Returns, for each request that the codec can parse in these bytes, whether it is HEAD.
 fn heads(mut bytes: &[u8]) -> Vec<bool> {
     let limits = Limits { head_bytes_max: HEAD_BYTES_MAX, ..Limits::default() };
     let mut heads = Vec::new();
@@ -103,10 +103,10 @@ fn heads(mut bytes: &[u8]) -> Vec<bool> {
     heads
 }
 
-/// Checks a request that an upstream got.
+/// Checks a request that an upstream received.
 fn judge(asked: &ServiceRequest) -> Result<(), &'static str> {
     let request = &asked.request;
-    // Some servers read one for the other.
+    // Some servers treat `_` as `-`.
     let count =
         |name: &str| request.lines.iter().filter(|(n, _)| n.replace('_', "-") == name).count();
     let own =

@@ -1,8 +1,8 @@
-//! A case for each kind of policy: a configuration, and requests with their outcomes. A new policy's case goes here.
+//! A case for each kind of policy: a configuration, and requests with their outcomes. Each new policy needs a case here.
 
-/// A policy with the sign that it works.
+/// A policy, and how to see that it works.
 pub(crate) struct Case {
-    /// As in a route's `policies`.
+    /// The name of the policy.
     pub(crate) policy: &'static str,
     /// The items of the route's `policies`.
     pub(crate) policies: &'static str,
@@ -11,14 +11,14 @@ pub(crate) struct Case {
     /// The lines and the body of the upstream's reply.
     pub(crate) reply: (&'static str, &'static str),
     pub(crate) asks: &'static [Ask],
-    /// Header lines whose values are never the same twice.
+    /// Header lines whose values always differ.
     pub(crate) volatile: &'static [&'static str],
 }
 
 /// A request with its outcome.
 #[derive(Clone, Copy)]
 pub(crate) struct Ask {
-    /// `METHOD TARGET`.
+    /// The method and the target: `METHOD TARGET`.
     pub(crate) start: &'static str,
     /// More header lines, each with its CRLF. `{token}` is a token for `alice`, `{certificate}` a client's certificate.
     pub(crate) lines: &'static str,
@@ -28,13 +28,13 @@ pub(crate) struct Ask {
 }
 
 #[derive(Clone, Copy)]
-/// The sign that the policy has done its work.
+/// How to see that the policy has done its work.
 pub(crate) enum Shows {
     /// The status.
     Status,
-    /// In the request as the upstream reads it.
+    /// A text in the request to the upstream.
     Above(&'static str),
-    /// In the reply as the client reads it.
+    /// A text in the reply to the client.
     Below(&'static str),
 }
 
@@ -72,7 +72,7 @@ const LONG: &str = "all work and no play makes jack a dull boy, all work and no 
 
 const IDP: &str =
     "issuers: { idp: { issuer: \"https://idp.test\", jwks: \"http://192.0.2.20/jwks.json\" } }";
-/// Of the date alone, so that it holds for any method.
+/// A signature of the date only, so that it is valid for any method.
 const SIGNED: &str = "Date: Sun, 29 Nov 2026 16:00:00 GMT\r\nAuthorization: hmac username=\"alice\", algorithm=\"hmac-sha256\", headers=\"date\", signature=\"Y/W1VOL1J1NMP7lW4NDP0RXoxHGRmUP6hkJ2RnTitRg=\"\r\n";
 const BEARER: &str = "Authorization: Bearer {token}\r\n";
 
@@ -117,7 +117,7 @@ pub(crate) const CASES: &[Case] = &[
         policies: "jwt: { issuers: [idp] }, backend_jwt: { keys: [key.pem] }",
         more: IDP,
         asks: &[Ask { lines: BEARER, shows: Shows::Above("x-jwt-assertion: ey"), ..GET }],
-        // ECDSA signs with a random number.
+        // ECDSA signatures contain a random number.
         volatile: &["x-jwt-assertion"],
         ..CASE
     },
@@ -279,7 +279,7 @@ pub(crate) const CASES: &[Case] = &[
         policy: "rate_limit",
         policies: "rate_limit: { requests: 100000, per: 1h, burst: 100000 }",
         asks: &[Ask { shows: Shows::Below("ratelimit: "), ..POST }, GET],
-        // It says how much is left.
+        // It contains the remaining quota.
         volatile: &["ratelimit"],
         ..CASE
     },

@@ -1,6 +1,6 @@
-//! The contract of policies: rules that hold for each kind, whatever else it does. An exchange may be dropped at any await, a
-//! body may come in any pieces, a client or an upstream may be gone: there is one reply at the most and one record, nothing
-//! stays under way, and the messages do not depend on the pieces.
+//! The contract of policies: rules for every kind of policy. An exchange may be dropped at any await, a body may arrive in any pieces, and
+//! a client or an upstream may disappear. There must be at most one reply and one record, no work may remain in progress, and the messages
+//! must not depend on the pieces.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,7 +19,7 @@ use testkit::{AfterSending, Client, Message, ServiceAnswer, run};
 use cases::{Ask, CASES, Case, Shows};
 use stage::{Said, Stage, bytes_of};
 
-/// Runs a check for each request of each case, and fails behind the last for all that failed.
+/// Runs a check for each request of each case. If any failed, it fails at the end with all of them.
 fn each(check: impl AsyncFn(&'static Case, &'static Ask)) {
     let all = CASES.iter().flat_map(|case| case.asks.iter().map(move |ask| (case, ask)));
     let failed: Vec<String> = all
@@ -87,7 +87,7 @@ fn an_exchange_that_is_dropped_at_any_await_leaves_nothing() {
         }
         assert_eq!(recorded, 1, "{}: dropped with its last byte out", name(case, ask));
         client.polls_max = None;
-        // A place that was not given back is missed here.
+        // A place that was not released is missing now.
         let after = stage.say(&client).await;
         assert_eq!(after.statuses(), [ask.status], "{}: {after:#?}", name(case, ask));
     });
@@ -143,7 +143,7 @@ fn a_reply_to_head_has_no_body() {
         let [reply] = said.replies.as_slice() else {
             panic!("{}: {said:#?}", name(case, ask));
         };
-        // Bytes behind the head would have been read as another reply, or left over.
+        // Bytes after the head would have been parsed as another reply, or be left over.
         assert!(reply.body.is_empty(), "{}", name(case, ask));
         said.assert_once(&name(case, ask));
     });
@@ -235,14 +235,14 @@ fn an_upstream_that_fails_is_one_reply_and_one_record() {
     });
 }
 
-/// The trailers are those that came, and go with a body that passes as it came.
+/// Checks that trailers are unchanged, and that they are sent if the body is unchanged.
 fn assert_trailers(message: &Message, body: &str, at: &str) {
     let trailers = String::from_utf8_lossy(&message.trailers).to_lowercase();
     let passed = message.body == body.as_bytes();
     assert!(trailers == "x-sum: 9\r\n" || (trailers.is_empty() && !passed), "{at}: {message:?}");
 }
 
-/// One reply, which need not be whole: an upstream may break off in its midst.
+/// Returns the only reply. It may be incomplete, since an upstream may end in the middle.
 fn one_reply(said: &Said, at: &str) {
     let [reply] = said.replies.as_slice() else { panic!("{at}: {said:#?}") };
     let Message { is, whole, .. } = reply;

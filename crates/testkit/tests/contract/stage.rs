@@ -11,7 +11,7 @@ use testkit::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services}
 
 use crate::cases::{Ask, Case};
 
-/// Keys, tokens and documents, made once.
+/// Keys, tokens and documents, created once.
 struct Files {
     folder: tempfile::TempDir,
     jwks: String,
@@ -65,7 +65,7 @@ paths:
         "200": { description: ok, content: { application/json: { schema: { type: object, example: { sum: 3 } } } } }
 "#;
 
-/// As few as there can be: whatever is not given back is missed by the next.
+/// The lowest limits: if a place is not released, the next request fails.
 const BREAKER: &str = "breaker: { connections: 1, requests: 1, pending: 1 }";
 
 /// A gateway for a case.
@@ -86,14 +86,14 @@ pub(crate) struct Said {
 }
 
 impl Stage {
-    /// With an upstream that answers as the case says.
+    /// Creates a stage whose upstream answers as in the case.
     pub(crate) fn of(case: &'static Case) -> Stage {
         Stage::answering(case, ServiceAnswer::with(200, case.reply.0, case.reply.1))
     }
 
-    /// With an upstream that answers so.
+    /// Creates a stage whose upstream gives this answer.
     pub(crate) fn answering(case: &'static Case, answer: ServiceAnswer) -> Stage {
-        // Nothing is behind a policy that answers everything.
+        // A policy that answers all requests does not need an upstream.
         let end = match case.policy {
             "mock" | "redirect" => "",
             _ => "upstream: origin, ",
@@ -112,22 +112,22 @@ impl Stage {
         Stage { gateway: gateway.unwrap_or_else(|report| panic!("{}: {report}", case.policy)) }
     }
 
-    /// Sets the number of bytes that upstreams give and take at a time.
+    /// Sets the number of bytes per read and write of upstreams.
     pub(crate) fn piece(&self, piece: Option<usize>) {
         self.gateway.services().piece(piece);
     }
 
-    /// Nothing can be connected to from now on.
+    /// Makes all later connections fail.
     pub(crate) fn refuse(&self) {
         self.gateway.services().refuse(true);
     }
 
-    /// One connection of a client.
+    /// Runs one connection of a client.
     pub(crate) async fn say(&self, client: &Client) -> Said {
         self.converse(client, false).await
     }
 
-    /// One connection of a client that asks with HEAD.
+    /// Runs one connection of a client that sends HEAD.
     pub(crate) async fn say_head(&self, client: &Client) -> Said {
         self.converse(client, true).await
     }
@@ -193,24 +193,24 @@ impl Said {
         self.replies.iter().map(|reply| reply.is.as_str()).collect()
     }
 
-    /// The requests to targets of upstreams, and not to other services.
+    /// Returns the requests to targets of upstreams, without those to other services.
     pub(crate) fn asked_of_targets(&self) -> impl Iterator<Item = &ServiceRequest> {
         self.asked.iter().filter(|asked| {
             matches!(asked.to.ip().to_string().as_str(), "192.0.2.10" | "192.0.2.11")
         })
     }
 
-    /// The requests that the upstream has read, as text.
+    /// Returns the requests that the upstream received, as text.
     pub(crate) fn above(&self) -> String {
         self.asked_of_targets().map(|a| format!("at {}\n{}", a.to.ip(), a.request.text())).collect()
     }
 
-    /// The replies that the client has read, as text.
+    /// Returns the replies that the client received, as text.
     pub(crate) fn below(&self) -> String {
         self.replies.iter().map(Message::text).collect()
     }
 
-    /// The messages to both sides, without the parts that differ each time.
+    /// Returns the messages to both sides, without the parts that always differ.
     pub(crate) fn told(&self, case: &Case) -> (Vec<Message>, Vec<Message>) {
         let same = |message: &Message| {
             let mut message = message.clone();
@@ -218,7 +218,7 @@ impl Said {
                 .lines
                 .retain(|(name, _)| name != "date" && !case.volatile.contains(&name.as_str()));
             if message.values("content-encoding").any(|coding| coding == b"gzip") {
-                // It is cut into blocks where it comes in pieces.
+                // If the body arrives in pieces, it is compressed in several blocks.
                 let mut plain = Vec::new();
                 GzDecoder::new(&*message.body).read_to_end(&mut plain).unwrap();
                 message.body = plain;
@@ -229,13 +229,13 @@ impl Said {
         (self.asked.iter().map(|asked| same(&asked.request)).collect(), replies)
     }
 
-    /// Nothing is under way, and nothing panicked.
+    /// Checks that no work is in progress and that there was no panic.
     #[track_caller]
     pub(crate) fn assert_quiet(&self, at: &str) {
         assert_eq!((&*self.left, self.panics), (&[][..], 0), "{at}");
     }
 
-    /// One whole reply, one record, and nothing under way.
+    /// Checks that there was one complete reply and one record, and that no work is in progress.
     #[track_caller]
     pub(crate) fn assert_once(&self, at: &str) {
         self.assert_quiet(at);
@@ -244,7 +244,7 @@ impl Said {
     }
 }
 
-/// The request as it goes over the wire, with its length.
+/// Returns the bytes of the request, with its length.
 pub(crate) fn bytes_of(ask: &Ask) -> Vec<u8> {
     let Ask { start, lines, body, .. } = ask;
     let len = body.len();
@@ -253,12 +253,12 @@ pub(crate) fn bytes_of(ask: &Ask) -> Vec<u8> {
     ))
 }
 
-/// With the token and the certificate in place.
+/// Returns the text with the token and the certificate filled in.
 pub(crate) fn filled(text: &str) -> Vec<u8> {
     text.replace("{token}", &FILES.token).replace("{certificate}", &FILES.certificate).into_bytes()
 }
 
-/// A chunk, where there is something to put in it.
+/// Returns the body as a chunk, or nothing if it is empty.
 pub(crate) fn chunk(body: &str) -> String {
     match body {
         "" => String::new(),

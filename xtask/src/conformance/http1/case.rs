@@ -1,4 +1,4 @@
-//! One line of the manifest, parsed into a type that cannot be wrong.
+//! One line of the manifest, parsed into a type that cannot hold invalid cases.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) rfc: String,
     pub(crate) level: String,
     pub(crate) description: String,
-    /// True if it counts.
+    /// True if the case is scored.
     pub(crate) scored: bool,
     /// The bytes to send, in order, over one connection.
     pub(crate) steps: Vec<Step>,

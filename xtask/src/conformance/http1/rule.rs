@@ -49,7 +49,7 @@ pub(crate) enum Rule {
 /// A condition on a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// Any of these: `none`, `400`, `200-299`, as inclusive ranges; None means no status.
+    /// Any of these: `none`, `400`, `200-299`, as inclusive ranges; `None` means no status.
     Status(Vec<Option<(u16, u16)>>),
     Connection(Vec<Connection>),
     /// Any of these numbers; 2 means two or more.
