@@ -1,4 +1,4 @@
-//! Certificates made for one test, and TLS settings of both sides.
+//! Certificates for one test, and the TLS settings of both sides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// The roots that a TLS client trusts, and its certificate.
+/// The authority that a TLS client trusts, and its own certificate.
 pub(crate) struct Trust {
     authority: String,
     identity: Option<Identity>,
@@ -36,17 +36,17 @@ impl Authority {
         Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap() }
     }
 
-    /// The authority's own certificate.
+    /// Returns the authority's own certificate.
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A certificate for a host name or an IP address.
+    /// Issues a certificate for a host name or an IP address.
     pub(crate) fn issue(&self, host: &str) -> Identity {
         self.issue_as(host, |_| ())
     }
 
-    /// A certificate that is valid between these times, in seconds since the Unix epoch.
+    /// Issues a certificate that is valid between these times, in seconds since the Unix epoch.
     pub(crate) fn issue_for(&self, host: &str, from: u64, to: u64) -> Identity {
         self.issue_as(host, |params| {
             let epoch = rcgen::date_time_ymd(1970, 1, 1);
@@ -55,7 +55,7 @@ impl Authority {
         })
     }
 
-    /// A certificate with other parameters.
+    /// Issues a certificate with changed parameters.
     pub(crate) fn issue_as(&self, host: &str, change: impl Fn(&mut CertificateParams)) -> Identity {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
@@ -65,7 +65,7 @@ impl Authority {
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A client that believes this authority.
+    /// Returns a client that trusts this authority.
     pub(crate) fn trust(&self) -> Trust {
         Trust {
             authority: self.pem(),
@@ -75,14 +75,14 @@ impl Authority {
         }
     }
 
-    /// A server for `host`; with `clients`, only for those that show a certificate of that authority.
+    /// Returns the settings of a server for `host`. With `clients`, it requires client certificates of that authority.
     pub(crate) fn server(&self, host: &str, clients: Option<&Authority>) -> Arc<ServerConfig> {
         self.issue(host).server(clients)
     }
 }
 
 impl Identity {
-    /// A server with this certificate; with `clients`, only for those that show one of that authority.
+    /// Returns the settings of a server with this certificate. With `clients`, it requires client certificates of that authority.
     pub(crate) fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -108,7 +108,7 @@ impl Identity {
 }
 
 impl Trust {
-    /// Shows a certificate when asked for one.
+    /// Presents a certificate when the server requests one.
     pub(crate) fn showing(self, identity: Identity) -> Trust {
         Trust { identity: Some(identity), ..self }
     }

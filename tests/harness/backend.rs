@@ -6,12 +6,12 @@ use std::process::{Child, Command, Stdio};
 
 use super::ClosedPort;
 
-/// A running backend. It is killed with the test.
+/// A running backend. It is killed when dropped.
 pub(crate) struct Backend {
     pub(crate) process: Child,
-    /// As it says it.
+    /// The URL that it prints.
     pub(crate) url: String,
-    /// Its port once it is dead.
+    /// Its port, reserved after it was killed.
     closed: Option<ClosedPort>,
 }
 
@@ -21,7 +21,7 @@ impl Backend {
         Backend::start_with(kind, arguments, &[])
     }
 
-    /// With these variables in its environment.
+    /// Starts a backend with these variables in its environment.
     #[track_caller]
     pub(crate) fn start_with(
         kind: &str,
@@ -44,7 +44,7 @@ impl Backend {
         Backend { process, url, closed: None }
     }
 
-    /// Host and port.
+    /// Returns the host and the port.
     pub(crate) fn authority(&self) -> &str {
         self.url.rsplit('/').next().unwrap()
     }
@@ -53,7 +53,7 @@ impl Backend {
         self.authority().parse().unwrap()
     }
 
-    /// Ends it before the test does. Its address refuses connections for the rest of the test.
+    /// Kills it during the test. Its address refuses connections for the rest of the test.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("a running process");
         self.process.wait().expect("a child of ours");
@@ -63,7 +63,7 @@ impl Backend {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may already have ended.
         let _killed = self.process.kill();
         let _reaped = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! The wall clock of a process, which a test sets while the process runs. Its monotonic clock stays as it is.
+//! A wall clock for a process, which a test can set while the process runs. The monotonic clock is not changed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::process::Pid;
 use tempfile::TempDir;
 
-/// Debian's `libfaketime`, which puts itself before the C library's clocks. `scripts/setup.sh tests` installs it.
+/// Debian's `libfaketime`, which replaces the clocks of the C library. `scripts/setup.sh tests` installs it.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
-/// A wall clock. It is right until it is set.
+/// A wall clock. It has the real time until it is set.
 pub(crate) struct Clock {
     folder: TempDir,
 }
@@ -22,7 +22,7 @@ impl Clock {
         clock
     }
 
-    /// Sets it to so many seconds before or behind the right time.
+    /// Sets the clock to this many seconds after the real time, or before it if negative.
     pub(crate) fn set(&self, by: i64) {
         let new = self.folder.path().join("new");
         std::fs::write(&new, format!("{by:+}\n")).unwrap();
@@ -33,7 +33,7 @@ impl Clock {
         self.folder.path().join("clock")
     }
 
-    /// What gives a process this clock.
+    /// Returns the environment variables that give a process this clock.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("LD_PRELOAD", library().display().to_string()),
@@ -50,15 +50,15 @@ fn library() -> PathBuf {
     found.next().expect("libfaketime; scripts/setup.sh installs it")
 }
 
-/// Removes what the library shares among the children of a process that was killed.
+/// Removes the shared memory and semaphores of the library that a killed process leaves behind.
 pub(super) fn tidy(process: Pid) {
     for name in ["faketime_shm_", "sem.faketime_sem_"] {
-        // Most processes have a clock like everybody's.
+        // Most processes do not use the library.
         let _absent = std::fs::remove_file(format!("/dev/shm/{name}{}", process.as_raw_nonzero()));
     }
 }
 
-/// The day and the hour, as the header `Date` begins, so many seconds behind the right time.
+/// Returns the beginning of a `Date` header, up to the hour, for this many seconds after the real time.
 pub(crate) fn hour(by: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let at = format!("@{}", now.saturating_add_signed(by));

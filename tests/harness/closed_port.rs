@@ -1,11 +1,11 @@
-//! A port that nobody listens at, for as long as a test needs it.
+//! A port on which nothing listens while a test needs it.
 
 use std::net::SocketAddr;
 
 use socket2::{Domain, Socket, Type};
 
-/// A port of the loopback that refuses connections. It is bound, so that no other test is given it, and not listened to. A server that
-/// names it may still take it.
+/// A loopback port that refuses connections. It is bound, so that other tests do not get it, but nothing listens on it. A server that names
+/// the port explicitly can still bind it.
 pub(crate) struct ClosedPort {
     pub(crate) address: SocketAddr,
     _socket: Socket,

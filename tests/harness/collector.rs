@@ -1,4 +1,4 @@
-//! A collector of OpenTelemetry: it decodes what it gets with the messages of the maintained library.
+//! An OpenTelemetry collector that decodes requests with the message types of the official library.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ pub(crate) struct Collector {
     got: Arc<Mutex<Got>>,
 }
 
-/// What has come so far.
+/// What was received so far.
 #[derive(Default)]
 struct Got {
     spans: Vec<Span>,
@@ -30,14 +30,14 @@ struct Got {
 }
 
 impl Collector {
-    /// One that speaks HTTP.
+    /// Starts a collector that speaks HTTP.
     pub(crate) fn http() -> Collector {
         Collector::answering_http(
             "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n",
         )
     }
 
-    /// One that speaks HTTP and gives each request the same answer.
+    /// Starts a collector that speaks HTTP and gives each request the same answer.
     pub(crate) fn answering_http(answer: &'static str) -> Collector {
         let got: Arc<Mutex<Got>> = Arc::default();
         let keeps = got.clone();
@@ -53,12 +53,12 @@ impl Collector {
         Collector { origin, scheme: "http", got }
     }
 
-    /// One that speaks gRPC.
+    /// Starts a collector that speaks gRPC.
     pub(crate) fn grpc() -> Collector {
         Collector::answering_grpc("0")
     }
 
-    /// One that speaks gRPC and ends each call with the same status.
+    /// Starts a collector that speaks gRPC and ends each call with the same status.
     pub(crate) fn answering_grpc(status: &'static str) -> Collector {
         let got: Arc<Mutex<Got>> = Arc::default();
         let keeps = got.clone();
@@ -120,7 +120,7 @@ fn keep(got: &Mutex<Got>, path: &str, bytes: &[u8]) {
     }
 }
 
-/// The message of a unary call.
+/// Returns the message of a unary call.
 #[track_caller]
 fn unframed(request: &Message) -> &[u8] {
     let length = u32::from_be_bytes(request.body[1..5].try_into().unwrap());
@@ -128,7 +128,7 @@ fn unframed(request: &Message) -> &[u8] {
     &request.body[5..]
 }
 
-/// An attribute as a text; nothing if it is not there.
+/// Returns an attribute as text, or `None` if it is absent.
 pub(crate) fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     Some(text(found.value.as_ref()?.value.as_ref()?))

@@ -1,5 +1,5 @@
-//! A name server for tests: it answers from a table that the test may change at any time, over UDP and, where an answer is longer than
-//! 512 bytes, over TCP. Its messages are written byte by byte, as a check of the library that reads them.
+//! A name server for tests. It answers from a table that the test may change at any time, over UDP, and over TCP for answers longer than
+//! 512 bytes. Its messages are built byte by byte, to check the library that parses them.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -16,7 +16,7 @@ const SRV: u16 = 33;
 /// The longest answer over UDP (RFC 1035, 4.2.1).
 const DATAGRAM_BYTES: usize = 512;
 
-/// A name server on this machine. It ends with the test.
+/// A name server on this machine. It stops when dropped.
 pub(crate) struct NameServer {
     address: SocketAddr,
     table: Arc<Mutex<Table>>,
@@ -24,10 +24,10 @@ pub(crate) struct NameServer {
 
 #[derive(Default)]
 struct Table {
-    /// By name and type.
+    /// The records by name and type.
     records: BTreeMap<(String, u16), Vec<Record>>,
     manner: Manner,
-    /// The names that were asked for, with the number of questions.
+    /// The names that were queried, with the number of queries.
     asked: BTreeMap<String, usize>,
     over_tcp: usize,
     over: bool,
@@ -39,18 +39,18 @@ struct Record {
     bytes: Vec<u8>,
 }
 
-/// How it behaves.
+/// The behaviour of a name server.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Manner {
     #[default]
     Well,
-    /// It reads, and never answers.
+    /// Reads queries and never answers.
     Silent,
-    /// SERVFAIL to everything.
+    /// Answers everything with SERVFAIL.
     Failing,
-    /// Its answers end in the middle.
+    /// Truncates answers in the middle.
     Cut,
-    /// It answers another question first, with another number.
+    /// First sends an answer to another question with another id.
     Confused,
 }
 
@@ -58,7 +58,7 @@ impl NameServer {
     pub(crate) fn start() -> NameServer {
         let (socket, listener) = loop {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            // The port may be somebody's for TCP.
+            // The TCP port may be taken.
             if let Ok(listener) = TcpListener::bind(socket.local_addr().unwrap()) {
                 break (socket, listener);
             }
@@ -114,7 +114,7 @@ impl NameServer {
         self.set(name, CNAME, vec![Record { ttl, bytes: labels(of) }]);
     }
 
-    /// Removes all records of a name: it does not exist any more.
+    /// Removes all records of a name, so that it does not exist any more.
     pub(crate) fn remove(&self, name: &str) {
         self.table.lock().unwrap().records.retain(|(named, _), _| named != name);
     }
@@ -123,12 +123,12 @@ impl NameServer {
         self.table.lock().unwrap().manner = manner;
     }
 
-    /// How often it was asked for a name.
+    /// Returns the number of queries for a name.
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.table.lock().unwrap().asked.get(name).copied().unwrap_or_default()
     }
 
-    /// How many questions came over TCP.
+    /// Returns the number of queries over TCP.
     pub(crate) fn asked_over_tcp(&self) -> usize {
         self.table.lock().unwrap().over_tcp
     }
@@ -141,7 +141,7 @@ impl NameServer {
 impl Drop for NameServer {
     fn drop(&mut self) {
         self.table.lock().unwrap().over = true;
-        // Wakes the one who listens.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -163,7 +163,7 @@ fn by_udp(socket: &UdpSocket, table: &Mutex<Table>) {
             socket.send_to(b"?", peer).unwrap();
         }
         if answer.len() > DATAGRAM_BYTES {
-            // Truncated: the header and the question alone.
+            // A truncated answer has only the header and the question.
             answer.truncate(length);
             answer[2] |= 0x02;
             answer[6..8].fill(0);
@@ -191,7 +191,7 @@ fn by_tcp(mut stream: TcpStream, table: &Mutex<Table>) {
     }
 }
 
-/// None if it stays silent.
+/// Returns the answer, or `None` to stay silent.
 fn answer(query: &[u8], table: &Mutex<Table>) -> Option<Vec<u8>> {
     let (name, end) = question(query);
     let rtype = u16::from_be_bytes([query[end], query[end + 1]]);
@@ -220,7 +220,7 @@ fn answer(query: &[u8], table: &Mutex<Table>) -> Option<Vec<u8>> {
     answer[8..12].fill(0);
     for (owner, rtype, record) in records {
         answer.extend(if owner == name {
-            // A pointer to the question.
+            // A pointer to the name in the question.
             vec![0xc0, 12]
         } else {
             labels(&owner)
@@ -234,7 +234,7 @@ fn answer(query: &[u8], table: &Mutex<Table>) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// The name that is asked for, and where it ends.
+/// Returns the name in the question, and the offset of its end.
 fn question(query: &[u8]) -> (String, usize) {
     let length = query[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
     (dotted(&query[12..12 + length]), 12 + length)

@@ -1,4 +1,4 @@
-//! The target's side of an HTTP/2 connection, frame by frame: a test decides what it says, and sees what it gets.
+//! The target's side of an HTTP/2 connection, frame by frame: a test decides which frames are sent and sees those received.
 
 use super::{Message, Peer};
 
@@ -14,7 +14,7 @@ pub(crate) mod kind {
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
-/// The end of the stream; and of the head.
+/// The flags END_STREAM and END_HEADERS.
 pub(crate) const END: u8 = 1;
 pub(crate) const HEAD: u8 = 4;
 
@@ -31,13 +31,13 @@ impl Frame {
         self.flags & END != 0
     }
 
-    /// The number at the front: a code or a window.
+    /// Returns the number at the beginning of the payload: an error code or a window.
     #[track_caller]
     pub(crate) fn number(&self) -> u32 {
         u32::from_be_bytes(self.payload[..4].try_into().unwrap())
     }
 
-    /// The code of a GOAWAY.
+    /// Returns the error code of a GOAWAY.
     #[track_caller]
     pub(crate) fn code(&self) -> u32 {
         u32::from_be_bytes(self.payload[4..8].try_into().unwrap())
@@ -52,7 +52,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     out
 }
 
-/// Settings, each a name and a value.
+/// Returns a SETTINGS frame. Each setting is an id and a value.
 pub(crate) fn settings(all: &[(u16, u32)]) -> Vec<u8> {
     let values = all
         .iter()
@@ -60,7 +60,7 @@ pub(crate) fn settings(all: &[(u16, u32)]) -> Vec<u8> {
     frame(kind::SETTINGS, 0, 0, &values.collect::<Vec<_>>())
 }
 
-/// A block of lines, spelled out. Texts of more than 126 bytes are cut, as no test needs them.
+/// Returns a field block with literal names and values, which must be short.
 pub(crate) fn block(lines: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     lines.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()
@@ -86,13 +86,13 @@ pub(crate) fn goaway(last: u32, code: u32) -> Vec<u8> {
     frame(kind::GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// 200 with a body, whole.
+/// Returns a complete reply: 200 with a body.
 pub(crate) fn reply(stream: u32, body: &str) -> Vec<u8> {
     [head(stream, 0, &[(":status", "200")]), data(stream, END, body)].concat()
 }
 
 impl Peer {
-    /// Reads the preface, and says settings.
+    /// Reads the preface and sends settings.
     #[track_caller]
     pub(crate) fn greet(&mut self, ours: &[(u16, u32)]) {
         const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -100,7 +100,7 @@ impl Peer {
         self.send(settings(ours));
     }
 
-    /// The next frame; none where the gateway closed.
+    /// Reads the next frame. Returns `None` if the gateway closed the connection.
     pub(crate) fn any_frame(&mut self) -> Option<Frame> {
         let head = self.read_exact(9)?;
         let len = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
@@ -109,7 +109,7 @@ impl Peer {
         Some(Frame { kind: head[3], flags: head[4], stream, payload })
     }
 
-    /// The next frame that is about a stream or the end, with SETTINGS and PING answered and windows left out.
+    /// Reads the next frame of a stream, or GOAWAY. Answers SETTINGS and PING, and skips WINDOW_UPDATE.
     pub(crate) fn frame(&mut self) -> Option<Frame> {
         loop {
             let next = self.any_frame()?;
@@ -126,7 +126,7 @@ impl Peer {
         }
     }
 
-    /// The next request up to the end of its head, with its stream and whether that was all; noted for the test.
+    /// Reads the head of the next request and records it. Returns its stream, the request, and whether it has ended.
     pub(crate) fn stream(&mut self) -> Option<(u32, Message, bool)> {
         loop {
             let first = self.frame()?;
@@ -138,7 +138,7 @@ impl Peer {
         }
     }
 
-    /// A request to its end. Frames of other streams are not expected meanwhile.
+    /// Reads a whole request. Frames of other streams must not arrive meanwhile.
     pub(crate) fn whole_stream(&mut self) -> Option<(u32, Message)> {
         let (stream, mut request, mut is_end) = self.stream()?;
         while !is_end {
@@ -161,7 +161,7 @@ impl Peer {
     }
 }
 
-/// As HTTP/1 would say it.
+/// Returns the head as an HTTP/1 message.
 fn message(lines: &[(String, String)]) -> Message {
     let pseudo = |name: &str| {
         let found = lines.iter().find(|(known, _)| known == name);
@@ -173,7 +173,7 @@ fn message(lines: &[(String, String)]) -> Message {
     Message { start, headers, ..Message::default() }
 }
 
-/// Reads a block as the gateway writes it: from the fixed table, or spelled out without Huffman's code.
+/// Parses a field block as the gateway writes it: entries of the static table, and literals without Huffman coding.
 fn lines(mut block: &[u8]) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     while let Some(&first) = block.first() {
@@ -221,7 +221,7 @@ fn integer(block: &mut &[u8], most: u8) -> usize {
     value
 }
 
-/// RFC 7541, appendix A: the lines with a value, and the names of the others.
+/// The static table (RFC 7541, appendix A): the first 14 entries, and the names of the others.
 const PSEUDO: [(&str, &str); 14] = [
     (":authority", ""),
     (":method", "GET"),

@@ -1,4 +1,4 @@
-//! The program under test, as a process of its own with its files around it.
+//! The program under test as a process, with its files.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::clock::{hour, tidy};
 use super::{Clock, Wire, until};
 
-/// A running `tidegate run`. It is killed with the test.
+/// A running `tidegate run`. It is killed when dropped.
 pub(crate) struct Gateway {
     process: Mutex<Child>,
     folder: TempDir,
@@ -35,7 +35,7 @@ pub(crate) fn tidegate<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Run {
     tidegate_with(arguments, &[])
 }
 
-/// The same, with variables in its environment.
+/// Runs the program to its end, with variables in its environment.
 #[track_caller]
 pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(
     arguments: &[A],
@@ -48,21 +48,21 @@ pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(
     Run { code: run.status.code(), stdout: text(run.stdout), stderr: text(run.stderr) }
 }
 
-/// The program as it was just built, or another that `TIDEGATE_PROGRAM` names: a test of something new is seen to fail on an old
-/// one.
+/// Returns the program that was built for the tests, or the one that `TIDEGATE_PROGRAM` names, such as an old version on which a new test
+/// must fail.
 pub(crate) fn program() -> String {
     let built = || env!("CARGO_BIN_EXE_tidegate").to_owned();
     std::env::var("TIDEGATE_PROGRAM").unwrap_or_else(|_| built())
 }
 
 impl Gateway {
-    /// Starts with a configuration; listeners take port 0.
+    /// Starts with a configuration, whose listeners should use port 0.
     #[track_caller]
     pub(crate) fn start(yaml: impl AsRef<str>) -> Gateway {
         Gateway::start_beside(yaml, &[])
     }
 
-    /// Starts with other files, by name and text, beside the configuration.
+    /// Starts with a configuration and other files next to it, by name and text.
     #[track_caller]
     pub(crate) fn start_beside(yaml: impl AsRef<str>, files: &[(&str, &str)]) -> Gateway {
         let folder = folder_of(files);
@@ -70,14 +70,14 @@ impl Gateway {
         Gateway::run(folder, "tidegate.yaml", &[])
     }
 
-    /// Starts with a wall clock of its own.
+    /// Starts with this wall clock.
     #[track_caller]
     pub(crate) fn start_by(clock: &Clock, yaml: impl AsRef<str>) -> Gateway {
         let folder = folder_of(&[("tidegate.yaml", yaml.as_ref())]);
         Gateway::run(folder, "tidegate.yaml", &clock.variables())
     }
 
-    /// Sets the clock that it was started by to so many seconds before or behind the right time, and sees that it has that.
+    /// Sets the clock that it was started with, and waits until the program has the new time.
     #[track_caller]
     pub(crate) fn set(&self, clock: &Clock, by: i64) {
         clock.set(by);
@@ -93,7 +93,7 @@ impl Gateway {
         Gateway::run(folder_of(files), ".", &[])
     }
 
-    /// Starts in a folder that stays when the gateway ends.
+    /// Starts in a folder that is kept when the gateway ends.
     #[track_caller]
     pub(crate) fn start_in(folder: &Path, configuration: &str) -> Gateway {
         let configuration = folder.join(configuration);
@@ -135,43 +135,43 @@ impl Gateway {
         gateway
     }
 
-    /// The address of a listener.
+    /// Returns the address of a listener.
     #[track_caller]
     pub(crate) fn address(&self, listener: &str) -> SocketAddr {
         self.logged_address(&format!("listening listener=\"{listener}\" address="))
     }
 
-    /// The address of the admin API.
+    /// Returns the address of the admin API.
     #[track_caller]
     pub(crate) fn admin(&self) -> SocketAddr {
         self.logged_address("admin API address=")
     }
 
-    /// A new connection to the listener `public`.
+    /// Opens a new connection to the listener `public`.
     #[track_caller]
     pub(crate) fn wire(&self) -> Wire {
         Wire::connect(self.address("public"))
     }
 
-    /// The admin API's reply to a GET.
+    /// Sends a GET to the admin API and returns the reply.
     #[track_caller]
     pub(crate) fn admin_get(&self, path: &str) -> super::Message {
-        // By address: a name could be a web page's, and is refused.
+        // The host must be an address: names are refused, since they could belong to a web page.
         let admin = self.admin();
         Wire::connect(admin).ask(format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n"))
     }
 
-    /// The program's log so far.
+    /// Returns the program's log so far.
     pub(crate) fn log(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
 
-    /// The program's output so far.
+    /// Returns the program's output so far.
     pub(crate) fn output(&self) -> String {
         self.stdout.lock().unwrap().clone()
     }
 
-    /// Nobody reads the program's log as long as this is held.
+    /// Stops reading the program's log while the result is held.
     pub(crate) fn hold_log(&self) -> MutexGuard<'_, String> {
         self.stderr.lock().unwrap()
     }
@@ -179,7 +179,7 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn wait_for_log(&self, text: &str) {
         until(&format!("the log says {text:?}"), || {
-            // The last words of an ended program may still be in the pipe; its reader drops the text at its end.
+            // The end of the log may still be in the pipe after the program has ended. Its reader drops the text once it is done.
             let over = self.exit_status().is_some() && Arc::strong_count(&self.stderr) == 1;
             let found = self.log().contains(text);
             assert!(found || !over, "it has ended:\n{}", self.log());
@@ -197,13 +197,13 @@ impl Gateway {
         kill_process(self.pid(), signal).expect("a running process");
     }
 
-    /// Replaces the configuration, in one go.
+    /// Replaces the configuration atomically.
     #[track_caller]
     pub(crate) fn rewrite(&self, yaml: impl AsRef<str>) {
         self.put("tidegate.yaml", yaml.as_ref());
     }
 
-    /// Puts a file beside the configuration, in one go.
+    /// Writes a file next to the configuration atomically.
     #[track_caller]
     pub(crate) fn put(&self, name: &str, text: &str) {
         let new = self.path(&format!("{name}.new"));
@@ -215,13 +215,13 @@ impl Gateway {
         Path::join(self.folder.path(), name)
     }
 
-    /// Starts again with the same folder, once it has ended.
+    /// Starts again with the same folder, after the program has ended.
     #[track_caller]
     pub(crate) fn restart(&self) -> Gateway {
         self.restarted(&[])
     }
 
-    /// The same by a clock.
+    /// Starts again with the same folder and a clock.
     #[track_caller]
     pub(crate) fn restart_by(&self, clock: &Clock) -> Gateway {
         self.restarted(&clock.variables())
@@ -252,12 +252,12 @@ impl Gateway {
         Pid::from_child(&self.process.lock().unwrap())
     }
 
-    /// True if the system may give the program transparent huge pages, as far as the program has a say in it.
+    /// Returns true if the program has not disabled transparent huge pages.
     pub(crate) fn may_have_huge_pages(&self) -> bool {
         self.process_field("status", "THP_enabled:") == "1"
     }
 
-    /// The program's resident memory; 0 on systems without /proc.
+    /// Returns the program's resident memory, or 0 on systems without /proc.
     pub(crate) fn resident_bytes(&self) -> usize {
         if cfg!(not(target_os = "linux")) {
             return 0;
@@ -265,7 +265,7 @@ impl Gateway {
         self.process_bytes("smaps_rollup", "Rss:")
     }
 
-    /// The most that it was; 0 on systems without /proc.
+    /// Returns the program's peak resident memory, or 0 on systems without /proc.
     pub(crate) fn peak_bytes(&self) -> usize {
         if cfg!(not(target_os = "linux")) {
             return 0;
@@ -278,7 +278,7 @@ impl Gateway {
             * 1024
     }
 
-    /// A field of the system's files about the process.
+    /// Returns a field of the process's files in /proc.
     #[track_caller]
     fn process_field(&self, file: &str, field: &str) -> String {
         let path = format!("/proc/{}/{file}", self.pid().as_raw_nonzero());
@@ -299,7 +299,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may already have ended.
         let pid = self.pid();
         let process = self.process.get_mut().unwrap();
         let _killed = process.kill();
@@ -334,7 +334,7 @@ fn folder_of(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Takes lines as they come, so that the program never waits for its reader.
+/// Reads lines as they arrive, so that the program never waits for its reader.
 fn gather(pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let text: Arc<Mutex<String>> = Arc::default();
     let sink = text.clone();

@@ -1,4 +1,4 @@
-//! An HTTP/2 client: one connection, on a runtime of its own.
+//! An HTTP/2 client: one connection on its own runtime.
 
 use std::net::SocketAddr;
 
@@ -18,13 +18,13 @@ use super::{PATIENCE, Trust};
 /// A body to send.
 pub(crate) type Sent = BoxBody<Bytes, std::io::Error>;
 
-/// One connection. `block_on` is where futures run.
+/// One connection. Futures run in `block_on`.
 pub(crate) struct H2 {
     runtime: Runtime,
     pub(crate) sender: SendRequest<Sent>,
 }
 
-/// A reply that has come to its end.
+/// A complete reply.
 #[derive(Debug)]
 pub(crate) struct H2Reply {
     pub(crate) status: u16,
@@ -34,7 +34,7 @@ pub(crate) struct H2Reply {
 }
 
 impl H2 {
-    /// With prior knowledge, without TLS.
+    /// Connects with prior knowledge, without TLS.
     #[track_caller]
     pub(crate) fn connect(address: SocketAddr) -> H2 {
         let runtime = runtime();
@@ -44,7 +44,7 @@ impl H2 {
         H2 { runtime, sender }
     }
 
-    /// With TLS, by ALPN.
+    /// Connects with TLS and ALPN.
     #[track_caller]
     pub(crate) fn connect_tls(address: SocketAddr, host: &str, trust: Trust) -> H2 {
         let runtime = runtime();
@@ -59,14 +59,14 @@ impl H2 {
         H2 { runtime, sender }
     }
 
-    /// Waits for a future, not for ever.
+    /// Waits for a future, for a limited time.
     #[track_caller]
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime
             .block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
     }
 
-    /// Lets a future run on while the test goes on.
+    /// Runs a future in the background.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -74,7 +74,7 @@ impl H2 {
         self.runtime.spawn(future)
     }
 
-    /// A request and the whole reply to it.
+    /// Sends a request and returns the whole reply.
     #[track_caller]
     pub(crate) fn ask(&self, request: Request<Sent>) -> H2Reply {
         let mut sender = self.sender.clone();
@@ -99,7 +99,7 @@ pub(crate) async fn whole(reply: Response<Incoming>) -> Result<H2Reply, hyper::E
     Ok(H2Reply { status, headers, body: body.to_bytes(), trailers })
 }
 
-/// A body that is there at once.
+/// Returns a body that is completely available.
 pub(crate) fn full(body: impl Into<Bytes>) -> Sent {
     Full::new(body.into()).map_err(|never| match never {}).boxed()
 }
@@ -107,7 +107,7 @@ pub(crate) fn full(body: impl Into<Bytes>) -> Sent {
 async fn begin(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> SendRequest<Sent> {
     let began = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = began.expect("a preface");
-    // The requests on a connection show how it ends.
+    // Errors of the connection appear in its requests.
     tokio::spawn(async move { connection.await.is_ok() });
     sender
 }

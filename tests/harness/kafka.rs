@@ -1,5 +1,5 @@
-//! A broker of Apache Kafka, in a folder of its own, and Kafka's own tools as peers. The black-box suite and the tests of the crate
-//! `kafka` share this file.
+//! An Apache Kafka broker in its own folder, and Kafka's tools as peers. The black-box suite and the tests of the crate `kafka` share this
+//! file.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A running broker. It is killed with the test, and with the process of the tests whatever becomes of that.
+/// A running broker. It is killed when dropped, and also when the process of the tests ends in any way.
 pub(crate) struct Kafka {
     process: Child,
     folder: TempDir,
@@ -19,35 +19,35 @@ pub(crate) struct Kafka {
     secure_port: u16,
 }
 
-/// What a broker is started with beside what it needs.
+/// Optional settings of a broker.
 #[derive(Default)]
 pub(crate) struct Extras<'e> {
-    /// PEM of a certificate and its key, for the listener that asks for TLS and a password.
+    /// PEM of a certificate and its key, for the listener that requires TLS and a password.
     pub(crate) identity: Option<(&'e str, &'e str)>,
-    /// The port that it names to its clients in place of its own.
+    /// The port that it advertises to its clients instead of its own.
     pub(crate) advertised: Option<u16>,
 }
 
-/// Ports that are tried until all stay free between the moment they are found and the broker's start.
+/// The number of attempts to find ports that are still free when the broker starts.
 const ATTEMPTS: usize = 5;
 
-/// Java needs seconds to start where nothing else runs, and this machine may be busy.
+/// Java takes seconds to start on an idle machine, and this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs a program, and kills it when its standard input ends, at the latest with the process that started it.
+/// Runs a program and kills it when its standard input ends, which happens at the latest when the process that started it ends.
 pub(crate) const GUARDED: &str = "exec 3<&0; \"$@\" & child=$!; (read -r _ <&3; kill -9 $child) & wait $child; kill $! 2>/dev/null";
 
-/// What the broker and its tools are run with: little memory, and no time for the last bit of speed.
+/// Java options of the broker and its tools: little memory, and fast start instead of peak speed.
 const JAVA: &[&str] = &["-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
 impl Kafka {
-    /// The broker that all tests of this process share, whose topics have names of their own.
+    /// Returns the broker that all tests of this process share. Each test needs its own topic names.
     pub(crate) fn shared() -> &'static Kafka {
         static SHARED: OnceLock<Kafka> = OnceLock::new();
         SHARED.get_or_init(|| Kafka::start(&Extras::default()))
     }
 
-    /// Starts a broker on ports of the loopback.
+    /// Starts a broker on loopback ports.
     pub(crate) fn start(extras: &Extras<'_>) -> Kafka {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..ATTEMPTS {
@@ -68,29 +68,29 @@ impl Kafka {
         panic!("no broker: {}", log(folder.path()));
     }
 
-    /// Its address, where nobody is asked for anything.
+    /// Returns the address of the listener without authentication.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Its address for TLS; the user is `tester`, the password `geheim`.
+    /// Returns the address of the listener with TLS. The user is `tester`, the password is `geheim`.
     pub(crate) fn secure_address(&self) -> String {
         format!("localhost:{}", self.secure_port)
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills the broker.
     pub(crate) fn kill(&mut self) {
         drop(self.process.stdin.take());
         self.process.wait().unwrap();
     }
 
-    /// Starts it again after a kill, on the same ports and with the same data.
+    /// Starts the broker again after a kill, on the same ports and with the same data.
     pub(crate) fn start_again(&mut self) {
         self.process = serve(self.folder.path());
         assert!(is_up(&mut self.process, self.port), "no broker: {}", log(self.folder.path()));
     }
 
-    /// Runs one of Kafka's tools, by its class below `org.apache.kafka.tools`, and gives what it prints.
+    /// Runs one of Kafka's tools, by its class below `org.apache.kafka.tools`, and returns its output.
     pub(crate) fn tool(&self, class: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let mut command = java();
         command.arg(format!("org.apache.kafka.tools.{class}"));
@@ -101,7 +101,7 @@ impl Kafka {
         said(child.wait_with_output().unwrap())
     }
 
-    /// The first messages of a topic as Kafka's own consumer prints them: headers, a tab, the value.
+    /// Returns the first messages of a topic as printed by Kafka's consumer: headers, a tab, the value.
     pub(crate) fn consumed(&self, topic: &str, count: usize) -> Vec<u8> {
         let count = count.to_string();
         let arguments = ["--topic", topic, "--from-beginning", "--max-messages", &count];
@@ -109,10 +109,10 @@ impl Kafka {
         self.tool("consumer.ConsoleConsumer", &[arguments.as_slice(), &more].concat(), b"")
     }
 
-    /// Has Kafka's own producer write messages, one a line: headers, a tab, the value.
+    /// Writes messages with Kafka's producer, one per line: headers, a tab, the value.
     pub(crate) fn produce(&self, topic: &str, compression: &str, lines: &str) {
         let arguments = ["--topic", topic, "--reader-property", "parse.headers=true"];
-        // It drops what the broker has not taken in a second and a half, unless it is told to wait, and ends well then too.
+        // Without this timeout the producer drops messages that the broker has not accepted within 1.5 seconds, and still succeeds.
         let more = ["--compression-codec", compression, "--request-timeout-ms", "60000"];
         self.tool("ConsoleProducer", &[arguments.as_slice(), &more].concat(), lines.as_bytes());
     }
@@ -174,7 +174,7 @@ fn settings(folder: &Path, extras: &Extras<'_>, ports: &[u16]) -> String {
     text
 }
 
-/// Makes the folder of the broker's data anew.
+/// Creates the data folder of the broker again.
 fn format(folder: &Path) {
     let _absent = std::fs::remove_dir_all(folder.join("data"));
     let mut command = java();
@@ -196,7 +196,7 @@ fn serve(folder: &Path) -> Child {
     command.spawn().expect("sh")
 }
 
-/// Waits until it answers. False: it has ended.
+/// Waits until the broker answers. Returns false if it has ended.
 fn is_up(process: &mut Child, port: u16) -> bool {
     let began = Instant::now();
     loop {
@@ -211,11 +211,11 @@ fn is_up(process: &mut Child, port: u16) -> bool {
     }
 }
 
-/// Asks which versions it speaks.
+/// Requests the supported API versions.
 fn answers(port: u16) -> std::io::Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // Its length, the request 18 in version 0, a number, and no name.
+    // The length, API key 18 in version 0, a correlation id, and no client id.
     stream.write_all(&[0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff])?;
     let mut answer = [0; 10];
     stream.read_exact(&mut answer)?;
@@ -230,7 +230,7 @@ fn java() -> Command {
     command
 }
 
-/// Where `scripts/kafka.sh` has put the program.
+/// Returns the folder in which `scripts/kafka.sh` has installed the program.
 fn home() -> PathBuf {
     let binary = std::env::current_exe().unwrap();
     // target/debug/deps/NAME

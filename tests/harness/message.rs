@@ -1,4 +1,4 @@
-//! One message as it stood on the wire.
+//! One message as it was on the wire.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use std::fmt;
 pub(crate) struct Message {
     /// The first line, without its end.
     pub(crate) start: String,
-    /// Header lines in their order; names as they were written.
+    /// Header lines in order, with names as they were written.
     pub(crate) headers: Vec<(String, String)>,
     /// The body without its framing.
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
-    /// True if the body came to the end its framing promised.
+    /// True if the body was complete according to its framing.
     pub(crate) whole: bool,
 }
 
 impl Message {
-    /// Reads a head that ends in an empty line.
+    /// Parses a head that ends in an empty line.
     #[track_caller]
     pub(crate) fn parse(head: &[u8]) -> Message {
         let text = String::from_utf8_lossy(head).into_owned();
@@ -25,7 +25,7 @@ impl Message {
         Message { start: start.to_owned(), headers: headers(lines), ..Message::default() }
     }
 
-    /// The status of a reply.
+    /// Returns the status of a reply.
     #[track_caller]
     pub(crate) fn status(&self) -> u16 {
         let status = self.start.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
@@ -34,23 +34,23 @@ impl Message {
             .unwrap_or_else(|| panic!("no status: {self:?}"))
     }
 
-    /// The method of a request.
+    /// Returns the method of a request.
     pub(crate) fn method(&self) -> &str {
         self.start.split(' ').next().unwrap_or_default()
     }
 
-    /// The target of a request.
+    /// Returns the target of a request.
     pub(crate) fn target(&self) -> &str {
         self.start.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// All values of a header, in their order.
+    /// Returns all values of a header, in order.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         let same = self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
         same.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// A header that is there once or not at all.
+    /// Returns the value of a header, which must not occur twice.
     #[track_caller]
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let all = self.all(name);
@@ -62,13 +62,13 @@ impl Message {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// True if a list header such as `Connection` names a word.
+    /// Returns true if a list header such as `Connection` contains a word.
     pub(crate) fn lists(&self, name: &str, word: &str) -> bool {
         let words = self.all(name).join(",");
         words.split(',').any(|w| w.trim().eq_ignore_ascii_case(word))
     }
 
-    /// The number of bytes that `Content-Length` promises.
+    /// Returns the value of `Content-Length`.
     pub(crate) fn length(&self) -> Option<usize> {
         self.get("content-length").map(|length| length.parse().expect("a length"))
     }
@@ -78,7 +78,7 @@ impl Message {
     }
 }
 
-/// Header or trailer lines, up to the first empty one.
+/// Parses header or trailer lines, up to the first empty one.
 pub(crate) fn headers(lines: &str) -> Vec<(String, String)> {
     let line = |line: &str| {
         let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("no colon: {line:?}"));

@@ -1,6 +1,6 @@
-//! The base of all tests: the gateway as a process, a client and an origin that work in bytes.
+//! The base of all tests: the gateway as a process, and a client and an origin that work with bytes.
 //!
-//! Nothing here waits without a limit, sleeps to synchronise, or binds a port of its choosing.
+//! All waits have a limit and end as soon as their condition holds. All ports are chosen by the system.
 
 mod authority;
 mod backend;
@@ -38,10 +38,10 @@ pub(crate) use postgres::Postgres;
 pub(crate) use program::Program;
 pub(crate) use wire::Wire;
 
-/// The longest wait for anything that is sure to happen. Long, for a machine that is busy.
+/// The longest wait for anything that must happen. It is long because the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `holds`, for things that no socket tells.
+/// Waits until `holds` returns true, for events that cannot be seen on a socket.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -51,7 +51,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for as long as what `count` counts grows: a slow machine needs its time for all of it.
+/// Waits until `holds` returns true, as long as `count` keeps growing: a slow machine may take long for the whole.
 #[track_caller]
 pub(crate) fn until_at_last(what: &str, count: impl Fn() -> usize, holds: impl Fn() -> bool) {
     while !holds() {
@@ -60,12 +60,12 @@ pub(crate) fn until_at_last(what: &str, count: impl Fn() -> usize, holds: impl F
     }
 }
 
-/// A body in which a lost, doubled or moved piece shows.
+/// Returns a body in which lost, repeated or moved parts can be detected.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0]).collect()
 }
 
-/// Holds one thread back until another lets it go on.
+/// Blocks one thread until another opens the gate.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     open: Arc<(Mutex<bool>, Condvar)>,

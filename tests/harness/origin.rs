@@ -10,7 +10,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::{Message, Wire, until};
 
-/// A listening service. It ends with the test.
+/// A listening service. It stops when dropped.
 pub(crate) struct Origin {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -24,32 +24,32 @@ struct Seen {
     stopped: AtomicBool,
 }
 
-/// One connection the gateway made to an origin.
+/// One connection of the gateway to an origin.
 pub(crate) struct Peer {
     wire: Wire,
-    /// The how manieth connection it is, from 0.
+    /// The index of the connection, from 0.
     pub(crate) number: usize,
     seen: Arc<Seen>,
 }
 
 impl Origin {
-    /// Runs `script` for each connection, each in a thread of its own; the connection closes when it returns.
+    /// Runs `script` for each connection, in its own thread. The connection is closed when it returns.
     pub(crate) fn start(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Origin {
         Origin::serve(|socket| Some(Wire::from(socket)), script)
     }
 
-    /// Gives every request the same reply, as it is written.
+    /// Sends the same bytes in reply to every request.
     pub(crate) fn answering(reply: impl AsRef<[u8]>) -> Origin {
         let reply = reply.as_ref().to_owned();
         Origin::start(move |peer| while peer.request().is_some() && peer.try_send(&reply) {})
     }
 
-    /// Takes requests, and never answers.
+    /// Reads requests and never answers.
     pub(crate) fn silent() -> Origin {
         Origin::start(|peer| while peer.request().is_some() {})
     }
 
-    /// 200 with a body.
+    /// Answers every request with 200 and a body.
     pub(crate) fn saying(body: &str) -> Origin {
         Origin::answering(format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
@@ -62,7 +62,7 @@ impl Origin {
         Origin::start(echo)
     }
 
-    /// Speaks TLS; handshakes that fail are not connections.
+    /// Speaks TLS. Failed handshakes do not count as connections.
     pub(crate) fn start_tls(
         settings: Arc<ServerConfig>,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
@@ -70,7 +70,7 @@ impl Origin {
         Origin::start_tls_by(move || settings.clone(), script)
     }
 
-    /// The same, with settings of its own for each connection.
+    /// Speaks TLS with separate settings for each connection.
     pub(crate) fn start_tls_by(
         settings: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
@@ -90,7 +90,7 @@ impl Origin {
         Origin::serve_on(listener, wrap, script)
     }
 
-    /// Runs `script` for each connection to a listener that the test has made.
+    /// Runs `script` for each connection to a listener that the test has created.
     pub(crate) fn start_on(
         listener: TcpListener,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
@@ -118,7 +118,7 @@ impl Origin {
                     let Some(wire) = (work.0)(socket) else { return };
                     let number = seen.accepted.fetch_add(1, Ordering::SeqCst);
                     seen.open.fetch_add(1, Ordering::SeqCst);
-                    // Counts down even if the script panics, and after the connection has closed.
+                    // Decrements the count after the connection is closed, even if the script panics.
                     let _open = Open(seen.clone());
                     (work.1)(&mut Peer { wire, number, seen });
                 });
@@ -135,17 +135,17 @@ impl Origin {
         format!("http://{}", self.address)
     }
 
-    /// Every request read so far, over all connections.
+    /// Returns all requests read so far, on all connections.
     pub(crate) fn requests(&self) -> Vec<Message> {
         self.seen.requests.lock().unwrap().clone()
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub(crate) fn forget(&self) {
         self.seen.requests.lock().unwrap().clear();
     }
 
-    /// The only request there was.
+    /// Returns the only request so far.
     #[track_caller]
     pub(crate) fn request(&self) -> Message {
         let requests = self.requests();
@@ -153,12 +153,12 @@ impl Origin {
         requests[0].clone()
     }
 
-    /// The number of connections so far.
+    /// Returns the number of connections so far.
     pub(crate) fn accepted(&self) -> usize {
         self.seen.accepted.load(Ordering::SeqCst)
     }
 
-    /// The number of open connections.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.seen.open.load(Ordering::SeqCst)
     }
@@ -173,16 +173,16 @@ impl Drop for Origin {
     /// Closes the port, so that later connections are refused.
     fn drop(&mut self) {
         self.seen.stopped.store(true, Ordering::SeqCst);
-        // It only wakes the accepting thread; it may fail without effect.
+        // This only wakes the accepting thread, and may fail.
         let _woken = TcpStream::connect(self.address);
     }
 }
 
-/// Given to a request that asks for it (RFC 9110, 10.1.1).
+/// Sent to a request that expects it (RFC 9110, 10.1.1).
 pub(crate) const LEAVE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Peer {
-    /// Reads one whole request, with leave to send its body where that is asked for, and notes it; nothing where the gateway closed.
+    /// Reads one whole request, sending 100 (Continue) if expected, and records it. Returns `None` if the gateway closed the connection.
     pub(crate) fn request(&mut self) -> Option<Message> {
         let mut request = self.wire.next_head()?;
         if request.get("expect").is_some() {
@@ -193,14 +193,14 @@ impl Peer {
         Some(request)
     }
 
-    /// Reads the head of a request and notes it.
+    /// Reads the head of a request and records it.
     pub(crate) fn request_head(&mut self) -> Option<Message> {
         let request = self.wire.next_head()?;
         self.note(&request);
         Some(request)
     }
 
-    /// Adds to the requests that the test sees.
+    /// Adds a request to those that the test can see.
     pub(crate) fn note(&self, request: &Message) {
         self.seen.requests.lock().unwrap().push(request.clone());
     }

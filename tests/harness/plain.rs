@@ -1,8 +1,8 @@
-//! The plainest configuration: one listener, one worker, one upstream, one route. A test adds the keys it is about.
+//! The simplest configuration: one listener, one worker, one upstream, one route. A test adds the keys that it tests.
 
 use super::{Gateway, Origin};
 
-/// Each field holds keys for one section, as `key: value, key: value`.
+/// Additional keys. Each field has keys for one section, as `key: value, key: value`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Plain<'a> {
     pub(crate) listener: &'a str,
@@ -10,7 +10,7 @@ pub(crate) struct Plain<'a> {
     pub(crate) route: &'a str,
     /// The targets, if they are not the origin over plain HTTP.
     pub(crate) targets: &'a [String],
-    /// Other sections, a line each.
+    /// Other sections, one per line.
     pub(crate) more: &'a str,
 }
 
@@ -39,7 +39,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, {route} }} }}
 }
 
 impl Gateway {
-    /// A gateway that sends everything to one origin.
+    /// Starts a gateway that sends all requests to one origin.
     #[track_caller]
     pub(crate) fn before(origin: &Origin) -> Gateway {
         Plain::default().start(origin)

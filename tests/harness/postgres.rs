@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own, in a folder of its own.
+//! A PostgreSQL server for one test, in its own folder.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{Identity, until};
 
-/// A running server with the user `tester`, whose password is `geheim`. It is killed with the test.
+/// A running server with the user `tester`, whose password is `geheim`. It is killed when dropped.
 pub(crate) struct Postgres {
     process: Child,
     folder: TempDir,
@@ -20,17 +20,17 @@ pub(crate) struct Postgres {
     settings: Vec<String>,
 }
 
-/// Ports that are tried until one stays free between the moment it is found and the server's start.
+/// The number of attempts to find a port that is still free when the server starts.
 const ATTEMPTS: usize = 5;
 
 impl Postgres {
-    /// Starts a server on a port of the loopback and on a socket in its folder.
+    /// Starts a server on a loopback port and on a socket in its folder.
     #[track_caller]
     pub(crate) fn start() -> Postgres {
         Postgres::start_with(&[])
     }
 
-    /// The same with more settings, each `name=value`.
+    /// Starts a server with more settings, each `name=value`.
     #[track_caller]
     pub(crate) fn start_with(settings: &[&str]) -> Postgres {
         let folder = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ impl Postgres {
         Postgres::start_in(folder, settings)
     }
 
-    /// A server that speaks TLS with this certificate.
+    /// Starts a server that speaks TLS with this certificate.
     #[track_caller]
     pub(crate) fn start_tls(identity: &Identity) -> Postgres {
         let folder = tempfile::tempdir().unwrap();
@@ -82,30 +82,30 @@ impl Postgres {
         panic!("no server: {}", log(folder.path()));
     }
 
-    /// Its address, with the user and the password.
+    /// Returns its URL, with the user and the password.
     pub(crate) fn url(&self) -> String {
         format!("postgres://tester:geheim@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Its port of the loopback.
+    /// Returns its loopback port.
     #[allow(dead_code, reason = "the tests of the store have no use for it")]
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its address by the socket in its folder, where no password is asked for.
+    /// Returns the URL of the socket in its folder, which does not require a password.
     pub(crate) fn socket_url(&self) -> String {
         let folder = self.folder.path().display().to_string().replace('/', "%2F");
         format!("postgres://tester@{folder}:{}/postgres", self.port)
     }
 
-    /// Runs statements, and gives the rows of the last: columns divided by `|`.
+    /// Runs statements and returns the rows of the last one, with columns separated by `|`.
     #[track_caller]
     pub(crate) fn sql(&self, statements: &str) -> String {
         said(psql(self.folder.path(), self.port, statements))
     }
 
-    /// Runs statements in a session that then stays as it is, in the middle of a transaction perhaps, until it is dropped.
+    /// Runs statements in a session that is then kept as it is, possibly in a transaction, until it is dropped.
     #[track_caller]
     #[allow(dead_code, reason = "not all suites use it")]
     pub(crate) fn hold(&self, statements: &str) -> Held {
@@ -123,21 +123,21 @@ impl Postgres {
         Held { process, _into: into }
     }
 
-    /// What it has said so far.
+    /// Returns its log so far.
     #[allow(dead_code, reason = "the tests of the store have no use for it")]
     pub(crate) fn log(&self) -> String {
         log(self.folder.path())
     }
 
-    /// Ends it in the middle of whatever it does, as a loss of power would.
+    /// Kills the server, as a loss of power would.
     pub(crate) fn kill(&mut self) {
-        // It takes its children with it; a plain kill would leave them for a moment.
+        // This also ends its child processes, which would outlive a plain kill for a moment.
         let pid = Pid::from_child(&self.process);
         kill_process(pid, Signal::QUIT).unwrap();
         self.process.wait().unwrap();
     }
 
-    /// Starts it again after a kill, on the same port and with the same data.
+    /// Starts the server again after a kill, on the same port and with the same data.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         self.process = serve(self.folder.path(), self.port, &self.settings);
@@ -146,7 +146,7 @@ impl Postgres {
     }
 }
 
-/// A session that stands still.
+/// A session that is kept open.
 #[allow(dead_code, reason = "not all suites use it")]
 pub(crate) struct Held {
     process: Child,
@@ -162,13 +162,13 @@ impl Drop for Held {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // It may have been stopped.
+        // The process may already have ended.
         let _killed = kill_process(Pid::from_child(&self.process), Signal::QUIT);
         let _reaped = self.process.wait();
     }
 }
 
-/// Makes a file or a folder the server's.
+/// Gives a file or a folder to the server's user.
 fn give_away(path: &Path) {
     if let Some((user, group)) = unprivileged() {
         chown(path, Some(user), Some(group)).unwrap();
@@ -180,7 +180,7 @@ fn serve(folder: &Path, port: u16, settings: &[String]) -> Child {
     let mut command = command("postgres");
     command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
     command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
-    // A machine of tests does not lose power, and has little memory.
+    // Tests do not need durability, and have little memory.
     command.args(["-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=50"]);
     for setting in settings {
         command.args(["-c", setting]);
@@ -189,7 +189,7 @@ fn serve(folder: &Path, port: u16, settings: &[String]) -> Child {
     command.spawn().expect("postgres; scripts/setup.sh installs it")
 }
 
-/// Waits until it answers. False: it has ended.
+/// Waits until the server answers. Returns false if it has ended.
 #[track_caller]
 fn is_up(process: &mut Child, folder: &Path, port: u16) -> bool {
     let mut ended = false;
@@ -224,10 +224,10 @@ fn said(output: Output) -> String {
     String::from_utf8(out).unwrap().trim_end().to_owned()
 }
 
-/// One of the server's programs. It refuses to run as root, and gets another user then.
+/// Returns a command for one of the server's programs. They refuse to run as root, so another user is set in that case.
 fn command(name: &str) -> Command {
     let mut command = Command::new(tool(name));
-    // Its current folder has to be one that it may read.
+    // The current folder must be readable for that user.
     command.current_dir("/");
     if let Some((user, group)) = unprivileged() {
         command.uid(user).gid(group);
@@ -235,7 +235,7 @@ fn command(name: &str) -> Command {
     command
 }
 
-/// A program on the path, or where Debian keeps those of the server.
+/// Returns a program on the path or in Debian's folder of the server.
 fn tool(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -247,7 +247,7 @@ fn tool(name: &str) -> PathBuf {
     folders.first().map_or_else(|| name.into(), |folder| folder.join(name))
 }
 
-/// A user and a group for the server, if this is root.
+/// Returns a user and a group for the server, if this process runs as root.
 fn unprivileged() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;

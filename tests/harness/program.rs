@@ -1,4 +1,4 @@
-//! A program of others, as a process beside the gateway.
+//! A third-party program as a process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -7,7 +7,7 @@ use std::thread;
 
 use super::PATIENCE;
 
-/// A program that says lines, and reads some. It ends with the test.
+/// A program that writes lines and may read some. It is killed when dropped.
 pub(crate) struct Program {
     process: Child,
     input: ChildStdin,
@@ -15,7 +15,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// One that `scripts/setup.sh tests` installs.
+    /// Starts a program that `scripts/setup.sh tests` installs.
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Program {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -30,7 +30,7 @@ impl Program {
         Program { process, input, lines }
     }
 
-    /// The next line that it says.
+    /// Returns the next line that it writes.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("a line")
@@ -44,7 +44,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may already have ended.
         let _killed = self.process.kill();
         let _reaped = self.process.wait();
     }

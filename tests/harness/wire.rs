@@ -1,4 +1,4 @@
-//! One side of a connection, in bytes: a client library that tidies up could not test framing.
+//! One side of a connection, in bytes: a client library that normalises messages could not test framing.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 use super::{Message, PATIENCE, Trust, headers};
 
-/// A connection. Every read has a limit; bytes that were read and not asked for wait in a buffer.
+/// A connection. All reads have a timeout. Bytes that were read but not yet requested are buffered.
 pub(crate) struct Wire {
     stream: Box<dyn Duplex>,
     socket: TcpStream,
@@ -35,7 +35,7 @@ impl Wire {
         Wire::from(TcpStream::connect_timeout(&address, PATIENCE).expect("a connection"))
     }
 
-    /// A TLS client. The handshake is done with the first byte; see `handshake`.
+    /// Connects as a TLS client. The handshake is done with the first byte, see `handshake`.
     #[track_caller]
     pub(crate) fn connect_tls(address: SocketAddr, host: &str, trust: &Trust) -> Wire {
         let socket = TcpStream::connect_timeout(&address, PATIENCE).expect("a connection");
@@ -47,7 +47,7 @@ impl Wire {
         Wire::wrap_client(TcpStream::connect_timeout(&address, PATIENCE)?, host, trust)
     }
 
-    /// Makes a plain connection a TLS client's, after the plain bytes.
+    /// Turns a plain connection into a TLS client, after plain bytes.
     pub(crate) fn wrap_client(socket: TcpStream, host: &str, trust: &Trust) -> io::Result<Wire> {
         limit_waits(&socket);
         let name = host.to_owned().try_into().expect("a host name");
@@ -61,7 +61,7 @@ impl Wire {
         Ok(Wire { stream: Box::new(stream), socket, alpn, unread: Vec::new(), ended: false })
     }
 
-    /// A TLS server's side.
+    /// Creates the server side of a TLS connection.
     pub(crate) fn wrap_server(socket: TcpStream, session: ServerConnection) -> io::Result<Wire> {
         limit_waits(&socket);
         let mut stream = StreamOwned::new(session, socket.try_clone()?);
@@ -73,13 +73,13 @@ impl Wire {
         Ok(Wire { stream: Box::new(stream), socket, alpn, unread: Vec::new(), ended: false })
     }
 
-    /// A request without a body, and the whole reply to it.
+    /// Sends a request without a body and returns the whole reply.
     #[track_caller]
     pub(crate) fn get(&mut self, target: &str) -> Message {
         self.ask(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"))
     }
 
-    /// A request, as it is written, and the whole reply to it.
+    /// Sends a request as written and returns the whole reply.
     #[track_caller]
     pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
         let head = request.as_ref().starts_with(b"HEAD ");
@@ -92,7 +92,7 @@ impl Wire {
         assert!(self.try_send(bytes), "the other side has closed");
     }
 
-    /// Sends; false if the other side has gone.
+    /// Sends bytes. Returns false if the other side is gone.
     #[track_caller]
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         match self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()) {
@@ -102,7 +102,7 @@ impl Wire {
         }
     }
 
-    /// Sends again and again, until the other side takes no more for a while or has taken `max`; how much it took.
+    /// Sends repeatedly until the other side accepts nothing for a while or has accepted `max` bytes. Returns the number of bytes.
     pub(crate) fn send_until_stuck(&mut self, piece: &[u8], max: usize) -> usize {
         self.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
         let mut taken = 0;
@@ -115,7 +115,7 @@ impl Wire {
         taken
     }
 
-    /// Reads up to and including an empty line; a head with nothing of its body.
+    /// Reads up to and including an empty line, and returns the head without its body.
     #[track_caller]
     pub(crate) fn read_head(&mut self) -> Message {
         let head = self.read_until(b"\r\n\r\n");
@@ -125,13 +125,13 @@ impl Wire {
         Message::parse(&head)
     }
 
-    /// Like `read_head`; nothing where the other side closed without a byte.
+    /// Like `read_head`, but returns `None` if the other side closed without sending anything.
     #[track_caller]
     pub(crate) fn next_head(&mut self) -> Option<Message> {
         (self.fill_to(1) && !self.unread.is_empty()).then(|| self.read_head())
     }
 
-    /// Reads a whole reply, or the part that came. Interim replies have to be read before.
+    /// Reads a whole reply, or as much as arrives. Interim replies must be read before.
     #[track_caller]
     pub(crate) fn read_reply(&mut self) -> Message {
         let mut reply = self.read_head();
@@ -145,7 +145,7 @@ impl Wire {
         reply
     }
 
-    /// Reads the body of a request whose head is there.
+    /// Reads the body of a request whose head was read.
     #[track_caller]
     pub(crate) fn read_request_body(&mut self, request: &mut Message) {
         let frame = match request.length() {
@@ -173,7 +173,7 @@ impl Wire {
         }
     }
 
-    /// Nothing where the connection ended first.
+    /// Returns `None` if the connection ended first.
     #[track_caller]
     fn read_chunks(&mut self, message: &mut Message) -> Option<()> {
         loop {
@@ -203,7 +203,7 @@ impl Wire {
         Some(size.unwrap_or_else(|_| panic!("no chunk size: {line:?}")))
     }
 
-    /// One chunk of a body as the sender cut it; nothing after the last.
+    /// Reads one chunk as the sender framed it. Returns `None` after the last.
     #[track_caller]
     pub(crate) fn read_chunk(&mut self) -> Option<Vec<u8>> {
         let size = self.read_chunk_size().filter(|&size| size > 0)?;
@@ -212,13 +212,13 @@ impl Wire {
         Some(chunk)
     }
 
-    /// Exactly so many bytes; nothing where the connection ended before.
+    /// Reads exactly this many bytes. Returns `None` if the connection ended first.
     #[track_caller]
     pub(crate) fn read_exact(&mut self, length: usize) -> Option<Vec<u8>> {
         self.fill_to(length).then(|| self.take(length))
     }
 
-    /// Up to and including `end`.
+    /// Reads up to and including `end`.
     #[track_caller]
     pub(crate) fn read_until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         let mut searched = 0;
@@ -234,27 +234,27 @@ impl Wire {
         }
     }
 
-    /// What has come, or what comes next; nothing once the other side has closed.
+    /// Returns the buffered bytes, or the next ones. Returns `None` after the other side has closed.
     #[track_caller]
     pub(crate) fn read_some(&mut self) -> Option<Vec<u8>> {
         let is_there = !self.unread.is_empty() || self.fill();
         is_there.then(|| std::mem::take(&mut self.unread))
     }
 
-    /// All that comes until the other side closes.
+    /// Reads until the other side closes.
     #[track_caller]
     pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
         while self.fill() {}
         std::mem::take(&mut self.unread)
     }
 
-    /// Waits for the end of the connection; false if a byte comes first.
+    /// Waits for the end of the connection. Returns false if a byte arrives first.
     #[track_caller]
     pub(crate) fn is_closed(&mut self) -> bool {
         self.unread.is_empty() && !self.fill()
     }
 
-    /// True if nothing comes in this time, not even the end.
+    /// Returns true if nothing arrives within this time, not even the end.
     #[track_caller]
     pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
         if self.ended || !self.unread.is_empty() {
@@ -275,28 +275,28 @@ impl Wire {
         false
     }
 
-    /// Says that nothing more will be sent; still reads.
+    /// Closes the sending side. Reading is still possible.
     pub(crate) fn shut(&mut self) {
         self.socket.shutdown(Shutdown::Write).expect("an open socket");
     }
 
-    /// Closes both ways at once, by a reset instead of an end.
+    /// Closes the connection with a reset.
     pub(crate) fn reset(self) {
         self.reset_on_close();
     }
 
-    /// The same plain connection, to send from another thread.
+    /// Returns another handle of the same plain connection, to send from another thread.
     pub(crate) fn second(&self) -> Wire {
         Wire::from(self.socket.try_clone().expect("an open socket"))
     }
 
-    /// Makes the end of this connection a reset.
+    /// Makes closing this connection a reset.
     pub(crate) fn reset_on_close(&self) {
         let linger = Some(Duration::ZERO);
         socket2::SockRef::from(&self.socket).set_linger(linger).expect("an open socket");
     }
 
-    /// Waits for the end of the connection; true if it was a reset.
+    /// Waits for the end of the connection. Returns true if it was a reset.
     #[track_caller]
     pub(crate) fn is_reset(&mut self) -> bool {
         let read = self.stream.read(&mut [0]);
@@ -304,12 +304,12 @@ impl Wire {
         read.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset)
     }
 
-    /// The protocol agreed on with TLS.
+    /// Returns the protocol that was negotiated with TLS.
     pub(crate) fn alpn(&self) -> Option<&str> {
         self.alpn.as_deref()
     }
 
-    /// Waits for the end of a TLS connection; true if it was closed in order.
+    /// Waits for the end of a TLS connection. Returns true if it was closed properly.
     #[track_caller]
     pub(crate) fn says_goodbye(&mut self) -> bool {
         self.ended = true;
@@ -333,7 +333,7 @@ impl Wire {
         true
     }
 
-    /// Reads once; false at the end, by whatever way.
+    /// Reads once. Returns false at any kind of end.
     #[track_caller]
     fn fill(&mut self) -> bool {
         if self.ended {
@@ -374,7 +374,7 @@ fn is_late(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// The other side has gone, politely or not.
+/// Returns true if the error means that the other side is gone.
 fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),
