@@ -1,7 +1,7 @@
 //! Faults: failures of an exchange, as values.
 //!
-//! Owns the kinds of fault and the one table that gives each its status in HTTP and in gRPC, its log level, its label and its code. It never knows how a
-//! fault is written to a client: that is the task of `pipeline`. The client's text (`Kind::title`) and the log's
+//! Owns the kinds of fault and the one table that gives each its status in HTTP and in gRPC, its log level, its label and its code. It does
+//! not know how a fault is written to a client: that is the task of `pipeline`. The client's text (`Kind::title`) and the log's
 //! (`Fault::cause`) are separate, so that nothing internal leaks.
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub struct FaultExtras {
     pub soap_code: Option<&'static str>,
 }
 
-/// A fault of a step that validates, transforms or routes XML messages, as SOAP faults tell it.
+/// A fault of a step that validates, transforms or routes XML messages, as SOAP faults describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessingFault {
     /// The step, as the reference system names it.
@@ -134,19 +134,19 @@ kinds! {
     ExpectationFailed => 417, Client, Info, FailedPrecondition, "expectation_failed", "The expectation cannot be met.";
     /// An upgrade to a WebSocket version other than 13.
     UpgradeRequired => 426, Client, Info, Unimplemented, "upgrade_required", "Another version of the protocol is required.";
-    /// The head passes the listener's `head_bytes_max` or `headers_max`.
+    /// The head exceeds the listener's `head_bytes_max` or `headers_max`.
     HeadTooLarge => 431, Client, Info, ResourceExhausted, "head_too_large", "The request's header fields are too large.";
-    /// The request target passes the listener's `target_bytes_max`.
+    /// The request target exceeds the listener's `target_bytes_max`.
     TargetTooLong => 414, Client, Info, ResourceExhausted, "target_too_long", "The request target is too long.";
-    /// The body passes a `body_bytes_max`: the route's or a policy's.
+    /// The body exceeds a `body_bytes_max` of the route or a policy.
     BodyTooLarge => 413, Client, Info, ResourceExhausted, "body_too_large", "The request body is too large.";
     /// The client took too long to send the head, or paused for too long within the body.
     RequestTimeout => 408, Client, Info, DeadlineExceeded, "request_timeout", "The request took too long to arrive.";
-    /// The client closed the connection before it had its reply; in the log, no client reads it.
+    /// The client closed the connection before it received the reply. No client sees this fault.
     ClientGone => 499, Client, Debug, Cancelled, "client_gone", "The client closed the connection.";
     /// No route matches.
     NoRoute => 404, Client, Info, Unimplemented, "no_route", "No route matches this request.";
-    /// A route matches, and its API or hub has no such path.
+    /// A route matches, but its API or hub does not have the path.
     PathUnknown => 404, Client, Info, Unimplemented, "path_unknown", "There is nothing at this path.";
     /// The hub of the route, or its policy `websocket`, has no such topic.
     TopicUnknown => 404, Client, Info, Unimplemented, "topic_unknown", "There is no such topic.";
@@ -158,7 +158,7 @@ kinds! {
     Unauthenticated => 401, Client, Info, Unauthenticated, "unauthenticated", "Valid credentials are required.";
     /// No token, key, password or certificate.
     CredentialMissing => 401, Client, Info, Unauthenticated, "credential_missing", "Credentials are required.";
-    /// A credential that was valid once and has expired.
+    /// A credential that has expired.
     CredentialExpired => 401, Client, Info, Unauthenticated, "credential_expired", "The credentials have expired.";
     /// The token does not have the scope that the route requires.
     ScopeMissing => 403, Client, Info, PermissionDenied, "scope_missing", "The credentials do not allow this.";
@@ -168,16 +168,16 @@ kinds! {
     SubscriptionBlocked => 401, Client, Info, Unauthenticated, "subscription_blocked", "The subscription to this API is blocked.";
     /// The client identity is known but not allowed: a rule of `authorize`, or a claim that `jwt` requires.
     Forbidden => 403, Client, Info, PermissionDenied, "forbidden", "This is not allowed with these credentials.";
-    /// Above a `rate_limit`, a `throttle` or a quota, or a client above its `concurrency`.
+    /// The request exceeds a `rate_limit`, a `throttle` or a quota, or the client exceeds its `concurrency`.
     RateLimited => 429, Client, Info, ResourceExhausted, "rate_limited", "Too many requests.";
     /// The request does not match the OpenAPI document, WSDL, schema or SOAP envelope it is validated against, or a policy
     /// over XML or `transform` gets a body that is not well-formed.
     RequestInvalid => 400, Client, Info, InvalidArgument, "request_invalid", "The request does not match the API's definition.";
     /// A parameter of a request to a hub is missing or invalid: of a subscriber, a publisher or a reader.
     HubRequestInvalid => 400, Client, Info, InvalidArgument, "hub_request_invalid", "The request to the hub is not valid.";
-    /// A content type or coding that the API of the route does not take.
+    /// A content type or coding that the API of the route does not accept.
     MediaTypeUnsupported => 415, Client, Info, InvalidArgument, "media_type_unsupported", "The content type is not supported.";
-    /// A route, or the API of the route, has the path and not the method.
+    /// A route, or the API of the route, has the path but not the method.
     MethodNotAllowed => 405, Client, Info, Unimplemented, "method_not_allowed", "This method is not allowed here.";
     /// `ip_filter` does not allow the address.
     Refused => 403, Client, Info, PermissionDenied, "refused", "The request is refused.";
@@ -190,9 +190,9 @@ kinds! {
     Unresolved => 503, Upstream, Warn, Unavailable, "unresolved", "The upstream's targets are not known: its name cannot be resolved.", synapse 101_503;
     /// The upstream is at a limit of its `breaker`.
     BreakerOpen => 503, Upstream, Warn, Unavailable, "breaker_open", "The upstream is at its limit.", synapse 303_001;
-    /// There is no access token for the upstream: its `oauth` token endpoint cannot be reached, or gives none.
+    /// There is no access token for the upstream: its `oauth` token endpoint cannot be reached or does not return one.
     TokenUnavailable => 503, Upstream, Warn, Unavailable, "token_unavailable", "The upstream cannot be called at the moment.", synapse 101_503;
-    /// The connection to the upstream could not be made.
+    /// The connection to the upstream could not be established.
     ConnectFailure => 502, Upstream, Warn, Unavailable, "connect_failure", "The upstream cannot be reached.", synapse 101_503;
     /// Connecting to the upstream took longer than `timeout.connect`.
     ConnectTimeout => 504, Upstream, Warn, DeadlineExceeded, "connect_timeout", "The upstream cannot be reached in time.", synapse 101_508;
@@ -205,8 +205,8 @@ kinds! {
     /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against, or is JSON that
     /// `transform` cannot read.
     ReplyInvalid => 502, Upstream, Warn, Unavailable, "reply_invalid", "The upstream's reply does not match the API's definition.";
-    /// An interceptor could not be reached, timed out, answered with another status than 200 and 204 or with too much, or named
-    /// an unknown endpoint.
+    /// An interceptor could not be reached, timed out, answered with a status other than 200 and 204 or with too many bytes, or named an
+    /// unknown endpoint.
     InterceptorFailed => 500, Upstream, Warn, Internal, "interceptor_failed", "The request could not be processed.";
     /// The answer of an interceptor cannot be read.
     InterceptorInvalid => 500, Upstream, Warn, Internal, "interceptor_invalid", "The request could not be processed.";
@@ -224,15 +224,16 @@ kinds! {
     UpstreamTimeout => 504, Upstream, Warn, DeadlineExceeded, "upstream_timeout", "The upstream did not reply in time.", synapse 101_504;
     /// A policy over XML could not do its work: a definition that does not compile, a stylesheet that fails.
     ProcessingFailed => 500, Gateway, Warn, Internal, "processing_failed", "The message could not be processed.";
-    /// The process has used up `limits.memory`, and this message needs memory to be read or made. Messages that only pass are served.
+    /// The process has reached `limits.memory`, and this message needs memory to be read or written. Messages that are only forwarded are
+    /// still served.
     MemoryFull => 503, Gateway, Warn, Unavailable, "memory_full", "The gateway is short of memory at the moment.";
     /// More than `saxon.pending` messages wait for Saxon.
     EngineBusy => 503, Gateway, Warn, Unavailable, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, Internal, "engine_timeout", "The message took too long to process.";
-    /// A stream did not end within the `streams.drain` of its route, and was cut.
+    /// A stream did not end within the `streams.drain` of its route, and was closed.
     StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was ended.";
-    /// The request came back to the gateway that had forwarded it, as its `Via` says.
+    /// The request returned to the gateway that had forwarded it, as its `Via` shows.
     // 508 and not 502, which outer passes would take for an upstream's failure and retry.
     Loop => 508, Gateway, Warn, Internal, "loop", "The request came back to the gateway that had sent it on.";
     /// A step `split` or `foreach` finds more than its `max` parts.
@@ -243,19 +244,19 @@ kinds! {
     FlowRefused => 400, Client, Info, InvalidArgument, "flow_refused", "The request cannot be processed.";
     /// A step `fault` of a flow.
     FlowFault => 500, Gateway, Info, Internal, "flow_fault", "The message could not be processed.";
-    /// A value cannot be written where a template has it: a control character in a header, a character that XML forbids. It is 400
-    /// where the value came with the request, and 502 where it came with a reply.
+    /// A value cannot be written at its place in a template: a control character in a header, a character that XML forbids. The status is
+    /// 400 if the value came with the request, and 502 if it came with a reply.
     Template => 500, Gateway, Warn, Internal, "template", "The message could not be processed.";
-    /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`. It is 400 where an
-    /// expression cannot use a value of the request, and 502 where it cannot use one of a reply.
+    /// A step of a flow failed: an expression, a conversion, or more output than the flow's `body_bytes_max`. The status is 400 if an
+    /// expression cannot use a value of the request, and 502 if it cannot use one of a reply.
     FlowFailed => 500, Gateway, Warn, Internal, "flow_failed", "The message could not be processed.";
-    /// The flow's `timeout` is over.
+    /// The flow's `timeout` has passed.
     FlowTimeout => 504, Gateway, Warn, DeadlineExceeded, "flow_timeout", "The message took too long to process.", synapse 101_504;
     /// A `gather` did not get the results it needs within its `timeout`.
     GatherTimeout => 504, Gateway, Warn, DeadlineExceeded, "gather_timeout", "Not all services replied in time.", synapse 101_504;
     /// The upstream replied with a status that the step's `fault_on` names.
     UpstreamStatus => 502, Upstream, Warn, Unavailable, "upstream_status", "The upstream refused the request.";
-    /// A flow would call a URL that `endpoints.allow` does not name, or that is not one.
+    /// A flow would call a URL that `endpoints.allow` does not list, or that is not valid.
     EndpointRefused => 502, Gateway, Warn, PermissionDenied, "endpoint_refused", "The service cannot be called.";
     /// The database of a step `sql` cannot be reached, refuses the gateway, or ended the connection.
     DatabaseAway => 503, Upstream, Warn, Unavailable, "database_away", "The message cannot be processed at the moment.";
@@ -265,21 +266,21 @@ kinds! {
     DatabaseTimeout => 504, Upstream, Warn, DeadlineExceeded, "database_timeout", "The message took too long to process.";
     /// A database refuses a statement or its arguments, or the answer is over `rows_max` or the flow's `body_bytes_max`.
     StatementFailed => 500, Gateway, Warn, Internal, "statement_failed", "The message could not be processed.";
-    /// The store, which keeps events and messages, cannot be reached, does not work, or has too much to do.
+    /// The store, which keeps events and messages, cannot be reached, fails, or is overloaded.
     StoreAway => 503, Gateway, Warn, Unavailable, "store_away", "This cannot be stored at the moment.";
     /// The store has no room for more events or messages.
     StoreFull => 507, Gateway, Warn, ResourceExhausted, "store_full", "There is no room to store this.";
-    /// A defect of ours: a panic, or a state that cannot be.
+    /// A defect of the gateway: a panic, or an impossible state.
     Internal => 500, Gateway, Error, Internal, "internal", "The gateway failed to process the request.";
 }
 
 impl Kind {
-    /// Position in [`Kind::ALL`] and [`Kind::LABELS`].
+    /// Returns the position in [`Kind::ALL`] and [`Kind::LABELS`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// True if the connection's bytes mean nothing after such a fault of a request.
+    /// Returns true if the connection cannot be read any further after such a fault of a request.
     pub const fn ends_connection(self) -> bool {
         matches!(
             self,
@@ -299,12 +300,12 @@ impl Kind {
 }
 
 impl Fault {
-    /// A fault whose cause goes only to the log.
+    /// Creates a fault whose cause goes only to the log.
     pub fn new(kind: Kind, cause: impl Into<Box<str>>) -> Fault {
         Fault { kind, cause: cause.into(), detail: None, more: None }
     }
 
-    /// A fault with one safe sentence for the client.
+    /// Creates a fault with one safe sentence for the client.
     pub fn with_detail(kind: Kind, cause: impl Into<Box<str>>, detail: &str) -> Fault {
         Fault { kind, cause: cause.into(), detail: Some(detail.into()), more: None }
     }
@@ -327,18 +328,18 @@ impl Fault {
         self
     }
 
-    /// Names the sender of the value that a step could not use.
+    /// Sets the side that sent the value which a step could not use.
     pub fn with_side(mut self, side: Side) -> Fault {
         self.more.get_or_insert_default().side = Some(side);
         self
     }
 
-    /// The side that has to change something.
+    /// Returns the side that has to change something.
     pub fn side(&self) -> Side {
         self.more.as_ref().and_then(|more| more.side).unwrap_or(self.kind.side())
     }
 
-    /// The status of the reply.
+    /// Returns the status of the reply.
     pub fn status(&self) -> u16 {
         let more = self.more.as_ref();
         let by_side = |more: &FaultExtras| match more.side? {
@@ -349,7 +350,7 @@ impl Fault {
         more.and_then(|more| more.status.or_else(|| by_side(more))).unwrap_or(self.kind.status())
     }
 
-    /// The level of its line in the log.
+    /// Returns the level of its line in the log.
     pub fn level(&self) -> Level {
         match self.more.as_ref().and_then(|more| more.side) {
             Some(Side::Client) => Level::Info,
@@ -357,7 +358,7 @@ impl Fault {
         }
     }
 
-    /// Names the step over XML messages that failed.
+    /// Sets the step over XML messages that failed.
     pub fn with_processing(mut self, processing: ProcessingFault) -> Fault {
         self.more.get_or_insert_default().processing = Some(processing);
         self
