@@ -1,4 +1,4 @@
-//! Values that cannot be read, and the complaints about them.
+//! Tests of complaints about values that cannot be read.
 
 use std::path::Path;
 

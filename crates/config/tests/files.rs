@@ -1,4 +1,4 @@
-//! Files, folders, and what is put in from elsewhere.
+//! Tests of files, folders and references.
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 
 use std::fs;

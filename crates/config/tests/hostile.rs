@@ -1,4 +1,4 @@
-//! Text nobody would write: the reader ends, holds little, and never panics.
+//! Hostile texts: the reader terminates, uses little memory, and never panics.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ const FULL: &str = include_str!("full.yaml");
 
 fn read(text: &str) {
     let loaded = config::parse(text, Path::new("gate.yaml"));
-    // A configuration without a shape was complained about.
+    // If there is no configuration, there is an error.
     assert!(loaded.config.is_some() || loaded.report.has_errors(), "{text}");
-    // Every place can be shown.
+    // All places can be displayed.
     assert!(format!("{:#}", loaded.report).len() < 4_000_000);
 }
 

@@ -1,4 +1,4 @@
-//! Every key, what it is when absent, and the schema that tells editors the same.
+//! Tests of all keys, their defaults, and the schema for editors.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,7 +23,7 @@ fn check(text: &str, expected: Expect) {
     expected.assert_eq(&written);
 }
 
-/// Every key with what it takes.
+/// A configuration with every key.
 const FULL: &str = include_str!("full.yaml");
 
 #[test]
@@ -883,7 +883,7 @@ fn the_schema_accepts_what_is_written_back() {
     validate(&read(FULL).encode()).unwrap();
 }
 
-/// JSON is YAML, so both can be asked about the same text.
+/// JSON is YAML, so the schema and the reader can judge the same text.
 #[test]
 fn the_schema_and_the_reader_agree() {
     let listener = r#""listen": { "a": { "address": "127.0.0.1:0" } }"#;
@@ -950,7 +950,7 @@ fn every_section_is_closed_and_every_key_described() {
     }
 }
 
-/// The keys several files may add to are exactly the top-level maps by name.
+/// The keys that several files may contribute to are exactly the top-level maps by name.
 #[test]
 fn maps_by_name_are_merged_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -965,7 +965,7 @@ fn maps_by_name_are_merged_and_nothing_else() {
     }
 }
 
-/// As much of JSON Schema as our own schema uses.
+/// Validates a value, with the part of JSON Schema that our schema uses.
 fn validate(value: &Json) -> Result<(), String> {
     let schema = config::json_schema();
     valid(&schema, &schema, value)

@@ -1,5 +1,5 @@
-//! A worker's memory of texts it has judged before: tokens, keys, passwords. Bounded in number and in bytes; nothing is
-//! shared between workers, so nothing is locked.
+//! Caches a worker's verdicts on texts such as tokens, keys and passwords. The number of entries and their bytes are limited. Workers do
+//! not share a cache, so it does not need a lock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
@@ -9,21 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 
-/// Bytes at the end of a text that are hashed. A token ends in its signature, which nobody can choose; whoever sends
-/// another token with the same end meets a comparison of the whole and replaces nothing but rubbish.
+/// The number of bytes at the end of a text that are hashed. A token ends in its signature, which a client cannot choose. A token with the
+/// same end has the same hash, but the whole text is compared, so it does not get the other's verdict.
 const HASHED_BYTES: usize = 48;
 
-/// Verdicts in a row that are spared for having been asked for. Looking at more would make a request wait.
+/// The maximum number of used entries that the search for a slot skips. A longer search would delay the request.
 const SPARED_MAX: usize = 256;
 
-/// Verdicts by text, in slots that are taken over in turn: what was not asked for since its last turn makes way. A slot
-/// keeps the memory of its text for the next one: ten thousand tokens that come and go stay where they are, side by side,
-/// and a newcomer asks for no fresh pages.
+/// Verdicts by text, in slots that are replaced by the CLOCK algorithm: an entry that was not used since the hand last passed it is
+/// evicted. A slot keeps the allocation of its text for the next one, so that entries that come and go do not need new pages.
 pub(crate) struct VerdictCache<V> {
-    /// The slot of a text, by its hash.
+    /// The index of the slot of a text, by its hash.
     places: HashMap<u64, usize, BuildHasherDefault<Already>>,
     slots: Vec<Slot<V>>,
-    /// Whose turn it is.
+    /// The index of the next slot to examine.
     hand: usize,
     bytes: usize,
     entries_max: usize,
@@ -31,13 +30,14 @@ pub(crate) struct VerdictCache<V> {
     seed: SeedableRandomState,
 }
 
-/// The number of the next policy of this process, so that one never takes the verdicts of another.
+/// Returns a unique number for a policy in this process, so that a policy never uses the verdicts of another.
 pub(crate) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The hash is a quick one. Texts of one hash replace each other, which is all that somebody would gain who knew its seeds.
+/// The hash function is fast but not cryptographic. Texts with the same hash replace each other, so an attacker who knew the seeds could
+/// only evict entries.
 static SEED: LazyLock<SharedSeed> = LazyLock::new(|| SharedSeed::from_u64(random()));
 
 fn random() -> u64 {
@@ -49,21 +49,21 @@ struct Slot<V> {
     owner: u64,
     text: Vec<u8>,
     value: Option<V>,
-    /// Asked for since its last turn.
+    /// Whether the entry was used since the hand last passed it.
     wanted: bool,
-    /// The memory it accounts for.
+    /// The number of bytes of the entry, as counted in `VerdictCache::bytes`.
     bytes: usize,
 }
 
 impl<V> VerdictCache<V> {
-    /// At most so many entries and bytes.
+    /// Creates a cache with at most this many entries and bytes.
     pub(crate) fn new(entries_max: usize, bytes_max: usize) -> VerdictCache<V> {
         let (places, slots) = (HashMap::default(), Vec::new());
         let seed = SeedableRandomState::with_seed(random(), &SEED);
         VerdictCache { places, slots, hand: 0, bytes: 0, entries_max, bytes_max, seed }
     }
 
-    /// The verdict on the text, known to `owner`.
+    /// Returns the verdict of `owner` on the text.
     pub(crate) fn get(&mut self, owner: u64, text: &[u8]) -> Option<&V> {
         if self.places.is_empty() {
             return None;
@@ -74,7 +74,7 @@ impl<V> VerdictCache<V> {
         slot.value.as_ref()
     }
 
-    /// Remembers a verdict, whose value has about that many bytes.
+    /// Stores a verdict, whose value has about `value_bytes` bytes.
     pub(crate) fn put(&mut self, owner: u64, text: &[u8], value: V, value_bytes: usize) {
         let hash = self.hash(owner, text);
         if let Some(place) = self.places.get(&hash).copied() {
@@ -90,7 +90,7 @@ impl<V> VerdictCache<V> {
         self.places.insert(hash, place);
     }
 
-    /// Forgets a text.
+    /// Removes a text.
     pub(crate) fn remove(&mut self, owner: u64, text: &[u8]) {
         let place = self.places.get(&self.hash(owner, text)).copied();
         let known = |place: &usize| self.slots.get(*place).is_some_and(|s| s.is_of(owner, text));
@@ -99,7 +99,7 @@ impl<V> VerdictCache<V> {
         }
     }
 
-    /// A free slot for so many bytes, if they may be there at all.
+    /// Returns a free slot for this many bytes, or `None` if they exceed the limit of the cache.
     fn room(&mut self, bytes: usize) -> Option<usize> {
         let before = self.bytes_max.checked_sub(bytes)?;
         let mut free = None;
@@ -110,7 +110,7 @@ impl<V> VerdictCache<V> {
             }
         }
         if free.is_none() && self.slots.len() < self.entries_max {
-            // At once, so that growing never moves what is there. Memory that is not used yet takes no room.
+            // Reserved once, so that growing never moves entries. Memory that is not used yet does not occupy pages.
             self.slots.reserve_exact(self.entries_max - self.slots.len());
             self.slots.push(Slot::free());
             return Some(self.slots.len() - 1);
@@ -133,7 +133,7 @@ impl<V> VerdictCache<V> {
         place
     }
 
-    /// Frees a slot, and the memory it keeps for its next text.
+    /// Frees a slot, and the memory that it keeps for its next text.
     fn vacate(&mut self, place: usize) {
         self.forget(place);
         self.slots.get_mut(place).into_iter().for_each(|slot| slot.text = Vec::new());
@@ -163,7 +163,7 @@ impl<V> Slot<V> {
         self.owner == owner && self.text == text && self.value.is_some()
     }
 
-    /// Takes over a text, in the memory of the last one where that was about as long.
+    /// Copies a text, into the memory of the last one if that was about as long.
     fn put(&mut self, text: &[u8]) {
         self.text.clear();
         if self.text.capacity() > text.len() + text.len() / 4 {
@@ -174,7 +174,7 @@ impl<V> Slot<V> {
     }
 }
 
-/// The keys are hashes already.
+/// A hasher that returns the key, which already is a hash.
 #[derive(Default)]
 struct Already(u64);
 
@@ -200,7 +200,7 @@ mod tests {
         format!("{number:060}").into_bytes()
     }
 
-    /// The slots' own accounts agree with the memory's.
+    /// Checks that the bytes of the slots add up to those of the cache.
     fn check<V>(memory: &VerdictCache<V>) {
         let held = || memory.slots.iter().filter(|slot| slot.value.is_some());
         assert_eq!(held().count(), memory.places.len());
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(memory.get(1, &text(0)), None);
         memory.put(1, &text(1), 1, 1_000_000);
         assert_eq!(memory.get(1, &text(1)), None, "too large for all of it");
-        // Large ones push out many, small ones take their places.
+        // Large entries evict many, and small entries take their places.
         for number in 0..500 {
             let large = [text(number), vec![b'x'; number * 37 % 5_000]].concat();
             memory.put(1, &large, number, 0);

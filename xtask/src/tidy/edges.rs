@@ -137,9 +137,9 @@ const ASKED_BY_ADMIN: &[&str] = &["control", "telemetry", "kit"];
 /// The crates that tools may use: memory and clocks, and JSON parsing.
 const UNDER_TOOLS: &[&str] = &["kit", "json"];
 
-/// Tools in several crates, each of which may use those below it: the codecs of HTTP, the XML engine, expressions, which
-/// are made of that engine's paths, databases, whose servers may ask for TLS, the store, which may be in one, and Kafka, which does
-/// what a part of the store does.
+/// Tools in several crates, each of which may use those after it: the codecs of HTTP; the XML engine; expressions, which use the paths of
+/// that engine; databases, whose servers may require TLS; the store, which may be in a database; and Kafka, which implements a part of the
+/// store.
 const FAMILIES: &[&[&str]] = &[
     &["http2", "http1"],
     &["wsdl", "xsd", "xslt", "xpath", "xml"],

@@ -1,9 +1,9 @@
-//! Names of types that say nothing to a reader who comes from another gateway, with better ones, and bare participles.
+//! Type names that a reader from another gateway would not understand, with better ones, and bare participles.
 
 use super::Complaint;
 use super::source::{Source, is_name, whole};
 
-/// A name that was used here once, and the words that the field knows.
+/// A name that was used in this project, and the usual terms.
 const WORDS: &[(&str, &str)] = &[
     ("Books", "`Recorders`"),
     ("Hold", "`Lease`"),
@@ -20,7 +20,7 @@ const WORDS: &[(&str, &str)] = &[
     ("World", "`DocumentSet`"),
 ];
 
-/// Participles that say what was done to a thing and not what it is. Each was the name of several types at once.
+/// Participles that describe what was done to a thing instead of what it is. Each was the name of several types.
 const PARTICIPLES: &[&str] = &[
     "Boarded",
     "Counted",

@@ -1,9 +1,9 @@
-//! Policies know nothing of one another: what two of them need is a file of its own beside them.
+//! Policies must not depend on one another. Code that two of them need is in a separate file next to them.
 
 use super::Complaint;
 use super::source::{Source, is_name};
 
-/// Every place where a policy names another. A policy is a file of `policies` with a file of its name in `config`.
+/// Returns all places where a policy names another. A policy is a file of `policies` that has a file with its name in `config`.
 pub(crate) fn check(rust: &[Source]) -> Vec<Complaint> {
     let of_keys: Vec<&str> = rust
         .iter()
@@ -29,7 +29,7 @@ pub(crate) fn check(rust: &[Source]) -> Vec<Complaint> {
     complaints
 }
 
-/// The policy that a file of `policies` belongs to, if that is one.
+/// Returns the policy that a file of `policies` belongs to, if any.
 fn own(path: &str) -> Option<&str> {
     let path = path.strip_prefix("crates/policies/src/")?;
     path.split('/').next().map(|first| first.strip_suffix(".rs").unwrap_or(first))

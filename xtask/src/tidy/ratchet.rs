@@ -1,7 +1,7 @@
 //! Lists of exceptions that may only shrink.
 //!
-//! Owns the reading of a list and the comparison with what the tree holds. An entry that allows more than there is must be
-//! lowered, so no list can grow again by what was mended.
+//! Owns the reading of a list and the comparison with what the tree holds. An entry that allows more than the tree has must be lowered, so
+//! that a violation that was fixed cannot return.
 
 use std::collections::BTreeMap;
 

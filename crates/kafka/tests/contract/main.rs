@@ -101,7 +101,7 @@ async fn a_broker_goes_and_comes_again() {
         }
     };
     assert_eq!(whole(&logs, "away").await, [(1, "one".to_owned()), (position, "two".to_owned())]);
-    // Whoever waited for news is told of them as well: the same topic, by another name of its log.
+    // A waiting reader is also notified if it uses another log name for the same topic.
     let woken = async {
         while whole(&logs, "hub/news/topic/away").await.len() < 2 {
             news.changed().await;

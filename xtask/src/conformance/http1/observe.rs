@@ -35,7 +35,7 @@ impl Default for Patience {
 pub(crate) enum Connection {
     Open,
     Closed,
-    /// No complete head came, and nothing was closed.
+    /// No complete head arrived, and the connection was not closed.
     Timeout,
     /// The step was not reached.
     NotExecuted,
@@ -71,7 +71,7 @@ pub(crate) fn observe(target: SocketAddr, steps: &[Step], patience: Patience) ->
 }
 
 impl Seen {
-    /// The observation of a step in which nothing came.
+    /// Returns the observation of a step without a response.
     pub(crate) fn nothing(connection: Connection) -> Self {
         Self { status: None, connection, responses: 0, headers: Vec::new(), body: String::new() }
     }

@@ -49,7 +49,8 @@ impl SlotEntry {
 }
 
 impl Slots {
-    /// Creates a shard without slots. It grows to about `slots_max`. Without `told`, there is no word for shared counts.
+    /// Creates a shard without slots. It grows to about `slots_max`. Without `told`, slots do not have the number that is used for shared
+    /// counts.
     pub(super) fn new(
         slots_max: usize,
         window_numbers: usize,
