@@ -258,7 +258,7 @@ fn claims(claims: Option<&Claims>) -> Result<Value, FailureKind> {
 }
 
 fn read_json(json_text: String) -> Result<Value, FailureKind> {
-    // These limits are no tighter than those that applied when the token was parsed.
+    // These limits are at least those that applied when the token was parsed.
     let limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
     let read = JsonText::read(json_text, &limits);
     let wrong = |error: json::JsonError| FailureKind::Malformed(error.what.into());
