@@ -100,7 +100,7 @@ keys! {
 
 /// The key of a step's name, next to the key of the step.
 const NAME: &str = "name";
-const NAME_DOC: &str = "The name by which metrics, traces, the log and `explain` show the step.";
+const NAME_DOC: &str = "The name of the step in metrics, traces, the log and `explain`.";
 
 /// Generates the enum of all steps, with parsing, writing and schema by name.
 macro_rules! steps {

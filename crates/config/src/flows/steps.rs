@@ -252,7 +252,7 @@ keys! {
 }
 
 keys! {
-    /// Makes the message another format.
+    /// Converts the message to another format.
     pub struct ConvertStep {
         /// The format.
         to: ConvertTo,
