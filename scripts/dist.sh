@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Tidegate as it is shipped and measured, by a profile of what it does under load: a program that counts is put
-# through the benches for a second each, then the program is built again with what runs often in one place and the rest out of
+# through the load tests for seconds each, then the program is built again with what runs often in one place and the rest out of
 # its way. The profile is made once and kept in target/training; `dist.sh --train` makes it anew, as after large changes. Arguments
 # name packages to build beside it; with PROFILE=none it is built without.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -25,34 +25,49 @@ count() {
   RUSTFLAGS="-Cprofile-generate=$training/counts" cargo build --profile dist --locked -p tidegate --target-dir "$training"
 }
 
-# The benches themselves: what is measured is what is learned. A program that counts misses their targets, which says nothing.
+# The load tests themselves: what is measured is what is learned. A program that counts misses their targets, which says nothing; a row
+# that did not run to its end is a failure.
+run_rows() {
+  local name=$1
+  shift
+  "$target/release/tidegate-bench" run "$@" -p 0 --tidegate "$training/dist/tidegate" --out "$training/rows/$name"
+}
 load() {
-  local counting=$training/dist
-  cp "$target/release/bench-echo" "$counting/"
-  rm -rf "$training/counts"
-  "$target/release/bench-peers" --peers tidegate --rounds 1 --seconds 1 --only h1-1k,h1-100k,tls,h2 --tidegate "$counting/tidegate"
-  TIDEGATE=$counting/tidegate ENVOY=none ROUNDS=1 SECONDS_EACH=1 bench/policies.sh || true
-  TIDEGATE=$counting/tidegate ROUNDS=1 SECONDS_EACH=1 bench/soap.sh --only rates || true
-  TIDEGATE=$counting/tidegate ROUNDS=1 SECONDS_EACH=1 bench/soap.sh --only varied || true
-  TIDEGATE=$counting/tidegate PEER=none ROUNDS=1 SECONDS_EACH=1 bench/flows.sh || true
+  rm -rf "$training/counts" "$training/rows"
   ulimit -n "$(ulimit -H -n)"
-  "$target/release/bench-streams" --peers tidegate --rounds 1 --seconds 1 --only sse,websocket,grpc,http2,shared --tidegate "$counting/tidegate" || true
-  "$target/release/bench-hub" --only deliver,publish,replay --events 3 --seconds 2 --tidegate "$counting/tidegate" --folder "$training" || true
+  TIDEGATE_SAXON=${TIDEGATE_SAXON:-$(realpath "$target/saxon")}
+  export TIDEGATE_SAXON
+  run_rows costs costs-proxy costs-policies costs-flows costs-soap -e '^idle' -d 3 -w 1 &&
+    run_rows streams costs-streams -e '^idle' -u 500 -d 4 -w 2 &&
+    run_rows hub costs-hub -u 1000 -d 8 -w 2 &&
+    run_rows documents 000 001 -e endurance -u 100 -d 3 -w 1 &&
+    run_rows matrix 002 -u 100 -d 3 -w 1 &&
+    run_rows live 003 -e ramp -u 500 -b 500 -d 5 -w 2 &&
+    run_rows flows 004 -u 100 -b 1000 -d 3 -w 1
+}
+
+# Each row sent requests, and the program wrote what it counted.
+look_at_rows() {
+  local row idle
+  for row in costs/h2-10 costs/openapi-350 costs/soap-typed costs/soap-8 costs/flow-xslt streams/calls-grpc hub/hub-deliver flows/XSLTProxy; do
+    [ -n "$(find "$training/rows/$row" -name row.json)" ] || fail "$row was not run: $training/load.log"
+  done
+  idle=$(find "$training/rows" -name row.json -exec grep -L '"requests": [1-9]' {} +)
+  [ -z "$idle" ] || fail "without a request: $idle"
+  [ -n "$(find "$training/counts" -name '*.profraw')" ] || fail "the program that counts has written nothing"
 }
 
 make_profile() {
-  local merge row
+  local merge
   scripts/setup.sh dist
-  step "installing what the benches use" bench/setup.sh
+  step "preparing Saxon" scripts/saxon.sh
   merge=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
   [ -x "$merge" ] || merge=llvm-profdata-19
   step "building a program that counts" count
-  step "building the benches" cargo build --release --locked -p bench --bins
-  say "putting it through the benches, which takes five minutes"
-  load > "$training/load.log" 2>&1 || fail "the benches did not run: $training/load.log"
-  for row in h2-10 openapi-350 typed; do
-    grep -q "^\(## \)\?$row\b" "$training/load.log" || fail "$row was not run: $training/load.log"
-  done
+  step "building the load tests" cargo build --release --locked -p bench --bins
+  say "putting it through the load tests, which takes twelve minutes"
+  load > "$training/load.log" 2>&1 || fail "the load tests did not run: $training/load.log"
+  look_at_rows
   "$merge" merge --output "$profile" "$training/counts"
   echo "$compiler" > "$training/compiler"
 }

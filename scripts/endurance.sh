@@ -7,7 +7,7 @@
 #   endurance.sh --minutes N
 #   endurance.sh --day         24 hours, 100 routes of each scenario, hourly compilation, as document 001
 #
-# OUT=DIR keeps the samples and logs there; USERS (2) of each kind; TIDEGATE and SLOPE name built programs.
+# OUT=DIR keeps the samples and logs there; USERS (2) of each kind; TIDEGATE and BENCH name built programs.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 minutes=15 routes=25 ttl=30s strict=''
 case "${1:-}" in
@@ -20,9 +20,9 @@ esac
 
 if [ -z "${TIDEGATE:-}" ]; then
   cargo build --release --locked --package tidegate --package bench
-  TIDEGATE=$target/release/tidegate SLOPE=$target/release/bench-slope
+  TIDEGATE=$target/release/tidegate BENCH=$target/release/tidegate-bench
 fi
-tidegate=$(realpath "$TIDEGATE") slope=$(realpath "${SLOPE:?}")
+tidegate=$(realpath "$TIDEGATE") bench=$(realpath "${BENCH:?}")
 bench/peers/install.sh > /dev/null
 k6=$(realpath "$target/tools/bin/k6")
 scripts/saxon.sh
@@ -118,4 +118,4 @@ for _ in $(seq 30); do
 done
 say "$published events published; subscribers: $stats"
 [ "$(delivered)" = "$((2 * published)) 0" ] || fail "not each event came to both subscribers, once and signed"
-"$slope" $strict gateway.csv rss_kib=3% threads=0.5 fds=2% latency_ms=20%
+"$bench" slope $strict gateway.csv rss_kib=3% threads=0.5 fds=2% latency_ms=20%

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
 # `setup.sh tests` also installs what tests compare with or speak to, `setup.sh java` a Java compiler, `setup.sh dist` what merges
-# profiles. Measuring and fuzzing install their own tools: bench/setup.sh, scripts/fuzz.sh.
+# profiles. Measuring and fuzzing install their own tools: bench/peers/install.sh, scripts/fuzz.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.

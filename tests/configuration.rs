@@ -834,5 +834,5 @@ fn scripts_of_benches_have_help() {
         assert!(said.stderr.is_empty(), "{}", path.display());
         seen += 1;
     }
-    assert!(seen > 5);
+    assert!(seen > 0);
 }

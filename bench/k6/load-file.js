@@ -1,4 +1,4 @@
-// Any scenario of requests, from the file that `bench-load-file write` makes of it: k6 run -e LOAD=load.json -e OUT=k6.json load-file.js
+// Any scenario of requests, from the file that `tidegate-bench load write` makes of it: k6 run -e LOAD=load.json -e OUT=k6.json load-file.js
 // Samples that begin within the warm-up do not count, as in our own generator.
 
 import { sleep } from 'k6';

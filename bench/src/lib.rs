@@ -1,13 +1,15 @@
-//! Measurements of the gateway and of what it is compared with.
+//! Load tests of the gateway and of what it is compared with: the program `tidegate-bench`.
 //!
-//! Owns the load tests of the reference documents, which are the program `tidegate-bench`: [`scenarios`], their [`run`], the
-//! [`generator`] that sends them, the [`folder`] of results and its [`report`]. The comparison by requests is the binary `bench-peers`,
-//! that of live streams `bench-streams`, the memory of silent connections `bench-memory`, and what a hub costs `bench-hub`; what they
-//! start is a [`process`]. The gateways that are compared are in [`peers`]. It is never on the path of a real request. What answers
-//! behind the gateways is in `backends`.
+//! Owns the load tests of the reference documents, and those that show what a request costs: [`scenarios`], their [`run`], the
+//! [`generator`] that sends them, the [`folder`] of results and its [`report`]. What it starts is a [`process`]; the gateways that are
+//! compared are in [`peers`], and the endurance run is judged by its [`slope`]. It is never on the path of a real request. What answers
+//! behind the gateways is in `backends`, except for [`call_backend`].
 
+pub mod call_backend;
 pub mod folder;
 pub mod generator;
+pub mod growth;
+pub mod load_file;
 pub mod peers;
 pub mod process;
 pub mod progress;

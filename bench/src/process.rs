@@ -4,7 +4,6 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,8 +16,8 @@ use std::time::{Duration, Instant};
 /// Set by the first Ctrl-C; every wait then ends, and dropping the processes stops them.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// The time that a process has to end by itself before it is killed.
-const STOP_MAX: Duration = Duration::from_secs(2);
+/// The time that a process has to end by itself before it is killed. One that counts for a profile writes it at its end.
+const STOP_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Lines of a log that an error shows.
 const TAIL_LINES: usize = 20;
@@ -63,31 +62,6 @@ pub(crate) fn tail(log: &str) -> String {
     lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n")
 }
 
-/// A command that runs on one core only.
-pub fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("taskset");
-    command.arg("--cpu-list").arg(core.to_string()).arg(program);
-    command.stdin(Stdio::null());
-    command
-}
-
-/// The assignment of cores.
-#[derive(Clone, Copy)]
-pub struct Cores {
-    pub gateway: usize,
-    pub load: usize,
-    pub backend: usize,
-}
-
-impl Cores {
-    /// The gateway has a core of its own; load and backend share the other one if there are only two.
-    #[must_use]
-    pub fn choose() -> Self {
-        let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
-        Self { gateway: 0, load: last.min(1), backend: last.min(2) }
-    }
-}
-
 /// A started process; dropping it ends it and all its descendants.
 pub struct Process {
     child: Child,
@@ -103,20 +77,6 @@ impl Process {
 
     pub fn has_ended(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
-    }
-
-    /// Waits until it has ended with success.
-    pub fn wait(&mut self, time_max: Duration) -> io::Result<()> {
-        let end = Instant::now() + time_max;
-        loop {
-            check_stopped()?;
-            match self.child.try_wait()? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(io::Error::other(format!("ended with {status}"))),
-                None if Instant::now() > end => return Err(io::ErrorKind::TimedOut.into()),
-                None => thread::sleep(LOOK_AGAIN),
-            }
-        }
     }
 
     /// Waits until its log has what `find` looks for, such as its address.
@@ -142,16 +102,6 @@ impl Process {
             }
             pause(LOOK_AGAIN)?;
         }
-    }
-
-    /// CPU time of the process and its descendants, since the start of each.
-    pub fn cpu(&self) -> Duration {
-        self.tree().into_iter().map(cpu_of).sum()
-    }
-
-    /// Resident memory of the process and its descendants.
-    pub fn rss_bytes(&self) -> u64 {
-        self.tree().into_iter().map(rss_bytes_of).sum()
     }
 
     /// The process and its descendants.
@@ -248,7 +198,8 @@ pub fn cpu_of(pid: u32) -> Duration {
     Duration::from_nanos(times.sum())
 }
 
-fn rss_bytes_of(pid: u32) -> u64 {
+/// Resident memory of a process; 0 if it is not there.
+pub(crate) fn rss_bytes_of(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
@@ -262,14 +213,14 @@ mod tests {
     #[test]
     fn what_is_started_is_measured_and_stopped_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = pinned(0, "sh");
+        let mut command = Command::new("sh");
         command.args(["-c", "sleep 60 & while :; do :; done"]);
         let process = Process::start(command, &folder.path().join("log")).unwrap();
-        while process.cpu() < Duration::from_millis(20) || process.tree().len() < 2 {
+        let pid = process.child.id();
+        while cpu_of(pid) < Duration::from_millis(20) || process.tree().len() < 2 {
             thread::yield_now();
         }
-        assert!(process.rss_bytes() > 100_000);
-        let pid = process.child.id();
+        assert!(rss_bytes_of(pid) > 100_000);
         drop(process);
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
@@ -277,8 +228,11 @@ mod tests {
     #[test]
     fn a_failure_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let command = pinned(0, "false");
-        let mut process = Process::start(command, &folder.path().join("log")).unwrap();
-        assert!(process.wait(Duration::from_secs(5)).is_err());
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such thing; exit 1"]);
+        let mut process = Process::start(command, &log).unwrap();
+        let waited = process.wait_for(&log, Duration::from_secs(5), |_| None::<()>);
+        assert!(waited.unwrap_err().to_string().contains("no such thing"));
     }
 }

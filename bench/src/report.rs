@@ -5,6 +5,7 @@
 mod chart;
 mod claims;
 mod compare;
+mod costs;
 mod documents;
 mod forest;
 mod gc;
@@ -25,6 +26,7 @@ mod table;
 pub use chart::{Chart, Series};
 pub use claims::{Claim, Verdict, claims};
 pub use compare::CompareArguments;
+pub use costs::Costs;
 pub use documents::tables;
 pub use graphs::graphs;
 pub use page::{ReportArguments, html, markdown};

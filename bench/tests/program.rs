@@ -85,6 +85,91 @@ fn scenarios_are_listed() {
 }
 
 #[test]
+fn costs_are_a_group_of_their_own() {
+    let listed = out(&bench(&["list", "--document", "costs"]));
+    for name in ["h2-10", "jwt-unseen", "flow-clone4", "soap-typed", "calls-grpc", "hub-deliver"] {
+        let named = |line: &str| line.starts_with(&format!("{name} ")) && line.contains(" costs ");
+        assert!(listed.lines().any(named), "{name}: {listed}");
+    }
+    let names = |what: &str| out(&bench(&["run", what, "-t"]));
+    assert!(
+        names("costs-flows").contains("flow-build") && !names("costs-flows").contains("soap-0")
+    );
+    assert!(names("costs").contains("soap-0") && !names("costs").contains("DirectProxy"));
+    assert!(!out(&bench(&["run", "-t"])).contains("soap-0"), "they are none of the documents'");
+}
+
+#[test]
+fn another_build_takes_turns_and_a_row_with_an_error_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("results");
+    let at = at.to_str().unwrap();
+    let program = Path::new(PROGRAM).with_file_name("tidegate");
+    let before = program.to_str().unwrap();
+    let file = folder.path().join("mine.yaml");
+    fs::write(folder.path().join("gateway.yaml"), GATEWAY).unwrap();
+    fs::write(&file, SCENARIOS).unwrap();
+    let file = file.to_str().unwrap();
+    let arguments = ["run", file, "--rounds", "2", "--before", before, "--out", at];
+    let ran = bench(&arguments);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let text = out(&ran);
+    for part in [
+        "| good | 4 | 1024 | tidegate |",
+        "| good | 4 | 1024 | before |",
+        "| good, 4 users, 1024 B | CPU <= 1.03 of the build before |",
+        "| good, 4 users, 1024 B | memory <= 4096 MiB |",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert!(text.contains("| wrong, 4 users, 1024 B | no error |"), "{text}");
+    for name in [
+        "good@before/2G_heap/4_users/1024B/0ms_sleep/round-2",
+        "good/2G_heap/4_users/1024B/0ms_sleep",
+    ] {
+        let row = json(&Path::new(at).join(name).join("row.json"));
+        assert!(row["cost"]["requests"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["cost"]["cpu_us"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert!(Path::new(at).join("good@before/2G_heap/4_users/1024B/0ms_sleep/before").is_dir());
+    let strict = bench(&[&arguments[..], &["--strict", "--resume"]].concat());
+    assert_eq!(strict.status.code(), Some(2), "other parameters: {}", err(&strict));
+    let elsewhere = format!("{at}-strict");
+    let strict = bench(&["run", file, "-i", "wrong", "--strict", "--out", &elsewhere]);
+    assert_eq!(strict.status.code(), Some(1), "{}", out(&strict));
+    let reported = out(&bench(&["report", at]));
+    assert!(!reported.contains("## Targets"), "the program does not know this file: {reported}");
+}
+
+const GATEWAY: &str = r#"listen: { public: { address: "${LISTEN}" } }
+admin: { address: "${ADMIN}" }
+workers: "${WORKERS}"
+upstreams: { echo: { targets: ["http://${ECHO}"] } }
+routes: { echo: { match: { path: "/echo/**" }, upstream: echo } }
+"#;
+
+const SCENARIOS: &str = r#"document: costs
+gateway: gateway.yaml
+backends: { echo: { kind: echo } }
+duration: 3s
+warm_up: 1s
+scenarios:
+  good:
+    title: Good
+    description: What the backend answers
+    users: 4
+    sizes: 1KiB
+    requests: [{ path: /echo/x, headers: { content-type: application/json }, payload: filled, expect: { echo: true } }]
+    targets: [{ memory_max: 4GiB }]
+  wrong:
+    title: Wrong
+    description: Something else is expected
+    users: 4
+    sizes: 1KiB
+    requests: [{ path: /echo/x, headers: { content-type: application/json }, payload: filled, expect: { status: 404 } }]
+"#;
+
+#[test]
 fn the_time_is_estimated_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let out_folder = folder.path().join("results");

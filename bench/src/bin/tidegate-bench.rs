@@ -10,8 +10,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use backends::fast_echo::Answers;
 use bench::folder;
 use bench::generator;
+use bench::growth::GrowthArguments;
+use bench::load_file::LoadFile;
 use bench::peers;
 use bench::report::{CompareArguments, ReportArguments};
 use bench::run::{self, RunOptions};
@@ -30,6 +33,7 @@ Examples:
   tidegate-bench run 002 --quick --out results            seconds for each row
   tidegate-bench run 004 -u 100 -b 500 -d 60 -w 30 --peers nginx,synapse
   tidegate-bench run 002 --quick --out results --resume   after an interruption
+  tidegate-bench run costs-policies --rounds 5 --before OLD --strict
   tidegate-bench run 002 --load-servers 10.0.0.2,10.0.0.3 each runs `tidegate-bench agent`
   tidegate-bench report results --html report.html --png graphs
   tidegate-bench compare before after --html compared.html
@@ -44,8 +48,8 @@ struct Arguments {
 enum Verb {
     /// Name the scenarios
     List {
-        /// Only those of a document: 000, 001, 002, 003 or 004
-        #[arg(long, value_parser = ["000", "001", "002", "003", "004"])]
+        /// Only those of a document: 000, 001, 002, 003 or 004; or `costs`
+        #[arg(long, value_parser = ["000", "001", "002", "003", "004", "costs"])]
         document: Option<String>,
         /// As JSON
         #[arg(long)]
@@ -69,6 +73,11 @@ enum Verb {
         #[arg(long)]
         public: bool,
     },
+    /// A scenario's load as a file for other load tools
+    #[command(subcommand)]
+    Load(LoadFile),
+    /// Whether columns of samples grow; exit code 1 if one grows by more than it may in an hour
+    Slope(GrowthArguments),
     /// Split JMeter's log of samples into warm-up and measurement, and print the statistics of both as JSON
     Jtl {
         /// `results.jtl`
@@ -98,6 +107,8 @@ fn main() -> ExitCode {
         Verb::Compare(compare) => compare.run().and_then(|printed| print(printed.trim_end())),
         Verb::Jtl { file, warm_up } => jtl(&file, Duration::from_secs(warm_up)),
         Verb::Agent { listen, public } => agent(listen, public),
+        Verb::Load(file) => file.run().map_err(anyhow::Error::msg).and_then(|text| print(&text)),
+        Verb::Slope(growth) => slope(&growth),
         Verb::ExtProc => ext_proc(),
         Verb::Backend { kind, delay } => serve(&kind, delay),
     };
@@ -114,6 +125,12 @@ fn main() -> ExitCode {
 fn print(text: &str) -> anyhow::Result<ExitCode> {
     writeln!(io::stdout(), "{text}")?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn slope(growth: &GrowthArguments) -> anyhow::Result<ExitCode> {
+    let (told, is_steady) = growth.run().map_err(anyhow::Error::msg)?;
+    print(told.trim_end())?;
+    Ok(if is_steady { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn list(document: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
@@ -187,16 +204,29 @@ fn ext_proc() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves a demo backend. An echo without a delay is the cheapest one, which is written for measurements.
+/// What the calculator answers to 5 + 7.
+const SUM: &str = r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>"#;
+
+/// Serves a demo backend. An echo without a delay is the cheapest one, which is written for measurements; so are those that are no
+/// demo backends.
 fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
     let ready = |address: SocketAddr| {
         let mut output = io::stdout();
         // Nobody reads the address if the output is closed.
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));
     };
-    if kind == "echo" && delay.is_zero() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        backends::fast_echo::serve(address, &backends::fast_echo::Answers::Echo(350), ready)?;
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let answers = match kind {
+        "echo" if delay.is_zero() => Some(Answers::Echo(350)),
+        "sum" => Some(Answers::Xml(SUM.into())),
+        _ => None,
+    };
+    if let Some(answers) = answers {
+        backends::fast_echo::serve(any, &answers, ready)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if kind == "calls" {
+        bench::call_backend::serve(any, ready)?;
         return Ok(ExitCode::SUCCESS);
     }
     let kind = kind.parse().map_err(anyhow::Error::msg)?;

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 /// The name of our own server, beside `netty` and `jmeter`.
 pub const OURS: &str = "tidegate";
+/// The name of another build of it in the same folder.
+pub const BEFORE: &str = "before";
 pub(super) const DEPTH_MAX: usize = 6;
 
 /// What was run in one row. Its order is that of the tables: by scenario, gateway, heap and so on.
@@ -11,7 +13,7 @@ pub(super) const DEPTH_MAX: usize = 6;
 pub struct RowKey {
     /// The name of the scenario.
     pub scenario: String,
-    /// [`OURS`], or a peer's name; also the name of its SERVER files.
+    /// [`OURS`], [`BEFORE`], or a peer's name; also the name of its SERVER files.
     pub gateway: String,
     /// The memory of the gateway, as `2G`.
     pub heap: String,

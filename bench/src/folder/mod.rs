@@ -34,10 +34,10 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use key::{OURS, RowKey};
+pub use key::{BEFORE, OURS, RowKey};
 pub use metadata::{Metadata, Scenario, SystemFact, TotalDuration};
 pub use process::ProcessSample;
-pub use row::{Corrected, DOCUMENTS, Mark, OwnLatency, Row, RowDuration, Settled};
+pub use row::{Corrected, Cost, DOCUMENTS, Mark, OwnLatency, Row, RowDuration, Settled};
 pub use seconds::Second;
 pub use summary::{LABEL, Measured, Statistics, Summary};
 

@@ -68,6 +68,32 @@ pub struct Row {
     /// What the gateway still used after the load; none if it was not sampled then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,
+    /// What the gateway used while it was measured; none if load servers sent the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// What the gateway used from the end of the warm-up to that of the load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// CPU time of all its threads in microseconds, by the scheduler's count.
+    pub cpu_us: f64,
+    /// Requests, events, messages or deliveries in that time.
+    pub requests: u64,
+    /// Resident memory before the load, or with its first hundredth of users.
+    pub idle_rss_kib: u64,
+    /// Resident memory at the end of the load.
+    pub rss_kib: u64,
+    /// The most resident memory of all looks, ten a second.
+    pub rss_kib_max: u64,
+}
+
+impl Cost {
+    /// CPU time for each request in microseconds; none without a request.
+    #[must_use]
+    pub fn cpu_us_each(&self) -> Option<f64> {
+        (self.requests > 0).then(|| self.cpu_us / self.requests as f64)
+    }
 }
 
 /// What the gateway used before a load, and some seconds after its end.

@@ -18,7 +18,7 @@ use super::outcome::Outcome;
 use super::run::run;
 
 /// The version of the protocol, with the forms of [`Load`] and [`Outcome`]. Each change of them is another version.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The first bytes of a connection, so that other programs are recognized.
 const GREETING: &[u8; 8] = b"tg-bench";
 /// Of a load: the documents' bodies and tokens are below 1 MiB.

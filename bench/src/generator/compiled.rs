@@ -42,6 +42,12 @@ enum Piece {
         at: usize,
         bytes: usize,
     },
+    Spaces {
+        at: usize,
+        most: usize,
+        /// The place in the text, which tells this one from others.
+        nth: usize,
+    },
     Cell {
         at: usize,
         cells: Vec<Vec<u8>>,
@@ -121,6 +127,7 @@ impl Compiled {
                 Piece::Number { at, .. }
                 | Piece::User { at, .. }
                 | Piece::Random { at, .. }
+                | Piece::Spaces { at, .. }
                 | Piece::Cell { at, .. } => *at,
             };
             let bytes = piece.bytes().unwrap_or(0);
@@ -145,6 +152,7 @@ impl Compiled {
                 Piece::Number { at, .. }
                 | Piece::User { at, .. }
                 | Piece::Random { at, .. }
+                | Piece::Spaces { at, .. }
                 | Piece::Cell { at, .. } => {
                     *at = begin;
                     let bytes = piece.bytes_of(turn);
@@ -172,13 +180,14 @@ impl Piece {
                 let first = cells.first()?.len();
                 cells.iter().all(|cell| cell.len() == first).then_some(first)
             }
-            Piece::Length => None,
+            Piece::Spaces { .. } | Piece::Length => None,
         }
     }
 
     fn bytes_of(&self, turn: &Turn) -> usize {
         match self {
             Piece::Cell { cells, by, .. } => cell(cells, *by, turn).len(),
+            Piece::Spaces { most, nth, .. } => spaces(turn, *nth, *most),
             Piece::Same(_)
             | Piece::Number { .. }
             | Piece::User { .. }
@@ -194,14 +203,16 @@ impl Piece {
             Piece::User { .. } => write_digits(turn.user, place),
             Piece::Random { at, .. } => write_letters(turn.seed ^ *at as u64, turn.number, place),
             Piece::Cell { cells, by, .. } => place.copy_from_slice(cell(cells, *by, turn)),
+            Piece::Spaces { .. } => place.fill(b' '),
             Piece::Same(_) | Piece::Length => {}
         }
     }
 }
 
 fn pieces(text: &Text, tables: &BTreeMap<String, Table>) -> Vec<Piece> {
-    let piece = |part: &Part| match part {
+    let piece = |(nth, part): (usize, &Part)| match part {
         Part::Same(text) => Piece::Same(text.clone().into()),
+        Part::Spaces(most) => Piece::Spaces { at: 0, most: *most, nth },
         Part::Number(digits) => Piece::Number { at: 0, digits: *digits },
         Part::User(digits) => Piece::User { at: 0, digits: *digits },
         Part::Random(bytes) => Piece::Random { at: 0, bytes: *bytes },
@@ -212,7 +223,14 @@ fn pieces(text: &Text, tables: &BTreeMap<String, Table>) -> Vec<Piece> {
             Piece::Cell { at: 0, cells: cells.into_iter().flatten().collect(), by }
         }
     };
-    text.parts.iter().map(piece).collect()
+    text.parts.iter().enumerate().map(piece).collect()
+}
+
+/// How many spaces a place has in this turn.
+fn spaces(turn: &Turn, nth: usize, most: usize) -> usize {
+    let mut letter = [0];
+    write_letters(turn.seed.rotate_left(17) ^ ((nth as u64) << 40), turn.number, &mut letter);
+    usize::from(letter[0]) % (most + 1)
 }
 
 fn cell<'c>(cells: &'c [Vec<u8>], by: RowBy, turn: &Turn) -> &'c [u8] {
@@ -303,6 +321,22 @@ mod tests {
             assert_eq!(seen[0], seen[2], "the same turn has the same letters");
             assert!(seen[0] != seen[1] && seen[1] != seen[3], "{seen:?}");
         }
+    }
+
+    #[test]
+    fn white_space_differs_in_length_and_the_length_of_the_body_is_stated() {
+        let template = template("/", "<a>${spaces:3}</a>${spaces:3}");
+        let mut request = Compiled::request(&target(), &template, &tables(&["t"], RowBy::Request));
+        let mut lengths = std::collections::BTreeSet::new();
+        for number in 0..50 {
+            let turn = Turn { number, user: 0, seed: 1 };
+            let body = request.body_of(&turn).to_vec();
+            let text = String::from_utf8(request.of(&turn).to_vec()).unwrap();
+            assert!(text.contains(&format!("Content-Length: {}\r\n", body.len())), "{text}");
+            assert_eq!(body.trim_ascii_end().iter().filter(|byte| **byte != b' ').count(), 7);
+            lengths.insert(body.len());
+        }
+        assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [7, 8, 9, 10, 11, 12, 13]);
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub enum Work {
     Websocket(WebSocket),
     /// Subscribers of a hub, and a publisher.
     Websub(WebSub),
+    /// Calls over HTTP/2 whose messages come back.
+    Calls(Calls),
 }
 
 /// HTTP/1.1 requests of users who each wait for the reply.
@@ -204,6 +206,25 @@ pub struct Sse {
     pub headers: Vec<(String, Text)>,
     /// How many events each stream has, beginning with the id 1.
     pub events: u64,
+    /// True if a stream begins with any id, and ends with the load: what came before its first event is not missed.
+    #[serde(default)]
+    pub is_shared: bool,
+}
+
+/// Calls over HTTP/2 by prior knowledge. Each posts a message that no other has, which must come back; then the next one begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calls {
+    /// Calls at once.
+    pub calls: u32,
+    /// Calls at once on each connection.
+    pub streams: u32,
+    /// The path with the query.
+    pub path: String,
+    /// The size of a message.
+    pub message_bytes: u32,
+    /// Unary calls of gRPC, which end with `grpc-status: 0`.
+    pub is_grpc: bool,
 }
 
 /// WebSockets whose messages come back reversed, character by character.
@@ -282,6 +303,8 @@ const DURATION_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 /// RFC 6455 has no limit; the reference's messages have at most 500 bytes.
 const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+/// As many as servers of HTTP/2 permit at most.
+const STREAMS_MAX: u32 = 1000;
 
 impl Load {
     /// What is wrong with the load; nothing if it can run.
@@ -331,6 +354,16 @@ impl Load {
                 }
                 check_texts(&Text::default(), &hub.headers, &BTreeMap::new(), &mut must);
             }
+            Work::Calls(calls) => {
+                let size = (1..=MESSAGE_BYTES_MAX).contains(&calls.message_bytes);
+                must(size, format!("`message_bytes` must be from 1 to {MESSAGE_BYTES_MAX}"));
+                let streams = (1..=STREAMS_MAX).contains(&calls.streams);
+                must(streams, format!("`streams` must be from 1 to {STREAMS_MAX}"));
+                let path = &calls.path;
+                must(is_target(path), format!("`{path}` must begin with / and have no space"));
+                let clear = self.target.tls.is_none();
+                must(clear, "calls go to a listener without TLS".to_owned());
+            }
         }
         wrong
     }
@@ -345,6 +378,7 @@ impl Load {
             Work::Sse(sse) => sse.connections.into(),
             Work::Websocket(socket) => socket.connections.into(),
             Work::Websub(hub) => hub.subscribers.into(),
+            Work::Calls(calls) => calls.calls.into(),
         }
     }
 
@@ -381,6 +415,7 @@ impl Load {
             }
             Work::Sse(sse) => divide(&mut sse.connections, "connections")?,
             Work::Websocket(socket) => divide(&mut socket.connections, "connections")?,
+            Work::Calls(calls) => divide(&mut calls.calls, "calls")?,
             Work::Websub(_) if of > 1 => {
                 return Err("a hub's load runs from one load server: each event is published once"
                     .to_owned());

@@ -4,6 +4,7 @@
 //! other machines, and outcomes of several generators are merged without loss. It starts no gateway and writes no report.
 
 mod agent;
+mod calls;
 mod check;
 mod compiled;
 mod control;
@@ -28,7 +29,7 @@ pub use control::Control;
 pub use interval_log::write_interval_log;
 pub use latencies::{Counts, Latencies};
 pub use load::{
-    Expected, ExpectedBody, Group, Load, Requests, RowBy, Share, Sse, Stage, Table, Target,
+    Calls, Expected, ExpectedBody, Group, Load, Requests, RowBy, Share, Sse, Stage, Table, Target,
     Template, TlsTarget, WebSocket, WebSub, Work,
 };
 pub use outcome::{

@@ -17,6 +17,8 @@ pub(super) struct Recorder {
     /// The interval that is being filled.
     warm_up: Latencies,
     measured: Latencies,
+    /// Samples and errors that nobody was told of yet.
+    counts: (u64, u64),
 }
 
 /// How time is divided.
@@ -70,7 +72,7 @@ impl Recorder {
         let (steps, intervals) = (Vec::new(), Vec::new());
         let outcome = LabelOutcome { label, think, warm_up, measured, steps, intervals };
         let (warm_up, measured) = (Latencies::default(), Latencies::default());
-        Recorder { outcome, shape, warm_up, measured }
+        Recorder { outcome, shape, warm_up, measured, counts: (0, 0) }
     }
 
     pub(super) fn record(&mut self, sample: &Sample) {
@@ -97,7 +99,14 @@ impl Recorder {
         self.step(at, Step { samples, errors, untimed: samples, ..Step::default() });
     }
 
+    /// Samples and errors since the last call.
+    pub(super) fn take_counts(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.counts)
+    }
+
     fn step(&mut self, at: Duration, counted: Step) {
+        self.counts.0 += counted.samples;
+        self.counts.1 += counted.errors;
         let step = self.shape.part(at, self.shape.step);
         if self.outcome.steps.len() <= step {
             self.outcome.steps.resize(step + 1, Step::default());
@@ -171,6 +180,7 @@ mod tests {
             recorder.record(&Sample { begin, end, result, status, sent_bytes, received_bytes });
         }
         recorder.saw(seconds(1.5), 7, 1);
+        assert_eq!((recorder.take_counts(), recorder.take_counts()), ((11, 3), (0, 0)));
         let outcome = recorder.finish();
         let (warm_up, measured) = (&outcome.warm_up, &outcome.measured);
         assert_eq!((warm_up.latencies.len(), measured.latencies.len()), (2, 2));

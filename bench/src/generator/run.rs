@@ -11,7 +11,7 @@ use super::log::LogFile;
 use super::outcome::{GeneratorUse, LabelOutcome, Outcome, Streams, Users};
 use super::recorder::Shape;
 use super::users::Crowd;
-use super::{sse, websocket, websub};
+use super::{calls, sse, websocket, websub};
 
 /// What one thread measured.
 pub(super) struct ThreadOutcome {
@@ -76,6 +76,7 @@ pub fn run(load: &Load, control: &Control, log: Option<File>) -> Result<Outcome,
             outcome(load, control, vec![websocket::run(load, socket, control)?])
         }
         Work::Websub(hub) => outcome(load, control, vec![websub::run(load, hub, control)?]),
+        Work::Calls(made) => outcome(load, control, vec![calls::run(load, made, control)?]),
     }
 }
 

@@ -26,6 +26,8 @@ struct Events {
 /// Which ids came.
 #[derive(Default)]
 struct Ids {
+    /// The first that comes may be any.
+    is_shared: bool,
     highest: u64,
     /// Below the highest.
     missing: BTreeSet<u64>,
@@ -48,7 +50,13 @@ pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOut
     let request = get(load, &sse.path, headers);
     let asked = Asked { status: 200, headers: Vec::new(), is_upgrade: false, is_sample: true };
     let mut streams = Streams::<Events>::new(load, control, request, asked, sse.ramp)?;
+    for line in &mut streams.lines {
+        line.peer.ids.is_shared = sse.is_shared;
+    }
     let is_over = |streams: &mut Streams<'_, Events>| {
+        if sse.is_shared {
+            return streams.now >= load.duration;
+        }
         let is_open = |line: &super::streams::Line<Events>| {
             line.state == LineState::Open && line.peer.ids.received < sse.events
         };
@@ -62,7 +70,13 @@ pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOut
         match line.state {
             LineState::Open | LineState::Ended => {
                 counts.received += ids.received;
-                counts.lost += sse.events.saturating_sub(ids.received);
+                // Nobody knows which event of a shared stream is its last.
+                let lost = if sse.is_shared {
+                    ids.missing.len() as u64
+                } else {
+                    sse.events.saturating_sub(ids.received)
+                };
+                counts.lost += lost;
                 counts.duplicated += ids.duplicated;
                 counts.reordered += ids.reordered;
             }
@@ -159,6 +173,9 @@ impl Ids {
     }
 
     fn count(&mut self, id: u64) -> Result<(), ErrorKind> {
+        if self.is_shared && self.received == 0 {
+            self.highest = id.saturating_sub(1);
+        }
         if id > self.highest {
             let gap = id - self.highest - 1;
             if gap + self.missing.len() as u64 > MISSING_MAX {
@@ -209,6 +226,11 @@ mod tests {
             );
             assert_eq!(taken, Err(ErrorKind::Content), "{wrong}");
         }
+        let mut shared = Events::default();
+        shared.ids.is_shared = true;
+        let later = "id: 41\ndata: a\n\nid: 43\ndata: c\n\n";
+        shared.take(later.as_bytes(), Duration::ZERO, &mut Vec::new(), &mut recorder).unwrap();
+        assert_eq!((shared.ids.received, shared.ids.missing.len()), (2, 1));
         let long = vec![b'x'; LINE_BYTES_MAX + 1];
         let taken = Events::default().take(&long, Duration::ZERO, &mut Vec::new(), &mut recorder);
         assert_eq!(taken, Err(ErrorKind::Protocol));

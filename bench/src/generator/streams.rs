@@ -127,6 +127,8 @@ impl<'l, P: Peer> Streams<'l, P> {
             if self.now >= next_sweep {
                 next_sweep = self.now + Duration::from_millis(20);
                 self.end_late();
+                let (samples, errors) = self.recorder.take_counts();
+                self.control.count(samples, errors);
             }
             if turn(self) || self.control.is_stopped() {
                 return Ok(());

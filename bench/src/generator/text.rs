@@ -1,4 +1,5 @@
-//! Text with places that vary from request to request: `${number:8}`, `${random:16}`, `${user:4}` and `${table.column}`.
+//! Text with places that vary from request to request: `${number:8}`, `${random:16}`, `${spaces:3}`, `${user:4}` and
+//! `${table.column}`.
 //!
 //! Owns the notation and what a place stands for. It is written and read as a string. `$${` stands for `${`.
 
@@ -29,6 +30,8 @@ pub enum Part {
     User(usize),
     /// `${random:BYTES}`: digits and letters.
     Random(usize),
+    /// `${spaces:MAX}`: from none to so many spaces.
+    Spaces(usize),
     /// `${TABLE.COLUMN}`: a value of the request's row.
     Cell {
         /// The name of the table.
@@ -42,6 +45,8 @@ pub enum Part {
 const DIGITS_MAX: usize = 20;
 /// The documents' largest body has 100 KiB.
 const RANDOM_BYTES_MAX: usize = 1 << 20;
+/// White space between elements is short.
+const SPACES_MAX: usize = 100;
 
 impl Text {
     /// A text without places that vary.
@@ -69,7 +74,9 @@ impl Text {
                 }
                 Some(_) => None,
             },
-            Part::Same(_) | Part::Number(_) | Part::User(_) | Part::Random(_) => None,
+            Part::Same(_) | Part::Number(_) | Part::User(_) | Part::Random(_) | Part::Spaces(_) => {
+                None
+            }
         };
         self.parts.iter().flat_map(missing).collect()
     }
@@ -84,7 +91,7 @@ impl Text {
                     let cells = tables.get(table).map(|table| table.cells(column));
                     values.extend(cells.into_iter().flatten());
                 }
-                Part::Number(_) | Part::User(_) | Part::Random(_) => {}
+                Part::Number(_) | Part::User(_) | Part::Random(_) | Part::Spaces(_) => {}
             }
         }
         values
@@ -96,6 +103,7 @@ impl Part {
         match self {
             Part::Same(text) => Some(text.len()),
             Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => Some(*bytes),
+            Part::Spaces(_) => None,
             Part::Cell { table, column } => {
                 let mut lengths = tables.get(table)?.cells(column).map(str::len);
                 let first = lengths.next()?;
@@ -159,8 +167,9 @@ impl FromStr for Part {
             Some(("number", digits)) => Ok(Part::Number(count(digits, DIGITS_MAX)?)),
             Some(("user", digits)) => Ok(Part::User(count(digits, DIGITS_MAX)?)),
             Some(("random", bytes)) => Ok(Part::Random(count(bytes, RANDOM_BYTES_MAX)?)),
+            Some(("spaces", most)) => Ok(Part::Spaces(count(most, SPACES_MAX)?)),
             _ => Err(format!(
-                "`${{{text}}}` must be `${{number:DIGITS}}`, `${{user:DIGITS}}`, `${{random:BYTES}}` or `${{TABLE.COLUMN}}`"
+                "`${{{text}}}` must be `${{number:DIGITS}}`, `${{user:DIGITS}}`, `${{random:BYTES}}`, `${{spaces:MAX}}` or `${{TABLE.COLUMN}}`"
             )),
         }
     }
@@ -179,6 +188,7 @@ impl fmt::Display for Part {
             Part::Number(digits) => write!(f, "${{number:{digits}}}"),
             Part::User(digits) => write!(f, "${{user:{digits}}}"),
             Part::Random(bytes) => write!(f, "${{random:{bytes}}}"),
+            Part::Spaces(most) => write!(f, "${{spaces:{most}}}"),
             Part::Cell { table, column } => write!(f, "${{{table}.{column}}}"),
         }
     }
@@ -208,6 +218,7 @@ mod tests {
             ("/scen${number:2}?q=${random:16}", 4),
             ("Bearer ${tokens.jwt}", 2),
             ("${user:4}", 1),
+            ("<a>${spaces:9}</a>", 3),
             ("costs $5 and $${not this}", 1),
             ("$", 1),
         ];
@@ -229,6 +240,7 @@ mod tests {
             ("${number}", "must be `${number:DIGITS}`"),
             ("${number:0}", "`0` must be from 1 to 20"),
             ("${random:9999999}", "must be from 1 to 1048576"),
+            ("${spaces:101}", "must be from 1 to 100"),
             ("${count:3}", "must be `${number:DIGITS}`"),
         ];
         for (text, expected) in cases {

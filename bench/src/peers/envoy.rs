@@ -16,7 +16,7 @@ const LUA: &str = include_str!("../../peers/intercept.lua");
 
 pub(super) fn cannot(route: &Route) -> Option<&'static str> {
     match &route.task {
-        Task::Forward | Task::Stream | Task::Intercept { .. } => None,
+        Task::Forward | Task::Stream | Task::Calls | Task::Intercept { .. } => None,
         Task::Flow(name) => {
             (!matches!(name.as_str(), "DirectProxy" | "DirectAPI")).then_some("Envoy has no flows")
         }
@@ -75,6 +75,9 @@ fn text(
     let mut routes = String::new();
     for (number, route) in work.routes.iter().enumerate() {
         clusters += &cluster(&format!("ends{number}"), route.backend);
+        if matches!(route.task, Task::Calls) {
+            clusters += HTTP2;
+        }
         if let Task::Intercept { service } = &route.task {
             clusters += &cluster(&format!("interceptor{number}"), *service);
         }
@@ -116,7 +119,7 @@ fn tls(place: &Place<'_>) -> String {
 
 /// The lines of a filter chain that clients reach by TLS.
 #[must_use]
-pub fn downstream_tls(certificate: &Path, key: &Path) -> String {
+fn downstream_tls(certificate: &Path, key: &Path) -> String {
     let (certificate, key) = (certificate.display(), key.display());
     format!(
         r#"      transport_socket:

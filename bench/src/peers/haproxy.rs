@@ -7,7 +7,7 @@ use super::{ForwardedPath, Place, Plan, Route, Task, Work, keys, said};
 
 pub(super) fn cannot(route: &Route) -> Option<&'static str> {
     match &route.task {
-        Task::Forward | Task::Stream => None,
+        Task::Forward | Task::Stream | Task::Calls => None,
         Task::Flow(name) => (!matches!(name.as_str(), "DirectProxy" | "DirectAPI"))
             .then_some("HAProxy has no flows"),
         Task::Intercept { .. } => Some("HAProxy changes no request by what a service says"),
@@ -38,6 +38,7 @@ fn text(work: &Work, place: &Place<'_>) -> io::Result<String> {
         backends += &backend(number, route, place)?;
     }
     let tls = match &place.ground.tls {
+        None if place.ground.http2 => " proto h2".to_owned(),
         None => String::new(),
         Some(tls) => {
             let both = fs::read_to_string(&tls.certificate)? + &fs::read_to_string(&tls.key)?;
@@ -93,6 +94,7 @@ fn backend(number: usize, route: &Route, place: &Place<'_>) -> io::Result<String
         }
         ForwardedPath::Fixed(path) => text += &format!("    http-request set-path {path}\n"),
     }
-    text += &format!("    server ends {} pool-max-conn 1024\n", route.backend);
+    let protocol = if matches!(route.task, Task::Calls) { " proto h2" } else { "" };
+    text += &format!("    server ends {}{protocol} pool-max-conn 1024\n", route.backend);
     Ok(text)
 }

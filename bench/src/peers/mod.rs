@@ -12,7 +12,6 @@ pub mod ext_proc;
 mod haproxy;
 mod keys;
 mod nginx;
-mod programs;
 mod spring;
 mod synapse;
 
@@ -24,8 +23,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub use self::envoy::downstream_tls;
-pub use self::programs::{EnvoyDoor, Kind, Nginx, Programs, envoy, median, user};
 use crate::process::{Process, check_stopped, find, free_port, pause, tail};
 
 /// A gateway beside ours.
@@ -170,6 +167,8 @@ pub enum Task {
     Forward,
     /// Nothing, and each piece goes on as it comes: event streams and WebSockets.
     Stream,
+    /// Nothing, and the backend speaks HTTP/2, as one of gRPC does.
+    Calls,
     /// An interceptor is told headers and body of each request, and says what to change (behaviours of Choreo Connect).
     Intercept { service: SocketAddr },
     /// Schemas and stylesheets, in the order in which they run.
@@ -210,6 +209,8 @@ pub struct Ground {
     pub tls: Option<Tls>,
     /// The heap of a JVM (`2G`), by default 1 GiB.
     pub heap: Option<String>,
+    /// Clients speak HTTP/2 by prior knowledge.
+    pub http2: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -283,7 +284,8 @@ pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<
     let mut peer =
         Peer { kind, version, address, process, log, gc_log: plan.gc_log, helpers: plan.helpers };
     let path = work.routes.first().map_or("/", |route| &route.prefix);
-    peer.wait_until_ready(path, ground.tls.is_some()).map_err(|error| peer.explain(&error))?;
+    let is_http1 = ground.tls.is_none() && !ground.http2;
+    peer.wait_until_ready(path, is_http1).map_err(|error| peer.explain(&error))?;
     Ok(Some(peer))
 }
 
@@ -302,14 +304,14 @@ impl Peer {
         self.process.has_ended()
     }
 
-    fn wait_until_ready(&mut self, path: &str, is_tls: bool) -> io::Result<()> {
+    fn wait_until_ready(&mut self, path: &str, is_http1: bool) -> io::Result<()> {
         let end = Instant::now() + READY_MAX;
         loop {
             check_stopped()?;
             if self.has_ended()? {
                 return Err(io::Error::other("ended at start"));
             }
-            match self.try_answer(path, is_tls) {
+            match self.try_answer(path, is_http1) {
                 Ok(()) => return Ok(()),
                 Err(error) if Instant::now() > end => return Err(error),
                 Err(_) => pause(Duration::from_millis(50))?,
@@ -317,10 +319,10 @@ impl Peer {
         }
     }
 
-    /// Any reply of HTTP will do: without a token or a message the right one is an error. Over TLS, that it listens.
-    fn try_answer(&self, path: &str, is_tls: bool) -> io::Result<()> {
+    /// Any reply of HTTP will do: without a token or a message the right one is an error. Over TLS and HTTP/2, that it listens.
+    fn try_answer(&self, path: &str, is_http1: bool) -> io::Result<()> {
         let mut stream = TcpStream::connect(self.address)?;
-        if is_tls {
+        if !is_http1 {
             return Ok(());
         }
         stream.set_read_timeout(Some(ANSWER_MAX))?;
@@ -401,6 +403,12 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// The name of the user that this runs as, which nginx's worker takes.
+fn user() -> io::Result<String> {
+    let said = Command::new("id").arg("-un").output()?.stdout;
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 /// The jars of a folder among the tools as a class path, and the version in the name of the one that begins so.

@@ -11,7 +11,7 @@ pub(super) fn cannot(route: &Route) -> Option<&'static str> {
         return Some("nginx without a subscription checks no tokens");
     }
     match &route.task {
-        Task::Forward | Task::Stream => None,
+        Task::Forward | Task::Stream | Task::Calls => None,
         Task::Soap { request, response } => {
             let mut steps = request.iter().chain(response);
             let is_later = steps.any(|step| matches!(step, SoapStep::TransformLater(_)));
@@ -62,7 +62,11 @@ fn text(work: &Work, place: &Place<'_>) -> io::Result<String> {
             "    ssl_certificate {certificate};\n    ssl_certificate_key {key};\n    ssl_protocols TLSv1.2 TLSv1.3;\n"
         )
     });
-    let door = if tls.is_some() { " ssl http2" } else { "" };
+    let door = match (&tls, place.ground.http2) {
+        (Some(_), _) => " ssl http2",
+        (None, true) => " http2",
+        (None, false) => "",
+    };
     Ok(format!(
         r"{module}user {user};
 worker_processes {workers};
@@ -76,6 +80,7 @@ http {{
   tcp_nodelay on;
   keepalive_timeout 300s;
   keepalive_requests 1000000000;
+  http2_max_concurrent_streams 256;
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi;
@@ -105,6 +110,13 @@ fn upstream(name: &str, backend: std::net::SocketAddr) -> String {
 }
 
 fn location(number: usize, route: &Route, upstreams: &mut String) -> io::Result<String> {
+    if matches!(route.task, Task::Calls) {
+        let lines = "grpc_read_timeout 1h;\n      grpc_send_timeout 1h;";
+        return Ok(format!(
+            "    location {} {{\n      grpc_pass grpc://ends{number};\n      {lines}\n    }}\n",
+            route.prefix
+        ));
+    }
     let mut lines =
         vec!["proxy_http_version 1.1".to_owned(), "proxy_set_header Host $host".to_owned()];
     match &route.path {

@@ -11,6 +11,7 @@ pub(super) fn cannot(route: &Route) -> Option<&'static str> {
         Task::Forward | Task::Stream | Task::Intercept { .. } => None,
         Task::Flow(name) => (!matches!(name.as_str(), "DirectProxy" | "DirectAPI"))
             .then_some("Spring Cloud Gateway has no flows"),
+        Task::Calls => Some("Spring Cloud Gateway is measured over HTTP/1"),
         Task::Soap { .. } => Some("Spring Cloud Gateway does not read XML"),
         Task::Ours(_) => Some("Spring Cloud Gateway has nothing like it"),
     }

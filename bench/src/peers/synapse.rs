@@ -38,6 +38,7 @@ pub(super) fn cannot(route: &Route) -> Option<&'static str> {
         Task::Flow(_) => Some("no such flow is written for Synapse"),
         Task::Forward
         | Task::Stream
+        | Task::Calls
         | Task::Intercept { .. }
         | Task::Soap { .. }
         | Task::Ours(_) => Some("Synapse runs flows"),

@@ -8,6 +8,7 @@ use std::thread;
 
 use super::PeerKind::{Envoy, EnvoyAuthz, EnvoyProc, Haproxy, Nginx, Spring, Synapse};
 use super::*;
+use crate::generator::{Calls, Control, Load, Share, Target};
 use backends::token::{Algorithm, Claims, Minter};
 
 /// A backend that sends each body back, with the path and the header `x-intercepted` that it saw, one connection after another on
@@ -126,6 +127,7 @@ fn ground(folder: &Path) -> Ground {
         workers: 1,
         tls: None,
         heap: Some("256M".to_owned()),
+        http2: false,
     }
 }
 
@@ -241,6 +243,53 @@ fn interceptors_are_told_and_obeyed() {
         let reply = ask(peer, "/plain/x", "", sent);
         assert_eq!((reply.status.as_str(), reply.line("x-told")), ("200", ""), "{:?}", peer.kind);
     });
+}
+
+#[test]
+fn calls_are_of_http2_on_both_sides() {
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    thread::spawn(move || {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        crate::call_backend::serve(any, |address| send.send(address).unwrap())
+    });
+    let backend = receive.recv().unwrap();
+    let work =
+        Work { routes: vec![route("/bench.Echo", ForwardedPath::Same, backend, Task::Calls)] };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for kind in [Nginx, Haproxy, Envoy] {
+        if kind.version().is_none() {
+            assert!(env::var_os("TIDEGATE_PEERS").is_none(), "{kind:?} is not installed");
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let ground = Ground { http2: true, ..ground(folder.path()) };
+        let peer = start(kind, &work, &ground).unwrap().unwrap();
+        for is_grpc in [false, true] {
+            let calls = Calls {
+                calls: 20,
+                streams: 10,
+                path: "/bench.Echo/Unary".to_owned(),
+                message_bytes: 1024,
+                is_grpc,
+            };
+            let load = Load {
+                target: Target { address: peer.address, host: "localhost".to_owned(), tls: None },
+                work: crate::generator::Work::Calls(calls),
+                warm_up: Duration::ZERO,
+                duration: Duration::from_millis(500),
+                connect_max: Duration::from_secs(10),
+                response_max: Duration::from_secs(10),
+                seed: 1,
+                threads: 1,
+                share: Share::default(),
+            };
+            let ran = crate::generator::run(&load, &Control::default(), None).unwrap();
+            let (all, measured) = (ran.warmed_up().latencies.len(), ran.measured());
+            assert!(all + measured.latencies.len() > 20, "{kind:?}");
+            let errors = (ran.warmed_up().errors, measured.errors);
+            assert!(errors.0.is_empty() && errors.1.is_empty(), "{kind:?} {is_grpc}: {errors:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! The report as one HTML file and as Markdown, and the command that writes them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
 
 use super::claims::{claims, table as claims_table};
+use super::costs::Costs;
 use super::documents::tables;
 use super::graphs::graphs;
-use super::results::Results;
+use super::results::{Measured, Results};
 use super::summary::summary;
 use super::table::{Table, escaped};
+use crate::folder::BEFORE;
+use crate::scenarios::{self, Scenario};
 
 /// Where `bench report` writes. Without a file it prints Markdown.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -122,6 +126,23 @@ pub(super) fn whole(title: &str, body: &str) -> String {
 
 fn all_tables(results: &Results) -> Vec<Table> {
     let mut all = tables(results);
+    all.extend(costs(results));
     all.push(claims_table(&claims(results)));
     all
+}
+
+/// What rows cost that are run for that, or beside another build.
+fn costs(results: &Results) -> Vec<Table> {
+    let is_one = |row: &Measured| row.row.document == "costs" || row.key.gateway == BEFORE;
+    let names: BTreeSet<&str> = results
+        .rows
+        .iter()
+        .filter(|row| is_one(row))
+        .map(|row| row.key.scenario.as_str())
+        .collect();
+    // Harmless: the program's own files are read by a test.
+    let known = scenarios::all().unwrap_or_default();
+    let wanted: Vec<&Scenario> =
+        known.iter().filter(|one| names.contains(one.name.as_str())).collect();
+    Costs::of(results, &wanted).tables()
 }

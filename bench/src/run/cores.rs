@@ -40,6 +40,14 @@ impl CoreLists {
         CoreLists { gateway: list.to_owned(), load: list.to_owned(), backend: list.to_owned() }
     }
 
+    /// The gateway's cores, if it shares none of them.
+    #[must_use]
+    pub(super) fn own(&self) -> Vec<usize> {
+        let others = [cores(&self.load), cores(&self.backend)].concat();
+        let ours = cores(&self.gateway);
+        if ours.iter().any(|core| others.contains(core)) { Vec::new() } else { ours }
+    }
+
     /// The number of the gateway's cores.
     #[must_use]
     pub fn gateway_count(&self) -> usize {
@@ -110,6 +118,8 @@ mod tests {
             assert_eq!(CoreLists::choose(machine, workers).to_string(), expected, "{machine}");
         }
         assert_eq!("0-1/2/3".parse::<CoreLists>().unwrap().gateway_count(), 2);
+        assert_eq!("0-1/2/3".parse::<CoreLists>().unwrap().own(), [0, 1]);
+        assert!("0-1/1/3".parse::<CoreLists>().unwrap().own().is_empty());
         for wrong in ["0", "0/1", "a/1/1", "1-0/1/1", "0//1", "0-99999/1/1"] {
             assert!(wrong.parse::<CoreLists>().is_err(), "{wrong}");
         }

@@ -7,6 +7,7 @@
 
 mod cores;
 mod machine;
+mod meter;
 mod options;
 mod own_latency;
 mod row;
@@ -17,7 +18,7 @@ mod work;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -32,10 +33,11 @@ use crate::generator::Streams;
 use crate::peers::PeerKind;
 use crate::process::{beside_us, check_stopped, pause, watch_signals};
 use crate::progress::Progress;
-use crate::scenarios::Row;
+use crate::report::{Costs, Results};
+use crate::scenarios::{Row, Scenario};
 use row::{RowEnd, RowRun};
 use senders::Senders;
-use servers::Ground;
+use servers::{Ground, Starting};
 
 /// The exit code of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
@@ -69,7 +71,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         }
     }
     watch_signals()?;
-    match run_rows(options, &folders, &rows) {
+    let ran = run_rows(options, &folders, &rows);
+    match ran.and_then(|good| Ok(good & told_costs(options, &rows)?)) {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
         Err(_) if check_stopped().is_err() => {
@@ -78,6 +81,22 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Prints what rows cost, where that was asked for. False if they must not cost that much.
+fn told_costs(options: &RunOptions, rows: &[Row]) -> Result<bool> {
+    let mut scenarios: Vec<&Scenario> = Vec::new();
+    for row in rows {
+        if !scenarios.iter().any(|known| known.name == row.scenario.name) {
+            scenarios.push(&row.scenario);
+        }
+    }
+    if options.before.is_none() && !options.strict && !scenarios.iter().any(|one| one.is_cost()) {
+        return Ok(true);
+    }
+    let costs = Costs::of(&Results::read(&options.out)?, &scenarios);
+    write!(io::stdout(), "\n{}", costs.markdown())?;
+    Ok(!options.strict || costs.are_met())
 }
 
 /// The table of how long each scenario takes.
@@ -90,8 +109,7 @@ fn estimate(options: &RunOptions, rows: &[Row]) -> String {
             names.push(&row.scenario.name);
         }
     }
-    let gateways = 1 + options.beside.len() + options.peers.len();
-    let each = options.rounds as usize * options.heaps.len() * gateways;
+    let each = options.rounds as usize * options.heaps.len() * options.gateways();
     let time =
         |of: &dyn Fn(&&Row) -> bool| rows.iter().filter(of).map(|row| options.time_of(row)).sum();
     for name in names {
@@ -149,9 +167,11 @@ fn parameters(command_line: &[String]) -> Vec<String> {
     command_line.iter().skip(1).filter(|word| *word != "--resume").cloned().collect()
 }
 
-/// A Tidegate, what it runs on, and the folder of its results.
+/// A Tidegate and the folder of its results.
 struct Ours<'a> {
-    ground: Ground,
+    program: PathBuf,
+    /// Its name in the folder.
+    name: &'static str,
     folder: &'a Folder,
 }
 
@@ -165,36 +185,38 @@ fn run_rows(options: &RunOptions, folders: &[Folder], rows: &[Row]) -> Result<bo
     pin(&cores)?;
     let logs = tempfile::tempdir()?;
     let senders = Senders::start(options, &cores, logs.path())?;
-    let ours = ours(options, folders, rows, &cores, &senders)?;
-    let total = rows.iter().map(|row| options.time_of(row)).sum();
-    let mut progress = Progress::new(total);
+    let ground = Ground::new(cores, senders.gateway_host()?, options.backend_address()?)?;
+    let ours = ours(options, folders, rows, &ground)?;
+    let mut progress = Progress::new(rows.iter().map(|row| options.time_of(row)).sum());
     let (mut good, mut ran) = (true, 0);
-    let mut rows: VecDeque<Row> = rows.iter().cloned().collect();
-    while let Some(row) = rows.pop_front() {
-        let before = progress.spent();
-        for turn in turns(options, &row, &ours) {
-            let folder = turn.ours.folder;
-            if !is_done(folder, &turn.key)? {
-                if ran > 0 {
-                    pause(options.pause())?;
+    for round in 1..=options.rounds {
+        let mut rows: VecDeque<Row> = rows.iter().cloned().collect();
+        while let Some(row) = rows.pop_front() {
+            let before = progress.spent();
+            for turn in turns(options, &row, &ours, round) {
+                let folder = turn.ours.folder;
+                if !is_done(folder, &turn.key)? {
+                    if ran > 0 {
+                        pause(options.pause(&row))?;
+                    }
+                    ran += 1;
+                    good &= turn.run(&ground, &senders, &mut progress)?;
                 }
-                ran += 1;
-                good &= turn.run(&senders, &mut progress)?;
+                if turn.key.gateway == folder::OURS
+                    && let Some(smaller) = smaller(&row, folder.row(&turn.key).row()?.as_ref())
+                    && !rows.iter().any(|other| is_same(other, &smaller))
+                {
+                    rows.push_front(smaller);
+                }
             }
-            if turn.peer.is_none()
-                && let Some(smaller) = smaller(&row, folder.row(&turn.key).row()?.as_ref())
-                && !rows.iter().any(|other| is_same(other, &smaller))
-            {
-                rows.push_front(smaller);
-            }
+            progress.set(before + options.time_of(&row) / options.rounds);
         }
-        progress.set(before + options.time_of(&row));
     }
     progress.finish();
-    for one in &ours {
-        let rows = one.folder.rows()?.len() as u64;
-        let earlier = one.folder.duration()?.map_or(0, |earlier| earlier.total_duration);
-        one.folder.write_duration(&TotalDuration {
+    for folder in folders {
+        let rows = folder.rows()?.len() as u64;
+        let earlier = folder.duration()?.map_or(0, |earlier| earlier.total_duration);
+        folder.write_duration(&TotalDuration {
             test_scenarios: rows,
             total_duration: earlier + begin.elapsed().as_secs(),
         })?;
@@ -207,20 +229,24 @@ fn ours<'a>(
     options: &RunOptions,
     folders: &'a [Folder],
     rows: &[Row],
-    cores: &CoreLists,
-    senders: &Senders,
+    ground: &Ground,
 ) -> Result<Vec<Ours<'a>>> {
     let first = options.tidegate.clone().unwrap_or_else(|| beside_us("tidegate"));
-    let programs = std::iter::once(&first).chain(options.beside.iter().map(|(_, program)| program));
+    let others = options.beside.iter().map(|(_, program)| program.clone());
     let mut ours = Vec::new();
-    for (program, folder) in programs.zip(folders) {
+    for (program, folder) in std::iter::once(first).chain(others).zip(folders) {
+        ours.push(Ours { program, name: folder::OURS, folder });
+        // It shares the folder of the first.
+        let before = options.before.clone().filter(|_| ours.len() == 1);
+        ours.extend(before.map(|program| Ours { program, name: folder::BEFORE, folder }));
+    }
+    for Ours { program, .. } in &ours {
         if !program.is_file() {
             bail!("{} does not exist; name the program by --tidegate", program.display());
         }
-        let (host, backend) = (senders.gateway_host()?, options.backend_address()?);
-        let ground = Ground::new(cores.clone(), program.clone(), host, backend)?;
-        folder.write_metadata(&metadata(options, rows, &ground)?)?;
-        ours.push(Ours { ground, folder });
+    }
+    for one in ours.iter().filter(|one| one.name == folder::OURS) {
+        one.folder.write_metadata(&metadata(options, rows, ground, &one.program)?)?;
     }
     Ok(ours)
 }
@@ -234,20 +260,23 @@ struct Turn<'a> {
     jtl: bool,
 }
 
-/// The runs of a row: by heap and round, and in each our gateways and the peers in turn.
-fn turns<'a>(options: &RunOptions, row: &'a Row, ours: &'a [Ours<'a>]) -> Vec<Turn<'a>> {
+/// The runs of a row in a round: by heap, and in each our gateways and the peers in turn.
+fn turns<'a>(
+    options: &RunOptions,
+    row: &'a Row,
+    ours: &'a [Ours<'a>],
+    round: u32,
+) -> Vec<Turn<'a>> {
     let mut turns = Vec::new();
     for heap in &options.heaps {
-        for round in 1..=options.rounds {
-            // Peers run on the ground of the first program.
-            let peers = ours.iter().take(1).cycle().zip(options.peers.iter().copied().map(Some));
-            for (ours, peer) in ours.iter().map(|one| (one, None)).chain(peers) {
-                let delay = i64::try_from(row.delay.as_millis()).unwrap_or(i64::MAX);
-                let mut key = RowKey::ours(&row.folder, heap, row.users, row.size, delay);
-                key.round = round;
-                key.gateway = peer.map_or(folder::OURS, PeerKind::name).to_owned();
-                turns.push(Turn { ours, row, key, peer, jtl: options.jtl });
-            }
+        // Results of peers go to the folder of the first program.
+        let peers = ours.iter().take(1).cycle().zip(options.peers.iter().copied().map(Some));
+        for (ours, peer) in ours.iter().map(|one| (one, None)).chain(peers) {
+            let delay = i64::try_from(row.delay.as_millis()).unwrap_or(i64::MAX);
+            let mut key = RowKey::ours(&row.folder, heap, row.users, row.size, delay);
+            key.round = round;
+            key.gateway = peer.map_or(ours.name, PeerKind::name).to_owned();
+            turns.push(Turn { ours, row, key, peer, jtl: options.jtl });
         }
     }
     turns
@@ -255,12 +284,13 @@ fn turns<'a>(options: &RunOptions, row: &'a Row, ours: &'a [Ours<'a>]) -> Vec<Tu
 
 impl Turn<'_> {
     /// Runs it. True if the row did not fail.
-    fn run(&self, senders: &Senders, progress: &mut Progress) -> Result<bool> {
-        let Ours { ground, folder } = self.ours;
+    fn run(&self, ground: &Ground, senders: &Senders, progress: &mut Progress) -> Result<bool> {
+        let Ours { program, folder, .. } = self.ours;
         let name = folder.path.join(self.key.path()).display().to_string();
         progress.begin(&name);
-        let (key, peer, jtl) = (self.key.clone(), self.peer, self.jtl);
-        let run = RowRun { row: self.row, key, peer, jtl, senders };
+        let starting = self.peer.map_or(Starting::Ours(program), Starting::Peer);
+        let (key, jtl) = (self.key.clone(), self.jtl);
+        let run = RowRun { row: self.row, key, starting, cores: &ground.cores, jtl, senders };
         let (told, good) = match run.run(ground, folder, &mut || progress.tick())? {
             RowEnd::Done(marks) => {
                 let names: Vec<&str> = marks.iter().map(|mark| mark.name()).collect();
@@ -305,21 +335,29 @@ fn pin(cores: &CoreLists) -> Result<()> {
     Ok(())
 }
 
-fn metadata(options: &RunOptions, rows: &[Row], ground: &Ground) -> Result<Metadata> {
+fn metadata(
+    options: &RunOptions,
+    rows: &[Row],
+    ground: &Ground,
+    program: &Path,
+) -> Result<Metadata> {
     let unique = |values: BTreeSet<u64>| values.into_iter().collect::<Vec<u64>>();
     let mut scenarios: Vec<folder::Scenario> = Vec::new();
     let mut metadata = Metadata::default();
+    let ours = [(folder::OURS, None)];
+    let before = options.before.iter().map(|_| (folder::BEFORE, Some("before")));
+    let peers = options.peers.iter().map(|peer| (peer.name(), Some(peer.title())));
+    let gateways: Vec<_> = ours.into_iter().chain(before).chain(peers).collect();
     for row in rows {
-        let peers = options.peers.iter().map(|peer| Some(*peer));
-        for peer in std::iter::once(None).chain(peers) {
+        for (gateway, gateway_title) in &gateways {
             let mut key = RowKey::ours(&row.folder, "2G", row.users, row.size, 0);
-            key.gateway = peer.map_or(folder::OURS, PeerKind::name).to_owned();
+            (*gateway).clone_into(&mut key.gateway);
             let name = key.folder_name();
             if scenarios.iter().any(|known| known.name == name) {
                 continue;
             }
             let title = &row.scenario.own.title;
-            let title = peer.map_or(title.clone(), |peer| format!("{title} ({})", peer.title()));
+            let title = gateway_title.map_or(title.clone(), |of| format!("{title} ({of})"));
             scenarios.push(folder::Scenario {
                 name,
                 display_name: title,
@@ -333,7 +371,10 @@ fn metadata(options: &RunOptions, rows: &[Row], ground: &Ground) -> Result<Metad
         let hash = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         metadata.configuration_hashes.insert(row.scenario.name.clone(), hash);
     }
-    metadata.versions.insert("Tidegate".to_owned(), version(&ground.tidegate)?);
+    metadata.versions.insert("Tidegate".to_owned(), version(program)?);
+    if let Some(before) = &options.before {
+        metadata.versions.insert(folder::BEFORE.to_owned(), version(before)?);
+    }
     for peer in &options.peers {
         let version = peer.version().unwrap_or_else(|| "not installed".to_owned());
         metadata.versions.insert(peer.name().to_owned(), version);
@@ -353,7 +394,7 @@ fn metadata(options: &RunOptions, rows: &[Row], ground: &Ground) -> Result<Metad
     metadata.backend_sleep_times = unique(rows.iter().map(delay).collect());
     metadata.application_name = "Tidegate".to_owned();
     metadata.command_line = command_line();
-    metadata.pause = options.pause().as_secs();
+    metadata.pause = rows.first().map_or(0, |row| options.pause(row).as_secs());
     metadata.quick = options.quick;
     metadata.cpus = ground.cores.to_string();
     metadata.system_info = system_info();

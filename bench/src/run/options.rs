@@ -16,7 +16,7 @@ use crate::scenarios::{self, Overrides, Row, Scenario};
 /// What `run` runs, and how.
 #[derive(Args, Clone, Debug)]
 pub struct RunOptions {
-    /// Scenarios, documents (000 to 004) or scenario files; all scenarios when absent
+    /// Scenarios, documents (000 to 004, costs), names of their files (costs-flows) or scenario files; all documents when absent
     pub what: Vec<String>,
     /// Seconds for each row: -d 5 -w 1 -p 0
     #[arg(long)]
@@ -36,6 +36,12 @@ pub struct RunOptions {
     /// The Tidegate to start; the one beside this program when absent
     #[arg(long, value_name = "PATH")]
     pub tidegate: Option<PathBuf>,
+    /// Another build of Tidegate, which takes turns with the first as the gateway `before`
+    #[arg(long, value_name = "PROGRAM")]
+    pub before: Option<PathBuf>,
+    /// Exit code 1 if a row costs over 3 % more than with `--before`, misses a target or has an error
+    #[arg(long)]
+    pub strict: bool,
     /// Another Tidegate that takes turns with the first, and the folder of its results, for `compare`
     #[arg(long, value_name = "DIR=PATH", value_parser = beside)]
     pub beside: Vec<(PathBuf, PathBuf)>,
@@ -66,7 +72,7 @@ pub struct RunOptions {
     /// Seconds of the warm-up
     #[arg(short = 'w', long = "warm-up")]
     pub warm_up: Option<u64>,
-    /// Seconds between rows (60)
+    /// Seconds between rows (60; 0 between those of `costs`)
     #[arg(short = 'p', long = "pause")]
     pub pause: Option<u64>,
     /// Only scenarios whose name has this regular expression in it
@@ -97,10 +103,17 @@ const START_PEER: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_secs(8);
 
 impl RunOptions {
-    /// The pause between rows.
+    /// The pause before a row.
     #[must_use]
-    pub fn pause(&self) -> Duration {
-        Duration::from_secs(self.pause.unwrap_or(if self.quick { 0 } else { 60 }))
+    pub fn pause(&self, row: &Row) -> Duration {
+        let is_short = self.quick || row.scenario.is_cost();
+        Duration::from_secs(self.pause.unwrap_or(if is_short { 0 } else { 60 }))
+    }
+
+    /// How many gateways take turns.
+    #[must_use]
+    pub fn gateways(&self) -> usize {
+        1 + usize::from(self.before.is_some()) + self.beside.len() + self.peers.len()
     }
 
     /// Generators among which the users are divided.
@@ -169,11 +182,16 @@ impl RunOptions {
     fn scenarios(&self) -> Result<Vec<Scenario>> {
         let all = scenarios::all().map_err(|report| anyhow::anyhow!("{report:#}"))?;
         if self.what.is_empty() {
-            return Ok(all);
+            return Ok(all.into_iter().filter(|one| !one.is_cost()).collect());
         }
         let mut chosen: Vec<Scenario> = Vec::new();
         for what in &self.what {
-            let of = all.iter().filter(|one| one.name == *what || one.document() == what);
+            let is = |one: &&Scenario| {
+                one.name == *what
+                    || one.document() == what
+                    || one.file.file_stem().is_some_and(|stem| stem == what.as_str())
+            };
+            let of = all.iter().filter(is);
             let mut found: Vec<Scenario> = of.cloned().collect();
             if found.is_empty() && (what.contains(['/', '.']) || Path::new(what).is_file()) {
                 let text = std::fs::read_to_string(what).with_context(|| what.clone())?;
@@ -198,10 +216,10 @@ impl RunOptions {
     #[must_use]
     pub fn time_of(&self, row: &Row) -> Duration {
         let start = if row.scenario.own.java { START_JAVA } else { START };
-        let start = start + if row.scenario.own.sse.is_some() { SETTLE } else { Duration::ZERO };
+        let start = start + if row.scenario.settles() { SETTLE } else { Duration::ZERO };
         let peers = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
-        let ours = u32::try_from(1 + self.beside.len()).unwrap_or(u32::MAX);
-        let each = row.duration + self.pause();
+        let ours = u32::try_from(self.gateways() - self.peers.len()).unwrap_or(u32::MAX);
+        let each = row.duration + self.pause(row);
         ((each + start) * ours + (each + START_PEER) * peers)
             * self.rounds
             * u32::try_from(self.heaps.len()).unwrap_or(1)

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::cores::cores;
+use super::cores::{CoreLists, cores};
+use super::meter::Meter;
 use super::own_latency::own_latency;
 use super::sampler::{Sampler, Samples};
 use super::senders::Senders;
-use super::servers::{Ground, Servers};
+use super::servers::{Ground, Servers, Starting};
 use crate::folder::{
-    Corrected, Folder, LABEL, Mark, Measured, Part, Row as RowFile, RowDuration, RowFolder, RowKey,
-    Second, Settled, Statistics, Summary,
+    Corrected, Cost, Folder, LABEL, Mark, Measured, Part, Row as RowFile, RowDuration, RowFolder,
+    RowKey, Second, Settled, Statistics, Summary,
 };
 use crate::generator::{self, Control, Load, Outcome, Phase, Work};
-use crate::peers::PeerKind;
 use crate::process::{check_stopped, pause};
 use crate::scenarios::Row;
 
@@ -27,7 +27,8 @@ use crate::scenarios::Row;
 pub(super) struct RowRun<'a> {
     pub(super) row: &'a Row,
     pub(super) key: RowKey,
-    pub(super) peer: Option<PeerKind>,
+    pub(super) starting: Starting<'a>,
+    pub(super) cores: &'a CoreLists,
     pub(super) jtl: bool,
     pub(super) senders: &'a Senders,
 }
@@ -63,7 +64,8 @@ impl RowRun<'_> {
         tick: &mut dyn FnMut(),
     ) -> Result<RowEnd> {
         let files = folder.row(&self.key);
-        let started = ground.start(self.row, self.peer, &self.key.heap, self.senders);
+        ground.make_tokens(self.row.scenario.tokens())?;
+        let started = ground.start(self.row, self.starting, &self.key.heap, self.senders);
         let mut servers = match started {
             Ok(Some(servers)) => servers,
             Ok(None) => return Ok(RowEnd::Cannot),
@@ -114,36 +116,20 @@ impl RowRun<'_> {
             ("jmeter".to_owned(), self.senders.pids()),
         ];
         let sampler = Sampler::start(pids)?;
-        let settles = self.row.scenario.own.sse.is_some();
+        let settles = self.row.scenario.settles();
         if settles {
             pause(IDLE)?;
         }
         let control = Control::default();
         let log = self.jtl.then(|| fs::File::create(files.path.join("results.jtl"))).transpose()?;
-        let mut marks = Vec::new();
-        let mut before = None;
+        let meter = Meter::new(servers.gateway_pids(), &self.cores.own());
+        let mut watched = Watched { marks: Vec::new(), before: None, meter };
         let outcome = thread::scope(|scope| -> Result<_> {
             let sender = scope.spawn(|| self.senders.send(load, &control, log));
-            let begin = std::time::Instant::now();
-            while !sender.is_finished() {
-                tick();
-                if begin.elapsed() >= load.warm_up && before.is_none() {
-                    before = Some(servers.metrics().unwrap_or_default());
-                }
-                let stopped = check_stopped().is_err();
-                if marks.is_empty() && servers.has_gateway_ended()? {
-                    marks.push(Mark::GatewayStopped);
-                }
-                if marks.is_empty() && servers.has_backend_ended()? {
-                    marks.push(Mark::BackendStopped);
-                }
-                if stopped || !marks.is_empty() || begin.elapsed() > load.duration + AFTER_END_MAX {
-                    control.stop();
-                }
-                thread::sleep(LOOK_AGAIN);
-            }
+            self.watch(&|| sender.is_finished(), load, &control, servers, &mut watched, tick)?;
             sender.join().map_err(|_| anyhow::anyhow!("the generator panicked"))
         })?;
+        let Watched { mut marks, before, meter } = watched;
         check_stopped()?;
         let after = servers.metrics();
         if settles && marks.is_empty() {
@@ -168,7 +154,51 @@ impl RowRun<'_> {
             marks.push(Mark::DiskFull);
         }
         let (workers, gateway_started) = (servers.workers, servers.started);
-        Ok(Ok(Ran { outcome, samples, marks, own, gc_log, workers, gateway_started }))
+        // Load servers say how far they are only now and then.
+        let cost = if self.senders.are_agents() { None } else { meter.cost() };
+        Ok(Ok(Ran { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))
+    }
+
+    /// Looks at the processes until the load is sent, and ends it where one has ended.
+    fn watch(
+        &self,
+        is_finished: &dyn Fn() -> bool,
+        load: &Load,
+        control: &Control,
+        servers: &mut Servers,
+        watched: &mut Watched,
+        tick: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let Watched { marks, before, meter } = watched;
+        let begin = std::time::Instant::now();
+        while !is_finished() {
+            tick();
+            if begin.elapsed() < load.warm_up {
+                // Streams are all open before the first message.
+                if matches!(load.work, Work::Requests(_)) {
+                    meter.look_before(control.samples(), self.key.users);
+                }
+            } else if begin.elapsed() < load.duration {
+                before.get_or_insert_with(|| servers.metrics().unwrap_or_default());
+                meter.look(control.samples());
+            }
+            let stopped = check_stopped().is_err();
+            if marks.is_empty() && servers.has_gateway_ended()? {
+                marks.push(Mark::GatewayStopped);
+            }
+            if marks.is_empty() && servers.has_backend_ended()? {
+                marks.push(Mark::BackendStopped);
+            }
+            if stopped || !marks.is_empty() || begin.elapsed() > load.duration + AFTER_END_MAX {
+                control.stop();
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        // A hub's load ends with the last delivery.
+        if (load.warm_up..load.duration).contains(&begin.elapsed()) {
+            meter.look(control.samples());
+        }
+        Ok(())
     }
 
     fn write(&self, files: &RowFolder, load: &Load, ground: &Ground, ran: Ran) -> Result<RowEnd> {
@@ -242,6 +272,7 @@ impl RowRun<'_> {
             received_bytes: Some(warm_up.received_bytes + phase.received_bytes),
             sent_bytes: Some(warm_up.sent_bytes + phase.sent_bytes),
             whole_throughput: (seconds > 0.0).then(|| whole as f64 / seconds),
+            cost: ran.cost,
             ..self.row_file()
         }
     }
@@ -277,6 +308,14 @@ impl RowRun<'_> {
     }
 }
 
+/// What was seen while a load was sent.
+struct Watched {
+    marks: Vec<Mark>,
+    /// The gateway's metrics at the end of the warm-up.
+    before: Option<String>,
+    meter: Meter,
+}
+
 /// What came of a load.
 struct Ran {
     outcome: Outcome,
@@ -286,6 +325,7 @@ struct Ran {
     gc_log: Option<String>,
     workers: Option<u32>,
     gateway_started: u64,
+    cost: Option<Cost>,
 }
 
 /// What the gateway still used after the load; none if it was not sampled before and after.
@@ -308,7 +348,9 @@ fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
 fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
     let Ran { outcome, samples, .. } = ran;
     let mut marks = Vec::new();
-    if outcome.streams.is_none() && outcome.deviates_from_little() {
+    // Users who do nothing but wait have no requests to count.
+    let is_idle = outcome.labels.iter().all(|label| label.think >= outcome.duration);
+    if outcome.streams.is_none() && !is_idle && outcome.deviates_from_little() {
         marks.push(Mark::Little);
     }
     let from = (outcome.started + outcome.warm_up).as_secs() + 1;
@@ -350,7 +392,9 @@ fn seconds(load: &Load, outcome: &Outcome) -> Vec<Second> {
     let steps = outcome.labels.iter().map(|label| label.steps.len()).max().unwrap_or(0);
     let users_at = |at: Duration| match &load.work {
         Work::Requests(requests) => requests.groups.iter().map(|group| group.users_at(at)).sum(),
-        Work::Sse(_) | Work::Websocket(_) | Work::Websub(_) => load.connections() as f64,
+        Work::Sse(_) | Work::Websocket(_) | Work::Websub(_) | Work::Calls(_) => {
+            load.connections() as f64
+        }
     };
     let second = |at: usize| {
         let of = outcome.labels.iter().filter_map(|label| label.steps.get(at));

@@ -2,12 +2,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backends::token::{Algorithm, Claims, Minter};
@@ -15,19 +17,29 @@ use backends::token::{Algorithm, Claims, Minter};
 use super::cores::CoreLists;
 use super::senders::Senders;
 use crate::peers::{self, PeerKind};
-use crate::process::Process;
+use crate::process::{Process, check_stopped};
 use crate::scenarios::{Row, RowLoad, Scenario};
 
 /// What all rows share: a folder with the scenarios' files, keys and a certificate.
 pub(super) struct Ground {
     folder: tempfile::TempDir,
+    minter: Minter,
     token: String,
+    /// Tokens of further subjects; as many as a row has asked for.
+    tokens: RefCell<Arc<[String]>>,
     pub(super) cores: CoreLists,
-    pub(super) tidegate: PathBuf,
     /// Where gateways listen, so that the generator reaches them.
     pub(super) host: IpAddr,
     /// In place of the backends that are started.
     pub(super) backend: Option<SocketAddr>,
+}
+
+/// What is started as the gateway.
+#[derive(Clone, Copy)]
+pub(super) enum Starting<'a> {
+    /// A program of ours.
+    Ours(&'a Path),
+    Peer(PeerKind),
 }
 
 /// A gateway or a peer that listens.
@@ -50,6 +62,8 @@ pub(super) struct Servers {
 pub(super) const READY_MAX: Duration = Duration::from_secs(60);
 /// Longer than any run.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// As many as `${number:5}` names.
+const KEYS: u32 = 100_000;
 const METRICS_BYTES_MAX: u64 = 64 << 20;
 
 impl Ground {
@@ -60,7 +74,6 @@ impl Ground {
     /// If the system refuses.
     pub(super) fn new(
         cores: CoreLists,
-        tidegate: PathBuf,
         host: IpAddr,
         backend: Option<SocketAddr>,
     ) -> io::Result<Ground> {
@@ -70,17 +83,42 @@ impl Ground {
         crate::scenarios::write_files(folder.path())?;
         let minter = Minter::new(Algorithm::Rs256)?;
         fs::write(folder.path().join("jwks.json"), minter.jwks().to_string())?;
-        let claims = Claims {
-            issuer: Some("https://bench.test".to_owned()),
-            subject: Some("bench".to_owned()),
-            expires_in: Some(TOKEN_LIFE),
-            ..Claims::default()
-        };
-        let token = minter.mint(&claims)?;
+        let token = minter.mint(&claims("bench"))?;
         let made = backends::Certificate::self_signed(&["localhost", "127.0.0.1"])?;
         fs::write(folder.path().join("certificate.pem"), made.certificate_pem)?;
         fs::write(folder.path().join("key.pem"), made.key_pem)?;
-        Ok(Ground { folder, token, cores, tidegate, host, backend })
+        let tokens = RefCell::new(Arc::default());
+        Ok(Ground { folder, minter, token, tokens, cores, host, backend })
+    }
+
+    /// Makes tokens until there are so many. It takes seconds for tens of thousands, and is done once in a run.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be signed.
+    pub(super) fn make_tokens(&self, count: usize) -> io::Result<()> {
+        let mut tokens = self.tokens.borrow_mut();
+        if tokens.len() >= count {
+            return Ok(());
+        }
+        let mut all = tokens.to_vec();
+        for number in all.len()..count {
+            check_stopped()?;
+            // All of one length, so that messages are.
+            all.push(self.minter.mint(&claims(&format!("user-{number:06}")))?);
+        }
+        *tokens = all.into();
+        Ok(())
+    }
+
+    /// Keys of 100,000 users, in the form that `api_key` reads.
+    fn keys(&self) -> io::Result<PathBuf> {
+        let file = self.file("keys.yaml");
+        if !file.exists() {
+            let key = |number| format!("user-{number:05}: key-of-user-{number:05}\n");
+            fs::write(&file, (0..KEYS).map(key).collect::<String>())?;
+        }
+        Ok(file)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -98,6 +136,7 @@ impl Ground {
             address,
             threads: senders.threads(),
             token: self.token.clone(),
+            tokens: Arc::clone(&self.tokens.borrow()),
             callback: senders.callback_host(),
         }
     }
@@ -110,21 +149,21 @@ impl Ground {
     pub(super) fn start(
         &self,
         row: &Row,
-        peer: Option<PeerKind>,
+        starting: Starting<'_>,
         heap: &str,
         senders: &Senders,
     ) -> io::Result<Option<Servers>> {
         let (backends, addresses) = self.start_backends(row)?;
         let configuration = self.configuration(&row.scenario, heap)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let workers = peer.is_none().then(|| self.workers(row));
-        let started = match peer {
-            None => {
+        let workers = matches!(starting, Starting::Ours(_)).then(|| self.workers(row));
+        let started = match starting {
+            Starting::Ours(program) => {
                 let (process, address, admin) =
-                    self.start_ours(row, &addresses, &configuration, senders)?;
+                    self.start_ours(program, row, &addresses, &configuration, senders)?;
                 Some((Gateway::Ours { process, admin }, address))
             }
-            Some(kind) => {
+            Starting::Peer(kind) => {
                 let work = super::work::work(&row.scenario, &addresses, self)?;
                 let tls = row.scenario.is_tls().then(|| peers::Tls {
                     certificate: self.file("certificate.pem"),
@@ -137,6 +176,7 @@ impl Ground {
                     workers: self.cores.gateway_count(),
                     tls,
                     heap: Some(heap.to_owned()),
+                    http2: row.scenario.own.calls.is_some(),
                 };
                 let started =
                     if work.routes.is_empty() { None } else { peers::start(kind, &work, &ground)? };
@@ -179,7 +219,12 @@ impl Ground {
         let text = fs::read_to_string(&file).map_err(told)?;
         let unit = if heap.ends_with(['G', 'g']) { "GiB" } else { "MiB" };
         let amount = heap.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-        Ok(format!("{}\nlimits: {{ memory: {amount}{unit} }}\n", expanded(&text)))
+        let text = expanded(&text);
+        // Nobody sends requests to a gateway that ends. Builds from before `shutdown` know it by this name.
+        let ends = ["shutdown:", "drain:"];
+        let is_said = text.lines().any(|line| ends.iter().any(|key| line.starts_with(key)));
+        let end = if is_said { "" } else { "drain: { delay: 0s }\n" };
+        Ok(format!("{text}\nlimits: {{ memory: {amount}{unit} }}\n{end}"))
     }
 
     fn start_backends(
@@ -211,6 +256,7 @@ impl Ground {
 
     fn start_ours(
         &self,
+        program: &Path,
         row: &Row,
         addresses: &BTreeMap<String, SocketAddr>,
         configuration: &str,
@@ -221,7 +267,7 @@ impl Ground {
         let file = place.with_file_name(".serving.yaml");
         fs::write(&file, configuration)?;
         let store = tempfile::tempdir_in(self.folder.path())?.keep();
-        let mut command = supervised(&self.cores.gateway, &self.tidegate);
+        let mut command = supervised(&self.cores.gateway, program);
         command.arg("run").arg(&file);
         command.env("LISTEN", SocketAddr::new(self.host, 0).to_string());
         command.env("ADMIN", "127.0.0.1:0");
@@ -229,6 +275,9 @@ impl Ground {
         command.env("CERTIFICATE", self.file("certificate.pem")).env("KEY", self.file("key.pem"));
         command.env("CALLBACKS", network(senders.callback_host()));
         command.env("JWKS", self.file("jwks.json")).env("STORE", store);
+        if configuration.contains("${KEYS}") {
+            command.env("KEYS", self.keys()?);
+        }
         // An hour in the document; a short run compiles as often in its own time.
         command.env("TTL", format!("{}s", (row.duration.as_secs() / 24).clamp(5, 3600)));
         for (name, address) in addresses {
@@ -299,6 +348,15 @@ impl Servers {
     pub(super) fn metrics(&self) -> Option<String> {
         let Gateway::Ours { admin, .. } = &self.gateway else { return None };
         scrape(*admin).ok()
+    }
+}
+
+fn claims(subject: &str) -> Claims {
+    Claims {
+        issuer: Some("https://bench.test".to_owned()),
+        subject: Some(subject.to_owned()),
+        expires_in: Some(TOKEN_LIFE),
+        ..Claims::default()
     }
 }
 

@@ -51,6 +51,7 @@ impl Places<'_> {
         let task = match route.task {
             PeerTask::Forward => Task::Forward,
             PeerTask::Stream => Task::Stream,
+            PeerTask::Calls => Task::Calls,
             PeerTask::Intercept => Task::Intercept { service: self.backend(&route.name)? },
             PeerTask::Soap => {
                 let request: io::Result<_> = steps(&route.request);

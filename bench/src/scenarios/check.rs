@@ -5,14 +5,20 @@ use std::time::Duration;
 
 use config::{At, Report, Spanned};
 
-use super::file::{File, Group, Scenario, Table};
+use super::file::{CostTarget, File, Group, Scenario, Table};
 use crate::generator::{self, Text};
+use crate::peers::PeerKind;
 
 /// Complains of everything that is wrong.
 pub(super) fn check(file: &File, report: &mut Report) {
     let tables = tables(file);
     for (name, table) in file.tables.iter() {
-        if table.columns.is_empty() || table.rows.is_empty() {
+        let is_written = !table.columns.is_empty() && !table.rows.is_empty();
+        if table.tokens.is_some() && !(table.columns.is_empty() && table.rows.is_empty()) {
+            let what = format!("table `{}` has `tokens` and others", name.value);
+            report.error(name.at, what, "write `tokens`, or columns and rows");
+        }
+        if table.tokens.is_none() && !is_written {
             report.error(
                 name.at,
                 format!("table `{}` is empty", name.value),
@@ -53,9 +59,10 @@ fn check_scenario(
     let kinds = usize::from(!scenario.requests.is_empty())
         + usize::from(scenario.sse.is_some())
         + usize::from(scenario.websocket.is_some())
-        + usize::from(scenario.websub.is_some());
+        + usize::from(scenario.websub.is_some())
+        + usize::from(scenario.calls.is_some());
     if kinds != 1 && name.intact {
-        let help = "write exactly one of `requests`, `sse`, `websocket` and `websub`";
+        let help = "write exactly one of `requests`, `sse`, `websocket`, `websub` and `calls`";
         report.error(name.at, format!("`{}` has {kinds} kinds of load", name.value), help);
     }
     if scenario.users.value.0.is_empty() && scenario.rows.is_empty() {
@@ -79,6 +86,41 @@ fn check_scenario(
     }
     for route in &scenario.peers {
         known_backend(file, &route.backend, report);
+    }
+    for target in &scenario.targets {
+        check_target(file, name, target, report);
+    }
+}
+
+fn check_target(file: &File, name: &Spanned<String>, target: &CostTarget, report: &mut Report) {
+    for of in target.of.iter().chain(&target.over) {
+        if !file.scenarios.names().any(|known| known == of.value) {
+            let what = format!("there is no scenario `{}` in this file", of.value);
+            report.error(of.at, what, "name one of `scenarios`");
+        }
+    }
+    if let Some(peer) = &target.peer
+        && !PeerKind::ALL.iter().any(|kind| kind.name() == peer.value)
+    {
+        let names = PeerKind::ALL.map(PeerKind::name).join(", ");
+        let what = format!("there is no gateway `{}`", peer.value);
+        report.error(peer.at, what, format!("name one of {names}"));
+    }
+    let of = usize::from(target.of.is_some()) + usize::from(target.peer.is_some());
+    let bounds = [
+        (target.cpu_max.is_some(), of == 1),
+        (target.cpu_us_max.is_some(), target.peer.is_none()),
+        (target.rate_min.is_some(), target.of.is_some() && target.peer.is_none()),
+        (target.memory_max.is_some(), of == 0),
+        (target.memory_each_max.is_some(), of == 0),
+    ];
+    let written: Vec<bool> =
+        bounds.iter().filter(|(is_there, _)| *is_there).map(|(_, is_whole)| *is_whole).collect();
+    // A bound that cannot be read is not there, and was complained of.
+    if written != [true] && (!written.is_empty() || !report.has_errors()) {
+        let what = format!("a target of `{}` does not say what is compared", name.value);
+        let help = "write one of `cpu_max` with `of` or `peer`, `cpu_us_max`, `rate_min` with `of`, `memory_max` and `memory_each_max`";
+        report.error(name.at, what, help);
     }
 }
 
@@ -129,12 +171,22 @@ fn known_backend(file: &File, name: &Spanned<String>, report: &mut Report) {
     report.error(name.at, format!("there is no backend `{}`", name.value), help);
 }
 
-/// The tables as the generator takes them.
+/// The tables as the generator takes them, without the tokens, which are the run's.
 pub(super) fn tables(file: &File) -> BTreeMap<String, generator::Table> {
-    let table = |table: &Table| generator::Table {
-        columns: table.columns.clone(),
-        rows: table.rows.clone(),
-        by: generator::RowBy::Request,
+    file.tables.iter().map(|(name, own)| (name.value.clone(), table(own, &[]))).collect()
+}
+
+/// A table; of tokens it has one row at least, so that what refers to it can be looked at.
+pub(super) fn table(table: &Table, tokens: &[String]) -> generator::Table {
+    let by = generator::RowBy::Request;
+    let Some(count) = table.tokens else {
+        return generator::Table { columns: table.columns.clone(), rows: table.rows.clone(), by };
     };
-    file.tables.iter().map(|(name, own)| (name.value.clone(), table(own))).collect()
+    let count = usize::try_from(count.get()).unwrap_or(usize::MAX);
+    let mut rows: Vec<Vec<String>> =
+        tokens.iter().take(count).map(|token| vec![token.clone()]).collect();
+    if rows.is_empty() {
+        rows.push(vec!["token".to_owned()]);
+    }
+    generator::Table { columns: vec!["token".to_owned()], rows, by }
 }

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
-use config::{Between, Map, OneOrMore, Size, Spanned, Timeout, keys, words};
+use config::node::Value;
+use config::{
+    Between, Decode, Decoder, Map, Node, OneOrMore, SchemaBuilder, Size, Spanned, Timeout, keys,
+    words,
+};
+use serde_json::Value as Json;
 
 keys! {
     /// A file of scenarios that share backends and a configuration.
     pub struct File {
-        /// The document whose rows these are: `000` to `004`.
+        /// The document whose rows these are: `000` to `004`; or `costs`.
         document: Document,
         /// Tidegate's configuration, as a path from this file. The run defines `${LISTEN}`, `${ADMIN}`, `${WORKERS}`, `${CERTIFICATE}`,
         /// `${KEY}`, `${JWKS}`, `${STORE}` (an empty folder), `${TTL}` (an hour in the document), `${CALLBACKS}` (the network of a hub's
-        /// subscribers) and, for each backend, its address under its name in capitals.
+        /// subscribers), `${KEYS}` (100,000 keys of users) and, for each backend, its address under its name in capitals.
         gateway: Spanned<String>,
         /// What answers behind the gateway, by name.
         backends: Map<Backend>,
@@ -33,7 +38,7 @@ keys! {
 }
 
 words! {
-    /// A reference document.
+    /// A reference document, or none.
     pub enum Document {
         /// Interceptors of Choreo Connect.
         D000 = "000",
@@ -45,6 +50,8 @@ words! {
         D003 = "003",
         /// Flows of Micro Integrator.
         D004 = "004",
+        /// Of no document: what a request costs, beside other gateways and another build.
+        Costs = "costs",
     }
 }
 
@@ -75,6 +82,10 @@ words! {
         Reverse = "reverse",
         /// An interceptor service.
         Interceptor = "interceptor",
+        /// The same SOAP sum, whatever is asked, as cheaply as possible.
+        Sum = "sum",
+        /// Calls over HTTP/2, of gRPC too, whose messages come back.
+        Calls = "calls",
     }
 }
 
@@ -82,9 +93,11 @@ keys! {
     /// Rows of values.
     pub struct Table {
         /// The names of the columns.
-        columns: Vec<String>,
+        columns: Vec<String> = Vec::new(),
         /// Each row has a value for each column.
-        rows: Vec<Vec<String>>,
+        rows: Vec<Vec<String>> = Vec::new(),
+        /// In place of both: a column `token` with so many tokens of the test issuer, each of another subject.
+        tokens: Option<Between<1, 100_000>>,
     }
 }
 
@@ -123,12 +136,69 @@ keys! {
         websocket: Option<WebSocket>,
         /// Subscribers of a hub.
         websub: Option<WebSub>,
+        /// Calls over HTTP/2.
+        calls: Option<Calls>,
+        /// What is asked of the row, for `run --strict`.
+        targets: Vec<CostTarget> = Vec::new(),
         /// The same work for other gateways; without it they have `-`.
         peers: Vec<PeerRoute> = Vec::new(),
         /// Whether clients connect by TLS, instead of the file's.
         tls: Option<bool>,
         /// True if it needs Saxon, and so a Java machine.
         java: bool = false,
+    }
+}
+
+keys! {
+    /// What is asked of a row: one of the keys that end in `_max` or `_min`.
+    pub struct CostTarget {
+        /// The scenario of this file that it is compared with, by the same users and size where it has them.
+        of: Option<Spanned<String>>,
+        /// What the difference to `of` is divided by; `of` itself if absent.
+        over: Option<Spanned<String>>,
+        /// The gateway that it is compared with.
+        peer: Option<Spanned<String>>,
+        /// The only size that it is asked of.
+        size: Option<Size>,
+        /// CPU of the gateway for a request, relative to `of` or `peer`.
+        cpu_max: Option<Ratio>,
+        /// Microseconds of CPU of the gateway for a request, above `of` if there is one.
+        cpu_us_max: Option<Ratio>,
+        /// Throughput relative to `of`.
+        rate_min: Option<Ratio>,
+        /// Resident memory of the gateway while it is loaded.
+        memory_max: Option<Size>,
+        /// What its resident memory grows by for each user.
+        memory_each_max: Option<Size>,
+    }
+}
+
+/// A number above zero, such as 0.85.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio(pub f64);
+
+impl Decode for Ratio {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Ratio> {
+        let text = if let Value::Scalar(scalar) = &node.value
+            && !scalar.quoted
+        {
+            scalar.text.as_str()
+        } else {
+            ""
+        };
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+        if number.is_none() {
+            decoder.expected(node, "a number above 0", "write a number such as `0.85`");
+        }
+        number.map(Ratio)
+    }
+
+    fn encode(&self) -> Json {
+        self.0.into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        serde_json::json!({ "type": "number", "exclusiveMinimum": 0 })
     }
 }
 
@@ -187,6 +257,10 @@ words! {
         Soap = "soap",
         /// JSON with the fields of one order, of the size of the reference's file.
         JsonOrder = "json_order",
+        /// JSON exactly of the size, of which only a number differs, so that making it costs next to nothing.
+        Filled = "filled",
+        /// Orders in SOAP of about the size: prefixes, white space and the places of the orders differ from message to message.
+        SoapVaried = "soap_varied",
     }
 }
 
@@ -233,6 +307,21 @@ keys! {
         headers: Map<Spanned<String>> = Map::default(),
         /// Events of each stream in a second.
         events_per_second: Between<1, 1_000>,
+        /// True if all clients share a stream of the backend: those that come later get its later events.
+        shared: bool = false,
+    }
+}
+
+keys! {
+    /// Calls over HTTP/2 by prior knowledge, whose messages come back; the row's users are the calls at once, its size is that of a
+    /// message.
+    pub struct Calls {
+        /// The path.
+        path: String,
+        /// Calls at once on each connection.
+        streams: Between<1, 1_000> = const { Between::new(1) },
+        /// True for unary calls of gRPC.
+        grpc: bool = false,
     }
 }
 
@@ -295,6 +384,8 @@ words! {
         Forward = "forward",
         /// Nothing, and each piece goes on as it comes.
         Stream = "stream",
+        /// Nothing, and the backend speaks HTTP/2.
+        Calls = "calls",
         /// An interceptor is asked.
         Intercept = "intercept",
         /// Schemas and stylesheets.

@@ -28,6 +28,8 @@ pub(super) fn body(payload: Payload, size: u64) -> Result<Text, String> {
         Payload::Json => json(size),
         Payload::Soap => soap(actual(size)),
         Payload::JsonOrder => json_order(size.saturating_sub(4)),
+        Payload::Filled => filled(size),
+        Payload::SoapVaried => Ok(soap_varied(size)),
     }
 }
 
@@ -43,6 +45,72 @@ fn json(size: u64) -> Result<Text, String> {
         vec![Part::Same(head), Part::Number(NUMBER_DIGITS), Part::Same("\",\"".to_owned())],
         "\"]}",
     )
+}
+
+/// The same with letters that do not vary.
+fn filled(size: u64) -> Result<Text, String> {
+    let mut text = json(size)?;
+    for part in &mut text.parts {
+        if let Part::Random(bytes) = part {
+            *part = Part::Same("x".repeat(*bytes));
+        }
+    }
+    Ok(text)
+}
+
+/// Orders until the size is reached. Prefixes have the request's number, and each order begins somewhere else than in the message
+/// before.
+fn soap_varied(size: u64) -> Text {
+    const DIGITS: usize = 6;
+    const TAIL: [&str; 4] = ["</m", ":buyStocks></s", ":Body></s", ":Envelope>"];
+    const SYMBOLS: [&str; 5] = ["IBM", "MSFT", "SUN", "ORCL", "GOOG"];
+    let mut parts = Vec::new();
+    let mut left = usize::try_from(size).unwrap_or(usize::MAX);
+    let mut add = |part: Part| {
+        let bytes = match &part {
+            Part::Same(text) => text.len(),
+            Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => *bytes,
+            Part::Spaces(most) => most / 2,
+            Part::Cell { .. } => 0,
+        };
+        left = left.saturating_sub(bytes);
+        parts.push(part);
+        left
+    };
+    let same = |text: &str| Part::Same(text.to_owned());
+    for text in [
+        "<s",
+        ":Envelope xmlns:s",
+        "=\"http://schemas.xmlsoap.org/soap/envelope/\"><s",
+        ":Body><m",
+        ":buyStocks xmlns:m",
+    ] {
+        add(same(text));
+        add(Part::Number(DIGITS));
+    }
+    add(same("=\"http://services.samples/xsd\">"));
+    for (nth, symbol) in SYMBOLS.iter().cycle().enumerate() {
+        add(same("<order>"));
+        add(Part::Spaces(3));
+        add(same(&format!("<symbol>{symbol}</symbol>")));
+        add(Part::Spaces(3));
+        add(same("<buyerID>b"));
+        add(Part::Number(5));
+        let (price, volume) = (nth * 37 % 999 + 1, nth * 7919 % 99_999 + 1);
+        let left = add(same(&format!(
+            "</buyerID><price>{price}.50</price><volume>{volume}</volume></order>"
+        )));
+        if left <= TAIL.concat().len() + DIGITS * (TAIL.len() - 1) {
+            break;
+        }
+    }
+    let [first, second, third, last] = TAIL;
+    for text in [first, second, third] {
+        add(same(text));
+        add(Part::Number(DIGITS));
+    }
+    add(same(last));
+    Text { parts }
 }
 
 fn json_order(size: u64) -> Result<Text, String> {
@@ -93,7 +161,7 @@ fn padded(size: u64, mut parts: Vec<Part>, end: &str) -> Result<Text, String> {
     let bytes = |part: &Part| match part {
         Part::Same(text) => text.len(),
         Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => *bytes,
-        Part::Cell { .. } => 0,
+        Part::Spaces(_) | Part::Cell { .. } => 0,
     };
     let fixed = parts.iter().map(bytes).sum::<usize>() + end.len();
     let size = usize::try_from(size).map_err(|error| error.to_string())?;
@@ -122,10 +190,24 @@ mod tests {
             (Payload::Soap, 10_000, 9_997),
             (Payload::Soap, 100_000, 99_966),
             (Payload::JsonOrder, 500, 496),
+            (Payload::Filled, 102_400, 102_400),
         ] {
             let body = body(payload, size).unwrap();
             assert_eq!(body.bytes(&BTreeMap::new()), Some(bytes), "{payload:?} {size}");
         }
         assert!(body(Payload::Json, 20).is_err());
+    }
+
+    #[test]
+    fn varied_messages_are_about_as_large_and_closed_as_they_were_opened() {
+        for size in [500, 1024, 10_240, 102_400_u64] {
+            let written = body(Payload::SoapVaried, size).unwrap().to_string();
+            let places = ["${number:6}", "${number:5}", "${spaces:3}"];
+            let text = places.iter().fold(written, |text, place| text.replace(place, "1"));
+            let off = text.len().abs_diff(usize::try_from(size).unwrap());
+            assert!(off < 150 + text.len() / 20, "{size}: {}", text.len());
+            assert!(text.starts_with("<s1:Envelope xmlns:s1=") && text.ends_with("</s1:Envelope>"));
+            assert_eq!(text.matches("<order>").count(), text.matches("</order>").count(), "{text}");
+        }
     }
 }

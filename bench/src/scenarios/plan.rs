@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::file::{self, Group};
+use super::file::{self, Document, Group};
 use super::{Scenario, check, payload};
 use crate::generator::{
-    self, Expected, ExpectedBody, Load, Requests, RowBy, Share, Sse, Stage, Target, Template, Text,
-    TlsTarget, WebSocket, WebSub, Work,
+    self, Calls, Expected, ExpectedBody, Load, Requests, RowBy, Share, Sse, Stage, Target,
+    Template, Text, TlsTarget, WebSocket, WebSub, Work,
 };
 
 /// What the command line puts in place of what the documents say.
@@ -57,6 +57,8 @@ pub struct RowLoad {
     pub threads: u32,
     /// A token of the test issuer.
     pub token: String,
+    /// Further ones, at least as many as [`Scenario::tokens`].
+    pub tokens: Arc<[String]>,
     /// The address at which a hub reaches callbacks.
     pub callback: std::net::IpAddr,
 }
@@ -67,6 +69,38 @@ const FLOW_RESPONSE_MAX: Duration = Duration::from_secs(120);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 impl Scenario {
+    /// How many tokens the tables that it refers to have at most.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        let counts = self.tables().map(|(_, table)| table.tokens.map_or(0, |count| count.get()));
+        usize::try_from(counts.max().unwrap_or(0)).unwrap_or(usize::MAX)
+    }
+
+    /// The tables that its texts refer to.
+    fn tables(&self) -> impl Iterator<Item = (&str, &file::Table)> {
+        let refers = |group: &Group, name: &str| {
+            let expect = &group.expect;
+            let bodies = [&group.body, &expect.contains, &expect.equals].into_iter().flatten();
+            let headers = group.headers.iter().map(|(_, value)| value);
+            let mut texts = bodies.chain(headers).chain([&group.path]);
+            texts.any(|text| text.value.contains(&format!("${{{name}.")))
+        };
+        let all = self.shared.tables.iter().map(|(name, table)| (name.value.as_str(), table));
+        all.filter(move |(name, _)| self.own.requests.iter().any(|group| refers(group, name)))
+    }
+
+    /// True if it is of no document, but shows what a request costs.
+    #[must_use]
+    pub fn is_cost(&self) -> bool {
+        self.shared.document == Document::Costs
+    }
+
+    /// True if the gateway is looked at before and after the load, as document 003 does with event streams.
+    #[must_use]
+    pub fn settles(&self) -> bool {
+        self.own.sse.is_some() && !self.is_cost()
+    }
+
     /// The rows of the scenario, in the order of the harness: users, sizes, delays.
     #[must_use]
     pub fn rows(self: &Arc<Self>, overrides: &Overrides) -> Vec<Row> {
@@ -139,6 +173,7 @@ impl Scenario {
             generator::Part::Number(bytes)
             | generator::Part::User(bytes)
             | generator::Part::Random(bytes) => *bytes,
+            generator::Part::Spaces(_) => 0,
             generator::Part::Cell { table, column } => {
                 let table = tables.get(table);
                 let at = table.and_then(|t| t.columns.iter().position(|name| name == column));
@@ -190,6 +225,7 @@ impl Row {
                 path: text(&path, run)?,
                 headers: headers(&sse.headers, run)?,
                 events,
+                is_shared: sse.shared,
             }));
         }
         if let Some(socket) = &own.websocket {
@@ -214,8 +250,20 @@ impl Row {
                 events: hub.events.get(),
             }));
         }
+        if let Some(calls) = &own.calls {
+            return Ok(Work::Calls(Calls {
+                calls: self.users,
+                streams: calls.streams.get(),
+                path: calls.path.clone(),
+                message_bytes: self.size,
+                is_grpc: calls.grpc,
+            }));
+        }
         let groups = own.requests.iter().map(|group| self.group(group, run));
-        let mut tables = check::tables(&self.scenario.shared);
+        let tables = self.scenario.tables();
+        let mut tables: BTreeMap<String, generator::Table> = tables
+            .map(|(name, table)| (name.to_owned(), check::table(table, &run.tokens)))
+            .collect();
         tables.extend(self.routes());
         Ok(Work::Requests(Requests { groups: groups.collect::<Result<_, _>>()?, tables }))
     }

@@ -16,6 +16,7 @@ fn run() -> RowLoad {
         address: SocketAddr::from(([127, 0, 0, 1], 1)),
         threads: 1,
         token: "token".to_owned(),
+        tokens: Arc::default(),
         callback: IpAddr::V4(Ipv4Addr::LOCALHOST),
     }
 }
@@ -52,6 +53,39 @@ fn every_row_of_the_documents_is_there_and_has_a_load() {
     }
     // Two of the reference's fourteen others cannot be expressed, which the file says.
     assert_eq!(rows.keys().filter(|(document, _)| *document == "004").count(), 7 + 14 - 2);
+}
+
+#[test]
+fn tokens_are_made_for_what_refers_to_them() {
+    assert_eq!([found("jwt-unseen").tokens(), found("jwt-rotating").tokens()], [40_000, 10_000]);
+    assert_eq!([found("jwt-hot").tokens(), found("plain").tokens()], [0, 0]);
+    let row = found("jwt-rotating").rows(&Overrides::default()).remove(0);
+    let tokens = Arc::from(["one".to_owned(), "two".to_owned()]);
+    let Work::Requests(requests) = row.load(&RowLoad { tokens, ..run() }).unwrap().work else {
+        panic!()
+    };
+    assert_eq!(requests.tables["rotating"].rows, [["one"], ["two"]]);
+    assert!(!requests.tables.contains_key("unseen"));
+}
+
+#[test]
+fn a_target_says_what_is_compared() {
+    let text = include_str!("../../scenarios/costs-proxy.yaml");
+    for (target, what) in [
+        ("{ peer: ngnix, cpu_max: 0.8 }", "there is no gateway `ngnix`"),
+        ("{ of: h1, cpu_max: 0.8 }", "there is no scenario `h1`"),
+        ("{ cpu_max: 0.8 }", "does not say what is compared"),
+        ("{ peer: nginx, of: h2-1, cpu_max: 0.8 }", "does not say what is compared"),
+        ("{ peer: nginx, rate_min: 0.8 }", "does not say what is compared"),
+        ("{ memory_max: 1MiB, cpu_us_max: 3 }", "does not say what is compared"),
+        ("{ peer: nginx, cpu_max: -1 }", "expected a number above 0"),
+    ] {
+        let wrong = text.replace("{ memory_each_max: 2560B }", target);
+        let report = parse(&wrong, Path::new("costs.yaml")).unwrap_err();
+        let told = format!("{report:#}");
+        assert!(told.contains(what), "{target}: {told}");
+        assert_eq!(report.errors().count(), 1, "{target}: {told}");
+    }
 }
 
 /// The stages of document 001, exactly.

@@ -206,7 +206,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// The memory that a connection holds while it waits for a request, of which thousands do: `make bench-memory`.
+    /// The memory that a connection holds while it waits for a request, of which thousands do: `idle-5000` of `make bench-peers`.
     #[test]
     fn a_connection_that_waits_is_small() {
         let (future, own, client) =

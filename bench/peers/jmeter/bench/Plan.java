@@ -25,7 +25,7 @@ import us.abstracta.jmeter.javadsl.core.DslTestPlan.TestPlanChild;
 import us.abstracta.jmeter.javadsl.http.DslHttpSampler;
 
 /**
- * A scenario's load as a JMeter plan, from the file that `bench-load-file write` makes of it: `Plan LOAD.json`. Prints figures as our
+ * A scenario's load as a JMeter plan, from the file that `tidegate-bench load write` makes of it: `Plan LOAD.json`. Prints figures as our
  * own generator does; samples that begin within the warm-up do not count.
  */
 public final class Plan {

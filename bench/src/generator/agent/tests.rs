@@ -105,7 +105,7 @@ fn what_is_not_an_agent_is_named_before_anything_runs() {
     });
     let nobody = TcpListener::bind(loopback()).unwrap().local_addr().unwrap();
     for (agent, expected) in [
-        (version, "version 99 of the protocol, this one has 2"),
+        (version, "version 99 of the protocol, this one has 3"),
         (garbage, "not tidegate-bench"),
         (nobody, "refused"),
     ] {

@@ -41,7 +41,9 @@ fn load(address: SocketAddr, users: u32, expected: ExpectedBody) -> Load {
 fn group(load: &mut Load) -> &mut Group {
     match &mut load.work {
         Work::Requests(requests) => requests.groups.first_mut().unwrap(),
-        Work::Sse(_) | Work::Websocket(_) | Work::Websub(_) => panic!("requests"),
+        Work::Sse(_) | Work::Websocket(_) | Work::Websub(_) | Work::Calls(_) => {
+            panic!("requests")
+        }
     }
 }
 
@@ -141,7 +143,7 @@ fn bodies_larger_than_the_sockets_buffers_are_sent_whole() {
     let outcome = ran(&load);
     assert_eq!(errors(&outcome), BTreeMap::new());
     let all = outcome.measured().latencies.len() + outcome.warmed_up().latencies.len();
-    assert!(all > 3, "{all}");
+    assert!(all >= 3, "each user has its reply: {all}");
 }
 
 #[test]

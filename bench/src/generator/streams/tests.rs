@@ -23,7 +23,7 @@ fn load(address: std::net::SocketAddr, work: Work) -> Load {
 fn sse(path: &str) -> Work {
     let (connections, ramp) = (20, Duration::from_millis(100));
     let (path, headers, events) = (Text::same(path), Vec::new(), 30);
-    Work::Sse(Sse { connections, ramp, path, headers, events })
+    Work::Sse(Sse { connections, ramp, path, headers, events, is_shared: false })
 }
 
 fn sockets() -> Work {

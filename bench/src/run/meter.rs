@@ -1,0 +1,88 @@
+//! What the gateway uses while it is measured: CPU time and memory, beside what was answered meanwhile.
+
+use std::time::Duration;
+
+use crate::folder::Cost;
+use crate::process::{cpu_of, rss_bytes_of, softirq_thread};
+
+/// Looks at the gateway's processes again and again.
+pub(super) struct Meter {
+    pids: Vec<u32>,
+    /// The kernel's threads that do what the network left over on the gateway's cores.
+    kernel: Vec<u32>,
+    idle_rss_kib: u64,
+    first: Option<Look>,
+    last: Option<Look>,
+    rss_kib_max: u64,
+}
+
+/// The state at one time.
+#[derive(Clone, Copy)]
+struct Look {
+    cpu: Duration,
+    samples: u64,
+    rss_kib: u64,
+}
+
+impl Meter {
+    /// Before the load. The cores are those that the gateway shares with nobody.
+    pub(super) fn new(pids: Vec<u32>, cores: &[usize]) -> Meter {
+        let idle_rss_kib = rss_kib(&pids);
+        // Harmless: a system that shows no such thread charges the process.
+        let kernel = cores.iter().filter_map(|core| softirq_thread(*core)).collect();
+        Meter { pids, kernel, idle_rss_kib, first: None, last: None, rss_kib_max: 0 }
+    }
+
+    /// Before the measurement. For its first hundredth of users a gateway allocates things once: they are not part of what each costs.
+    pub(super) fn look_before(&mut self, samples: u64, users: u32) {
+        if samples <= u64::from(users / 100) {
+            self.idle_rss_kib = rss_kib(&self.pids);
+        }
+    }
+
+    /// Looks, within the measurement. Both are read together, so that the time of a look does not matter.
+    pub(super) fn look(&mut self, samples: u64) {
+        let cpu = self.pids.iter().chain(&self.kernel).map(|pid| cpu_of(*pid)).sum();
+        let rss_kib = rss_kib(&self.pids);
+        self.rss_kib_max = self.rss_kib_max.max(rss_kib);
+        self.last = Some(Look { cpu, samples, rss_kib });
+        self.first = self.first.or(self.last);
+    }
+
+    /// What was used from the first look to the last one. Connections that end with the load are not part of it.
+    pub(super) fn cost(&self) -> Option<Cost> {
+        let (first, last) = self.first.zip(self.last)?;
+        Some(Cost {
+            cpu_us: last.cpu.saturating_sub(first.cpu).as_secs_f64() * 1e6,
+            requests: last.samples.saturating_sub(first.samples),
+            idle_rss_kib: self.idle_rss_kib,
+            rss_kib: last.rss_kib,
+            rss_kib_max: self.rss_kib_max,
+        })
+    }
+}
+
+fn rss_kib(pids: &[u32]) -> u64 {
+    pids.iter().map(|pid| rss_bytes_of(*pid) / 1024).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_two_looks_is_counted() {
+        let mut meter = Meter::new(vec![std::process::id()], &[]);
+        assert!(meter.cost().is_none());
+        meter.look(100);
+        let before = cpu_of(std::process::id());
+        while cpu_of(std::process::id()) - before < Duration::from_millis(20) {
+            std::hint::black_box(0);
+        }
+        meter.look(150);
+        let cost = meter.cost().unwrap();
+        assert!(cost.requests == 50 && cost.cpu_us >= 20_000.0, "{cost:?}");
+        assert!(cost.cpu_us_each().unwrap() >= 400.0 && cost.idle_rss_kib > 0, "{cost:?}");
+        assert!(cost.rss_kib_max >= cost.rss_kib, "{cost:?}");
+    }
+}
