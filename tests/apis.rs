@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Gateway, Message, Origin, tidegate};
+use crate::tokens::{EC, jwks, now};
 
 fn service(answer: &Value) -> Origin {
     let text = answer.to_string();
@@ -631,42 +632,42 @@ paths: { /a: { get: { responses: {} } } }
     assert_eq!(ask(&gateway, "GET", "/v1/a", "").status(), 401);
 }
 
-/// Each service its own credentials or none: a document that cannot separate them is refused.
 #[test]
-fn credentials_of_one_service_go_to_no_other() {
+fn each_endpoint_gets_its_own_credentials_and_no_other() {
+    let (production, sandbox, open) =
+        (Origin::saying("production"), Origin::saying("sandbox"), Origin::saying("open"));
     let config = |user: &str| format!("{{ type: BASIC, username: {user}, password: secret }}");
-    let (ann, bob) = (config("ann"), config("bob"));
-    let both = format!("{{ production: {ann}, sandbox: {bob} }}");
-    let alike = format!("{{ production: {ann}, sandbox: {ann} }}");
-    let at = |name: &str, config: &str| {
-        let config =
-            if config.is_empty() { String::new() } else { format!(", securityConfig: {config}") };
-        format!("{name}: {{ urls: [\"http://127.0.0.1:1\"]{config} }}")
+    let document = format!(
+        "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\n\
+         x-wso2-production-endpoints: {{ urls: [\"{}\"], securityConfig: {{ production: {}, sandbox: {} }} }}\n\
+         x-wso2-sandbox-endpoints: {{ urls: [\"{}\"], securityConfig: {{ production: {}, sandbox: {} }} }}\n\
+         components: {{ securitySchemes: {{ token: {{ type: http, scheme: bearer }} }} }}\n\
+         security: [{{ token: [] }}]\n\
+         paths:\n  /a: {{ get: {{ responses: {{}} }} }}\n  /open: {{ get: {{ x-wso2-disable-security: true, responses: {{}}, \
+         x-wso2-production-endpoints: {{ urls: [\"{}\"] }} }} }}\n",
+        production.url(),
+        config("ann"),
+        config("bob"),
+        sandbox.url(),
+        config("ann"),
+        config("bob"),
+        open.url()
+    );
+    let yaml = "listen: { public: { address: \"127.0.0.1:0\" } }\nissuers: { main: { issuer: \"https://idp.test\", keys: [all.jwks] } }\n\
+                apis: { a: { openapi: api.yaml } }\n";
+    let gateway =
+        Gateway::start_beside(yaml, &[("api.yaml", &document), ("all.jwks", &jwks(&[&EC]))]);
+    let ask = |target: &str, kind: &str| {
+        let claims = json!({ "iss": "https://idp.test", "keytype": kind, "exp": now() + 60 });
+        crate::catalog::call(&gateway, target, &EC.token(&claims)).text()
     };
-    let production = at("x-wso2-production-endpoints", &ann);
-    let sandbox =
-        |config: &str| format!("{production}\n{}", at("x-wso2-sandbox-endpoints", config));
-    let other = |config: &str, asks: &str| {
-        format!("{production}\nx-wso2-endpoints: [{{ {} }}]\n{asks}", at("other", config))
-    };
-    let asks = "x-wso2-request-interceptor: { serviceURL: \"http://127.0.0.1:1\" }";
-    for (endpoints, complaint) in [
-        (sandbox(&ann), ""),
-        (sandbox(&alike), ""),
-        (sandbox(&both), "different `securityConfig`s"),
-        (sandbox(&format!("{{ production: {ann} }}")), "different `securityConfig`s"),
-        (other("", asks), "`other` of `x-wso2-endpoints` has another `securityConfig`"),
-        (other(&bob, asks), "`other` of `x-wso2-endpoints` has another `securityConfig`"),
-        (other(&ann, asks), ""),
-        (other(&bob, ""), ""),
-    ] {
-        let document = format!(
-            "openapi: 3.0.1\ninfo: {{}}\nx-wso2-basePath: /v1\n{endpoints}\npaths: {{ /a: {{ get: {{ responses: {{}} }} }} }}"
-        );
-        let run = checked(&document, "", "");
-        assert_eq!(run.code, Some(i32::from(!complaint.is_empty())), "{endpoints}: {run:?}");
-        assert!(run.stderr.contains(complaint), "{endpoints}: {run:?}");
-    }
+    assert_eq!(ask("/v1/a", "PRODUCTION"), "production");
+    assert_eq!(production.request().get("authorization"), Some("Basic YW5uOnNlY3JldA=="));
+    assert_eq!(ask("/v1/a", "SANDBOX"), "sandbox");
+    assert_eq!(sandbox.request().get("authorization"), Some("Basic Ym9iOnNlY3JldA=="));
+    let reply = gateway.wire().get("/v1/open");
+    assert_eq!((reply.status(), reply.text().as_str()), (200, "open"));
+    assert_eq!(open.request().get("authorization"), None);
 }
 
 #[test]

@@ -266,6 +266,8 @@ fn a_url_or_a_topic_that_cannot_be_is_a_complaint() {
     for (from, to, told) in [
         ("topics: [sports, weather]", "topics: [\"a b\"]", "cannot be the name of a topic"),
         ("topics: [sports, weather]", "topics: [\"a#b\"]", "cannot be the name of a topic"),
+        ("topics: [", "scopes: { chess: [a] }, topics: [", "none of the hub's topics"),
+        ("topics: [", "scopes: { sports: [] }, topics: [", "a topic without scopes"),
         ("topics: [", "url: \"hub.example\", topics: [", "cannot be the URL of a hub"),
         ("topics: [", "url: \"https://hub.example/?x\", topics: [", "cannot be the URL of a hub"),
     ] {

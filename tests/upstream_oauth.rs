@@ -53,6 +53,34 @@ fn tokens(origin: &Origin) -> Vec<String> {
 }
 
 #[test]
+fn an_upstream_with_a_user_gets_that_user_and_no_other() {
+    let origin = Origin::saying("ok");
+    let basic = "basic: { username: ann, password: \"hunter 2:&\" }";
+    let more = "admin: { address: \"127.0.0.1:0\" }";
+    let gateway = Gateway::start(Plain { upstream: basic, more, ..Plain::default() }.yaml(&origin));
+    let asked = gateway.wire().ask("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n\r\n");
+    assert_eq!(asked.status(), 200);
+    assert_eq!(origin.request().all("authorization"), ["Basic YW5uOmh1bnRlciAyOiY="]);
+    for path in ["/plan", "/upstreams", "/upstreams/origin"] {
+        let shown = gateway.admin_get(path).text();
+        assert!(!shown.contains("hunter") && !shown.contains("YW5uOm"), "{path}: {shown}");
+    }
+    for (keys, complaint) in [
+        ("{ username: \"a:b\", password: c }", "no colon"),
+        ("{ username: \"\", password: c }", "has a character"),
+        ("{ username: a }", "`password`"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tidegate.yaml");
+        let upstream = format!("basic: {keys}");
+        std::fs::write(&path, Plain { upstream: &upstream, ..Plain::default() }.yaml(&origin))
+            .unwrap();
+        let run = tidegate(&["check", path.to_str().unwrap()]);
+        assert!(run.code == Some(1) && run.stderr.contains(complaint), "{keys}: {run:?}");
+    }
+}
+
+#[test]
 fn each_request_carries_the_token_that_is_fetched_once() {
     let (origin, issuer) = (Origin::saying("ok"), issuer(3600));
     let gateway = gateway(&origin, &issuer.url(), "");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::hub::{
     AddressRule, Algorithm, Delivery, Hub, HubEnd, HubSettings, HubState, LimitedBy, Limits, Parts,
-    Retention, Retries, Tier, Window,
+    Retention, Retries, Tier, TopicScopes, Window,
 };
 use ::store::Store;
 use config::{
@@ -186,6 +186,7 @@ fn settings(
     Some(HubSettings {
         name: name.value.as_str().into(),
         topics: keys.topics.iter().map(|topic| topic.value.as_str().into()).collect(),
+        scopes: scopes(keys, report),
         url,
         secret: keys.secret.as_ref().map(|secret| secret.value.0.as_str().into()),
         signature: header.into(),
@@ -210,6 +211,26 @@ fn settings(
         limits: keys.limits.as_ref().map(|written| limits(written, config, report)),
         event_bytes_max: bytes(keys.event_bytes_max.value),
     })
+}
+
+/// Returns the scopes by topic.
+fn scopes(keys: &config::Hub, report: &mut Report) -> Box<[TopicScopes]> {
+    let mut all: Vec<TopicScopes> = Vec::new();
+    for (topic, scopes) in keys.scopes.iter() {
+        if !keys.topics.iter().any(|known| known.value == topic.value) {
+            let what = format!("`{}` is none of the hub's topics", topic.value.escape_debug());
+            report.error(topic.at, what, "write it among `topics`, or remove it here");
+        }
+        if scopes.0.is_empty() {
+            let what = "a topic without scopes";
+            report.error(topic.at, what, "write one, or remove the topic here");
+        }
+        all.push((
+            topic.value.as_str().into(),
+            scopes.0.iter().map(|one| one.as_str().into()).collect(),
+        ));
+    }
+    all.into()
 }
 
 /// Complains about a retention that keeps no events, or less than the largest event.

@@ -43,6 +43,7 @@ mod streams;
 mod subscriptions;
 mod templates;
 mod traces;
+mod upstream_basic;
 mod upstream_oauth;
 mod upstream_soap;
 mod upstream_targets;

@@ -16,7 +16,7 @@ use crate::files::InService;
 use crate::listeners::{bytes, count};
 use crate::policies::{self, NamedUpstreams};
 use crate::policy_builder::PolicyBuilder;
-use crate::{files, paths, upstream_oauth, upstream_soap, upstream_targets};
+use crate::{files, paths, upstream_basic, upstream_oauth, upstream_soap, upstream_targets};
 
 /// Compiles the settings of all upstreams. Upstreams with faults get complaints.
 pub(crate) fn compile(
@@ -183,6 +183,7 @@ fn additions(
     if let Some(oauth) = &upstream.oauth {
         additions.push(upstream_oauth::compile(name, oauth, builder, report)?);
     }
+    additions.extend(upstream_basic::compile(upstream, builder, report)?);
     additions.extend(upstream_soap::compile(upstream, targets, builder, report)?);
     Some(settled::Additions(additions))
 }

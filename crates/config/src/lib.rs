@@ -76,7 +76,7 @@ pub use sections::{
     RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
     Schedule, ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store,
     StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry, TokenAuthentication,
-    TracePropagation, Traces, Upgrade, Upstream, UpstreamAddresses, UpstreamOauth,
+    TracePropagation, Traces, Upgrade, Upstream, UpstreamAddresses, UpstreamBasic, UpstreamOauth,
     UpstreamProtocol, UpstreamTimeout, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
     Validate, WsAddressingVersion, ready_plans,
 };

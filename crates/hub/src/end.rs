@@ -77,6 +77,7 @@ impl HubEnd {
             }
             (Asks::Read(name), _) if is_read => {
                 let topic = self.topic_read(name, &request.head)?;
+                topic.check_scopes(ex)?;
                 let base = self.base(ex, &request.head, prefix);
                 let mut reply = self.read(topic, request).await?;
                 let links = send::links(&base, &topic.name);
@@ -148,6 +149,9 @@ impl HubEnd {
         let name = once(query, "topic")?.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| subscribe::wrong("`topic` is missing.").with_status(422))?;
         let topic = self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)?;
+        if !self.hub.is_signed() {
+            topic.check_scopes(ex)?;
+        }
         let body = std::mem::take(&mut request.body);
         let body = body.gather(self.hub.settings.event_bytes_max, Kind::BodyTooLarge).await?;
         let headers = &request.head.headers;

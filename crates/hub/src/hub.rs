@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use policy::Exchange;
 use store::nodes::Nodes;
 use store::{Change, Error, Expect, Guard, Scan, Store};
 use telemetry::{TopicMetrics, UpstreamMetrics};
@@ -41,6 +42,8 @@ pub struct Hub {
 /// One topic of a hub.
 pub(crate) struct Topic {
     pub(crate) name: Box<str>,
+    /// Scopes of which a client needs one; anybody may where there are none.
+    scopes: Box<[Box<str>]>,
     /// The log of its events.
     pub(crate) log: Arc<str>,
     pub(crate) metrics: Arc<TopicMetrics>,
@@ -71,6 +74,18 @@ pub struct Parts<'a> {
     pub metrics: &'a dyn Fn(&str) -> Arc<TopicMetrics>,
 }
 
+impl Topic {
+    /// Refuses a client that has none of the scopes.
+    pub(crate) fn check_scopes(&self, ex: &Exchange) -> Result<(), Fault> {
+        let claims = ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
+        let has = |scope: &str| claims.is_some_and(|claims| claims.has_scope(scope));
+        if self.scopes.is_empty() || self.scopes.iter().any(|scope| has(scope)) {
+            return Ok(());
+        }
+        Err(Fault::new(Kind::ScopeMissing, format!("no scope for the topic {}", self.name)))
+    }
+}
+
 /// Rows that are read at once.
 pub(crate) const ROWS_MAX: usize = 1000;
 
@@ -80,7 +95,11 @@ pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<Cursor>);
 impl Hub {
     pub fn new(settings: HubSettings, parts: Parts<'_>) -> Hub {
         let Parts { store, nodes, state, tls, connections, metrics } = parts;
-        let topic = |name: &str| Topic {
+        let scopes = settings.scopes.iter().cloned();
+        let mut scopes: HashMap<Box<str>, Box<[Box<str>]>> = scopes.collect();
+        let mut topic = |name: &str| Topic {
+            // Harmless: a topic without scopes has none.
+            scopes: scopes.remove(name).unwrap_or_default(),
             log: format!("hub/{}/topic/{name}", settings.name).into(),
             metrics: metrics(name),
             name: name.into(),
@@ -150,6 +169,11 @@ impl Hub {
             [value] if key.accepts(value, body) => Ok(()),
             _ => Err(Fault::new(Kind::Unauthenticated, format!("{header} does not fit"))),
         }
+    }
+
+    /// True if publishers sign, and need nothing else.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.publisher.is_some()
     }
 
     /// Publishes an event, and gives its id once it is durable.

@@ -54,7 +54,9 @@ pub use hub::{Hub, Parts};
 pub use hub_state::HubState;
 pub use representation::Representation;
 pub use retry::Retries;
-pub use settings::{Delivery, HubSettings, LimitedBy, Limits, Retention, Tier, Window};
+pub use settings::{
+    Delivery, HubSettings, LimitedBy, Limits, Retention, Tier, TopicScopes, Window,
+};
 pub use signature::{Algorithm, SigningKey};
 pub use upstream::AddressRule;
 

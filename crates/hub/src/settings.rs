@@ -13,6 +13,8 @@ use crate::signature::Algorithm;
 pub struct HubSettings {
     pub name: Box<str>,
     pub topics: Box<[Box<str>]>,
+    /// Scopes by topic, of which a client needs one to subscribe to it, to read it, and to publish without a signature.
+    pub scopes: Box<[TopicScopes]>,
     /// The hub's URL as its clients see it; what they ask if absent.
     pub url: Option<Box<str>>,
     /// The secret that publishers sign with; anybody who gets through the route may publish if absent.
@@ -37,6 +39,9 @@ pub struct HubSettings {
     pub limits: Option<Limits>,
     pub event_bytes_max: usize,
 }
+
+/// A topic with scopes.
+pub type TopicScopes = (Box<str>, Box<[Box<str>]>);
 
 /// How events are delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]

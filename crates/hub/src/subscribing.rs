@@ -66,6 +66,10 @@ impl Hub {
         let publish = self.settings.publish.first().map_or("/publish", |path| &**path);
         let here = (&*base, publish);
         let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
+        // Who may subscribe no more may still leave.
+        if asked.mode == Mode::Subscribe {
+            topic.check_scopes(ex)?;
+        }
         let subject = ex.identity.as_ref().map_or("", |identity| &*identity.subject).to_owned();
         let plan = ex.plan().map(str::to_owned);
         let id = Id::of(&subject, &topic.name, &asked.callback);

@@ -35,6 +35,7 @@ fn settings() -> HubSettings {
     HubSettings {
         name: "news".into(),
         topics: ["sports".into()].into(),
+        scopes: [].into(),
         url: None,
         secret: None,
         signature: "x-hub-signature".into(),

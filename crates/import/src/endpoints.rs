@@ -16,8 +16,6 @@ pub(crate) struct Endpoint {
     pub(crate) upstream: Json,
     /// The common path of its URLs, without a slash at the end.
     pub(crate) base_path: String,
-    /// The value of `Authorization` for it.
-    pub(crate) authorization: Option<String>,
     /// Settings that have no effect here.
     pub(crate) ignored: Vec<Note>,
 }
@@ -176,15 +174,10 @@ fn read(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, Strin
         let retry = json!({ "attempts": (targets.len() - 1).min(10), "when": ["connect_failure"] });
         upstream.insert("retry".to_owned(), retry);
     }
-    Ok(Endpoint {
-        upstream: Json::Object(upstream),
-        base_path,
-        authorization: match value.get("securityConfig") {
-            Some(config) => basic(config, side, &mut ignored)?,
-            None => None,
-        },
-        ignored: ignored.notes,
-    })
+    if let Some(config) = value.get("securityConfig") {
+        upstream.extend(credentials(config, side, &mut ignored)?);
+    }
+    Ok(Endpoint { upstream: Json::Object(upstream), base_path, ignored: ignored.notes })
 }
 
 /// A whole number. Some documents write it as a text.
@@ -275,15 +268,19 @@ fn settings(advanced: &Json, ignored: &mut Ignored<'_>) -> Map<String, Json> {
     settings
 }
 
-/// The `securityConfig` of type BASIC, at the top or below `production` or `sandbox`.
-fn basic(config: &Json, side: Side, ignored: &mut Ignored<'_>) -> Result<Option<String>, String> {
-    use base64::Engine as _;
+/// The credentials of the gateway by a `securityConfig`, at the top or below `production` or `sandbox`: a key of an upstream.
+fn credentials(
+    config: &Json,
+    side: Side,
+    ignored: &mut Ignored<'_>,
+) -> Result<Option<(String, Json)>, String> {
     let own = match side {
         Side::Production => "production",
         Side::Sandbox => "sandbox",
     };
     let config = config.get(own).unwrap_or(config);
     let word = |name: &str| config.get(name).and_then(Json::as_str);
+    // Harmless: a configuration without a type has no credentials.
     let kind = word("type").unwrap_or("");
     let enabled = config.get("enabled").map_or(Some(true), truth);
     match (enabled, kind.to_ascii_lowercase().as_str()) {
@@ -292,9 +289,11 @@ fn basic(config: &Json, side: Side, ignored: &mut Ignored<'_>) -> Result<Option<
             let (Some(name), Some(password)) = (word("username"), word("password")) else {
                 return Err("`securityConfig` needs the texts `username` and `password`".to_owned());
             };
-            let pair = format!("{name}:{password}");
-            let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
-            Ok(Some(format!("Basic {encoded}")))
+            let basic = json!({ "username": name, "password": password });
+            Ok(Some(("basic".to_owned(), basic)))
+        }
+        (_, "oauth") if word("tokenUrl").is_some() => {
+            Ok(Some(("oauth".to_owned(), oauth(config)?)))
         }
         _ => {
             let what = format!("`securityConfig` of the type `{kind}`");
@@ -302,6 +301,30 @@ fn basic(config: &Json, side: Side, ignored: &mut Ignored<'_>) -> Result<Option<
             Ok(None)
         }
     }
+}
+
+/// Access tokens by client credentials, as the reference's API Manager writes them.
+fn oauth(config: &Json) -> Result<Json, String> {
+    let word = |name: &str| config.get(name).and_then(Json::as_str);
+    if !matches!(word("grantType"), None | Some("CLIENT_CREDENTIALS")) {
+        return Err("`grantType` of `securityConfig` has to be CLIENT_CREDENTIALS".to_owned());
+    }
+    let (Some(url), Some(id), Some(secret)) =
+        (word("tokenUrl"), word("clientId"), word("clientSecret"))
+    else {
+        return Err(
+            "`securityConfig` needs the texts `tokenUrl`, `clientId` and `clientSecret`".to_owned()
+        );
+    };
+    let mut oauth = json!({ "token_url": url, "client_id": id, "client_secret": secret });
+    if let Some(keys) = oauth.as_object_mut() {
+        let scopes = config.get("scopes").and_then(Json::as_array).filter(|all| !all.is_empty());
+        keys.extend(scopes.map(|scopes| ("scopes".to_owned(), json!(scopes))));
+        let more = config.get("customParameters").and_then(Json::as_object);
+        let more = more.filter(|parameters| !parameters.is_empty());
+        keys.extend(more.map(|parameters| ("parameters".to_owned(), json!(parameters))));
+    }
+    Ok(oauth)
 }
 
 /// Splits a URL into a target and the path after it.

@@ -162,17 +162,12 @@ impl<'a> Expansion<'a> {
         let (limit, tier) = self.limit_or_tier(&levels, operation);
         policies.extend(limit);
         let endpoint = places.map(|places| places.endpoint);
-        let authorization = endpoint.as_ref().and_then(|endpoint| endpoint.authorization.clone());
-        self.refuse_other_credentials(&levels, authorization.as_deref());
         if self.options.request || self.options.response || partial {
             policies.push(self.openapi(self.own_path(path)));
         }
+        policies.extend(self.own_policies(&levels));
         let names = (upstream.as_str(), sandbox.as_deref());
         policies.extend(self.interceptor(&levels, path, operation, &template, names));
-        if let Some(value) = authorization {
-            policies
-                .push(json!({ "headers": { "request": { "set": { "authorization": value } } } }));
-        }
         let mut route = self.route(&format!("{}{template}", self.base), policies);
         if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
             matches.insert("methods".to_owned(), json!(methods));
@@ -289,10 +284,6 @@ impl<'a> Expansion<'a> {
     /// The name of the sandbox's upstream.
     fn sandbox(&mut self, places: &Places, path: &Path) -> Option<String> {
         let sandbox = places.sandbox.as_ref()?;
-        if sandbox.authorization != places.endpoint.authorization {
-            let fault = "production and sandbox have different `securityConfig`s, and requests to both get the same";
-            self.refuse(fault.to_owned());
-        }
         let name = format!("{} sandbox", self.options.name);
         Some(self.upstream(&name, &path.template, sandbox))
     }

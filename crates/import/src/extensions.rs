@@ -21,7 +21,10 @@ const OF_ALL: [&str; 8] = [
 ];
 
 /// Extensions with other names that have an effect.
-const OTHERS: [&str; 3] = ["x-auth-type", "x-scopes", "x-throttling-tier"];
+const OTHERS: [&str; 4] = ["x-auth-type", "x-scopes", "x-throttling-tier", OWN_POLICIES];
+
+/// Policies of an operation. No other system has an extension of this meaning.
+pub(crate) const OWN_POLICIES: &str = "x-tidegate-policies";
 
 /// Extensions of other systems about which nothing is done.
 const IGNORED: [&str; 2] = ["x-mediation-script", "x-amzn-resource-name"];
@@ -46,7 +49,7 @@ pub(crate) fn may_have_effect(name: &str) -> bool {
 
 /// True for an extension that one might take to have an effect at its place.
 pub(crate) fn is_ignored(name: &str, level: Level) -> bool {
-    match own_name(name) {
+    match own_name(name).filter(|_| !OTHERS.contains(&name)) {
         Some(name) => !(OF_ALL.contains(&name) || level == Level::Api && OF_API.contains(&name)),
         None => IGNORED.contains(&name),
     }

@@ -37,6 +37,7 @@ pub mod mock;
 pub mod mutual_tls;
 pub mod oauth;
 pub mod openapi;
+pub mod own_basic;
 pub mod permits;
 mod query;
 pub mod quota;

@@ -65,6 +65,17 @@ impl Claims {
         self.members().get(name)
     }
 
+    /// Returns true if the claims contain a scope, in `scope`, or else in `scp`, as a text or a list.
+    pub fn has_scope(&self, scope: &str) -> bool {
+        match self.get("scope").or_else(|| self.get("scp")) {
+            Some(Value::String(text)) => text.split(' ').any(|stated| stated == scope),
+            Some(Value::Array(items)) => items.iter().any(|item| item.as_str() == Some(scope)),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+                false
+            }
+        }
+    }
+
     /// Returns all claims as a JSON object.
     pub fn json(&self) -> String {
         match std::str::from_utf8(&self.text) {

@@ -5,13 +5,16 @@ use std::time::Duration;
 use crate::decode::{keys, words};
 use crate::policies::{EventWindow, Requests};
 use crate::sections::UpstreamTls;
-use crate::values::{Between, Network, OneOrMore, Secret, Size, Spanned, Timeout};
+use crate::values::{Between, Map, Network, OneOrMore, Secret, Size, Spanned, Timeout};
 
 keys! {
     /// A hub of events: publishers, subscribers by WebSub, and readers by long poll or as an event stream.
     pub struct Hub {
         /// The names of its topics.
         topics: Vec<Spanned<String>>,
+        /// Scopes by topic. A client's token needs one of them to subscribe to the topic, to read it, and to publish without a signature. Topics
+        /// that are not named need none.
+        scopes: Map<OneOrMore<String>> = Map::default(),
         /// The URL of the hub for its clients, such as `https://hub.example/news`. Links to the hub and its topics begin with it. If
         /// absent, they begin with the scheme and host of the request.
         url: Option<Spanned<String>>,

@@ -20,6 +20,7 @@ mod schedules;
 mod store;
 mod telemetry;
 mod traces;
+mod upstream_basic;
 mod upstream_oauth;
 mod upstream_soap;
 mod upstreams;
@@ -60,6 +61,7 @@ pub use schedules::{Schedule, ScheduleMessage};
 pub use store::Store;
 pub use telemetry::{AccessLog, AuditLog, LogFormat, Telemetry};
 pub use traces::{TracePropagation, Traces};
+pub use upstream_basic::UpstreamBasic;
 pub use upstream_oauth::{TokenAuthentication, UpstreamOauth};
 pub use upstream_soap::{UpstreamWsAddressing, UpstreamWsSecurity, WsAddressingVersion};
 pub use upstreams::{

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
-use crate::sections::{UpstreamOauth, UpstreamWsAddressing, UpstreamWsSecurity};
+use crate::sections::{UpstreamBasic, UpstreamOauth, UpstreamWsAddressing, UpstreamWsSecurity};
 use crate::values::{
     Between, CookieName, Factor, FilePath, HashBy, NameServer, Percent, RetryOn, Secret, Size,
     Spanned, StatusRange, TargetAddress, Timeout,
@@ -52,6 +52,8 @@ keys! {
         tls: UpstreamTls,
         /// An access token for each request to the service (OAuth 2.0 client credentials).
         oauth: Option<Spanned<UpstreamOauth>>,
+        /// The user as which the gateway asks the service (HTTP Basic).
+        basic: Option<Spanned<UpstreamBasic>>,
         /// A WS-Security header for SOAP messages to the service: UsernameToken and Timestamp.
         ws_security: Option<Spanned<UpstreamWsSecurity>>,
         /// A WS-Addressing header for SOAP messages to the service.

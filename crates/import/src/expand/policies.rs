@@ -71,6 +71,23 @@ impl Expansion<'_> {
         policy
     }
 
+    /// Those that the document itself writes for an operation, its path or all of it.
+    pub(super) fn own_policies(&mut self, levels: &Levels<'_>) -> Vec<Json> {
+        let Some((spot, written)) = levels.member_at(extensions::OWN_POLICIES) else {
+            return Vec::new();
+        };
+        let Some(list) = written.as_array() else {
+            self.refuse(format!("{spot} must be a list"));
+            return Vec::new();
+        };
+        let numbered = list.iter().enumerate();
+        let usable = |(number, policy): (usize, &Json)| {
+            self.usable(policy.clone(), &spot.child(&number.to_string()))
+        };
+        // Harmless: a policy that is not good has its complaint.
+        numbered.filter_map(usable).collect()
+    }
+
     pub(super) fn cors(&self) -> Option<Json> {
         self.made.cors.as_ref().map(|(_, policy)| policy.clone())
     }
@@ -388,23 +405,6 @@ impl Expansion<'_> {
         }
         keys.insert("api".to_owned(), api);
         Some(json!({ "interceptor": keys }))
-    }
-
-    /// Refuses endpoints with other credentials: `Authorization` is set for the route's own endpoint, and an interceptor may
-    /// send its requests to others.
-    pub(super) fn refuse_other_credentials(&mut self, levels: &Levels<'_>, own: Option<&str>) {
-        if levels.nearest("request-interceptor").is_none() {
-            return;
-        }
-        let others = self.named.iter().filter(|(_, other)| other.authorization.as_deref() != own);
-        let faults: Vec<String> = others
-            .map(|(name, _)| {
-                format!(
-                    "`{name}` of `x-wso2-endpoints` has another `securityConfig` than the endpoint an interceptor's requests come from, and they would get that one's"
-                )
-            })
-            .collect();
-        faults.into_iter().for_each(|fault| self.refuse(fault));
     }
 
     /// One side of an interceptor: the reference system's keys are translated, ours stay.

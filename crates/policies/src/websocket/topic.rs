@@ -1,7 +1,6 @@
 //! Topics: paths below a route at which WebSockets are opened, with the scopes that they require.
 
 use policy::Claims;
-use serde_json::Value;
 
 /// One topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,21 +138,13 @@ impl Topic {
     pub(super) fn rights(&self, claims: Option<&Claims>) -> Rights {
         let may = |scopes: &Option<Vec<String>>| {
             let one = |scopes: &Vec<String>| {
-                scopes.is_empty() || scopes.iter().any(|scope| has(claims, scope))
+                scopes.is_empty()
+                    || claims
+                        .is_some_and(|claims| scopes.iter().any(|scope| claims.has_scope(scope)))
             };
             scopes.as_ref().is_some_and(one)
         };
         Rights { publish: may(&self.publish), subscribe: may(&self.subscribe) }
-    }
-}
-
-/// Returns true if the claims contain a scope, in `scope`, or else in `scp`, as a text or a list.
-fn has(claims: Option<&Claims>, scope: &str) -> bool {
-    let stated = claims.and_then(|claims| claims.get("scope").or_else(|| claims.get("scp")));
-    match stated {
-        Some(Value::String(text)) => text.split(' ').any(|stated| stated == scope),
-        Some(Value::Array(items)) => items.iter().any(|item| item.as_str() == Some(scope)),
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
     }
 }
 
