@@ -166,7 +166,7 @@ impl fmt::Display for Error {
             Error::TooLarge => write!(f, "the token is over {TOKEN_BYTES_MAX} bytes"),
             Error::Malformed => write!(f, "the token is not a JWS in compact form"),
             Error::Encrypted => write!(f, "the token is encrypted (JWE), which is not supported"),
-            Error::Algorithm => write!(f, "the token's `alg` is not one that is believed"),
+            Error::Algorithm => write!(f, "the token's `alg` is not accepted"),
             Error::Critical => write!(f, "the token asks for an extension (`crit`, `b64`)"),
             Error::KeyUnknown => write!(f, "no key of that name is for the token's algorithm"),
             Error::Signature => write!(f, "the signature is wrong"),

@@ -69,7 +69,7 @@ impl Multipart {
             true => Err("there is no part"),
             // Some readers stop at the closing boundary, and others continue.
             false if memmem::find(behind, &delimiter).is_some() => {
-                Err("a boundary stands behind the last one")
+                Err("a boundary follows the closing one")
             }
             false => Ok(Multipart { parts, delimiter }),
         }
@@ -121,7 +121,7 @@ impl Part {
             let known = ONCE.iter().zip(&mut seen);
             for (_, seen) in known.filter(|(known, _)| name.eq_ignore_ascii_case(known)) {
                 if std::mem::replace(seen, true) {
-                    return Err("a header line of a part is there twice");
+                    return Err("a header line of a part occurs twice");
                 }
             }
         }
@@ -245,7 +245,7 @@ pub fn once(value: &[u8], name: &str) -> Result<Option<Vec<u8>>, MultipartError>
     let all = charset::parameters(value).filter_map(|written| charset::value_of(written, name));
     match all.count() {
         0 | 1 => Ok(parameter(value, name)),
-        _ => Err("a parameter is there twice"),
+        _ => Err("a parameter occurs twice"),
     }
 }
 

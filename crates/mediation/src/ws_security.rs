@@ -263,7 +263,7 @@ impl SoapMessage {
         let decoded = STANDARD.decode(self.text(node));
         // Harmless: an invalid nonce is refused in the next line.
         let decoded = decoded.ok().filter(|nonce| (1..=NONCE_BYTES_MAX).contains(&nonce.len()));
-        decoded.ok_or_else(|| "a nonce that is not one".to_owned())
+        decoded.ok_or_else(|| "an invalid nonce".to_owned())
     }
 
     fn timestamp(&self, node: NodeId) -> Result<Timestamp, String> {

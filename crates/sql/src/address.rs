@@ -70,9 +70,7 @@ fn sqlite(rest: &str) -> Result<Address, AddressError> {
         "mode=rw" => SqliteMode::ReadWrite,
         "mode=ro" => SqliteMode::ReadOnly,
         _ => {
-            return Err(AddressError(
-                "behind `?` stands `mode=ro`, `mode=rw` or `mode=rwc`".into(),
-            ));
+            return Err(AddressError("after `?` write `mode=ro`, `mode=rw` or `mode=rwc`".into()));
         }
     };
     // With a database in memory, each connection would get a different one.
@@ -92,7 +90,7 @@ fn postgres(url: &str) -> Result<Address, AddressError> {
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let name = part.split('=').next().unwrap_or_default();
         if seen.contains(&name) {
-            return Err(AddressError(format!("`{name}` is there twice")));
+            return Err(AddressError(format!("`{name}` occurs twice")));
         }
         seen.push(name);
         match part.split_once('=') {

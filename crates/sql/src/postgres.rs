@@ -483,7 +483,7 @@ fn said_unfit(unfit: &Unfit, name: &str, cell: &Cell<'_>) -> String {
     match unfit {
         Unfit::Type => {
             format!(
-                "the column {name} is of the type `{kind}`, which has no JSON: write `::text` behind it"
+                "the column {name} is of the type `{kind}`, which JSON cannot represent: write `::text` after it"
             )
         }
         Unfit::Malformed => format!("a value of the column {name} is not a `{kind}`"),

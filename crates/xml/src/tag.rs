@@ -543,7 +543,7 @@ impl Machine {
         if found.as_bytes() != expected {
             // Harmless: the name is only quoted in an error.
             let expected = String::from_utf8_lossy(expected);
-            return bad(at, format!("`</{found}>` stands where `</{expected}>` is due"));
+            return bad(at, format!("found `</{found}>`, expected `</{expected}>`"));
         }
         let to = skip_space(window.text.as_bytes(), skip_name_chars(window.text, name.to));
         match window.byte(to) {

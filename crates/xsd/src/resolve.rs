@@ -74,7 +74,7 @@ impl Resolver for Directory {
         }
         let relative = Path::new(location);
         if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(ResolveError::Refused("it leaves the directory".to_owned()));
+            return Err(ResolveError::Refused("it is outside the directory".to_owned()));
         }
         let refused = |error: std::io::Error| {
             if error.kind() == std::io::ErrorKind::NotFound {
@@ -87,7 +87,7 @@ impl Resolver for Directory {
         let root = self.root.canonicalize().map_err(refused)?;
         let path = root.join(relative).canonicalize().map_err(refused)?;
         if !path.starts_with(&root) {
-            return Err(ResolveError::Refused("it leaves the directory".to_owned()));
+            return Err(ResolveError::Refused("it is outside the directory".to_owned()));
         }
         let file = std::fs::File::open(&path).map_err(refused)?;
         let mut bytes = Vec::new();

@@ -139,7 +139,7 @@ impl DecimalFormat {
             }
             match (active, part) {
                 (true, Part::Suffix) => {
-                    return Err(format!("`{text}` is not a pattern: `{c}` behind the suffix"));
+                    return Err(format!("`{text}` is not a pattern: `{c}` after the suffix"));
                 }
                 (true, _) => self.active(c, &mut part, &mut half, text)?,
                 (false, Part::Prefix) => self.literal(c, quoted, &mut half.scale, &mut half.prefix),
@@ -177,7 +177,7 @@ impl DecimalFormat {
             if c == self.zero_digit {
                 half.integer_least = (half.integer_least + 1).min(DIGITS_MAX);
             } else if half.integer_least > 0 {
-                return bad("an optional digit behind one that is not");
+                return bad("an optional digit after a required one");
             } else {
                 half.integer_optional = true;
             }

@@ -336,7 +336,7 @@ fn a_malformed_document_is_that_whatever_else_is_wrong() {
     let budgets = Budgets { output_bytes_max: 3, ..Budgets::default() };
     let run = Run { budgets, ..Run::default() };
     let failed = sheet.transform_bytes(b"<a>long enough</b>", &options(), &run).unwrap_err();
-    assert_eq!(failed.to_string(), "1:15: `</b>` stands where `</a>` is due");
+    assert_eq!(failed.to_string(), "1:15: found `</b>`, expected `</a>`");
     let failed = sheet.transform_bytes(b"<a>long enough</a>", &options(), &run).unwrap_err();
     assert!(failed.to_string().contains("output_bytes_max"), "{failed}");
 }

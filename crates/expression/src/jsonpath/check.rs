@@ -29,7 +29,7 @@ pub(super) fn comparable(
             from,
             "a query that may find several values is not a value; take one with `value(...)`, or how many with `count(...)`",
         ),
-        Part::Truth(_) => wrong(cursor, from, "a truth cannot be compared; use it as it stands"),
+        Part::Truth(_) => wrong(cursor, from, "a boolean cannot be compared; use it alone"),
     }
 }
 

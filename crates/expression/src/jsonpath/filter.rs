@@ -132,7 +132,7 @@ fn word(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
             "false" => Ok(Part::Value(Comparable::Boolean(false))),
             "null" => Ok(Part::Value(Comparable::Null)),
             _ => {
-                let what = format!("`{name}` is not a literal; a string stands in quotes");
+                let what = format!("`{name}` is not a literal; write strings in quotes");
                 cursor.refuse_at(from, ErrorKind::syntax(what))
             }
         };

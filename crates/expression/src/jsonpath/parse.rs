@@ -158,7 +158,7 @@ impl<'t> Cursor<'t> {
             }
             Some(b'-' | b'0'..=b'9' | b':') => self.index_or_slice(),
             Some(_) | None => {
-                self.refuse("in `[ ]` stands a name in quotes as in `[\'name\']`, a number, a slice such as `[0:2]`, `*`, or a filter such as `[?@.price > 10]`")
+                self.refuse("`[ ]` takes a name in quotes as in `[\'name\']`, a number, a slice such as `[0:2]`, `*`, or a filter such as `[?@.price > 10]`")
             }
         }
     }

@@ -52,7 +52,7 @@ fn escape(cursor: &mut Cursor<'_>, quote: char) -> Result<char, Error> {
 /// Reads `\uXXXX`, or a surrogate pair of two of them.
 fn unicode(cursor: &mut Cursor<'_>) -> Result<char, Error> {
     let Some(high) = hex(cursor.rest()) else {
-        return cursor.refuse("four hex digits are expected behind `\\u`");
+        return cursor.refuse("four hex digits are expected after `\\u`");
     };
     if !(0xD800..0xE000).contains(&high) {
         cursor.at += 6;

@@ -68,7 +68,7 @@ impl Schemas {
             return Vec::new();
         }
         if *left == 0 {
-            let why = "it was not looked at, because too many others are faulty";
+            let why = "it was not checked, because too many others are faulty";
             return uris.iter().map(|_| Err(why.to_owned())).collect();
         }
         let named = (0_u32..).zip(uris).map(|(n, uri)| (n.to_string(), json!({ "$ref": uri })));

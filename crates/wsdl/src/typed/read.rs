@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
         let any_name = message.is_some_and(|message| message.is_rpc);
         if self.said || !(any_name || is_named(element, start.name)) {
             return mismatch(format!(
-                "<{}> of {:?} stands in the body, where <{}> of {:?} belongs",
+                "<{}> of {:?} is in the body, where <{}> of {:?} is expected",
                 start.name.local, start.name.namespace.uri, element.local, element.uri
             ));
         }

@@ -117,17 +117,17 @@ fn what_is_wrong_is_refused_behind_tags_that_were_met() {
     let before = "<r xmlns:p='urn:p'><a>1</a><p:b>2</p:b><a>3</a><p:b>4</p:b><long-long-long-long>5</long-long-long-long>";
     let behind = "                                ";
     for (wrong, why) in [
-        ("<a></p:b></a></r>", "`</p:b>` stands where `</a>` is due"),
+        ("<a></p:b></a></r>", "found `</p:b>`, expected `</a>`"),
         ("<a></a/></r>", "not allowed in an end tag"),
-        ("<a></ab></a></r>", "`</ab>` stands where `</a>` is due"),
-        ("<p:b></b></r>", "`</b>` stands where `</p:b>` is due"),
+        ("<a></ab></a></r>", "found `</ab>`, expected `</a>`"),
+        ("<p:b></b></r>", "found `</b>`, expected `</p:b>`"),
         ("<q:b></q:b></r>", "the prefix `q` is not declared"),
         ("<c xmlns:q='urn:q'><q:b></q:b></c><q:b></q:b></r>", "the prefix `q` is not declared"),
         ("<a>]]></a></r>", "`]]>` is not allowed in text"),
         ("<a>&</a></r>", "reference"),
         ("<></></r>", "needs a name"),
         ("<a></a></r><a></a>", "not allowed after the root element"),
-        ("<a><a></a></r>", "`</r>` stands where `</a>` is due"),
+        ("<a><a></a></r>", "found `</r>`, expected `</a>`"),
         ("<a>\u{1}</a></r>", "U+0001 is not allowed"),
     ] {
         let text = format!("{before}{wrong}{behind}");

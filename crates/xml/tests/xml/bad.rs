@@ -150,7 +150,7 @@ fn tags() {
             "</a>"
                 1:1: `<` is not allowed before the root element
             "<a></b>"
-                1:4: `</b>` stands where `</a>` is due
+                1:4: found `</b>`, expected `</a>`
             "<a></a b>"
                 1:8: `b` is not allowed in an end tag
             "<a/><b/>"
@@ -174,13 +174,13 @@ fn tags() {
             "<a / >"
                 1:4: `/` has to be followed by `>` at the end of a tag
             "<a>\n <b>\n</a>"
-                3:1: `</a>` stands where `</b>` is due
+                3:1: found `</a>`, expected `</b>`
             "< a/>"
                 1:2: a start tag needs a name, which cannot begin with ` `
             "<a ='1'/>"
                 1:4: a start tag needs a name, which cannot begin with `=`
             "<a><b></a></b>"
-                1:7: `</a>` stands where `</b>` is due
+                1:7: found `</a>`, expected `</b>`
             "<a b='&'/>"
                 1:8: a reference needs a name, which cannot begin with `'`
         "#]],

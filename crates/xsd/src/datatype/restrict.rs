@@ -26,7 +26,7 @@ pub(crate) fn derive(
             step.complain(
                 at,
                 "src-single-facet-value",
-                format!("{} stands twice", facet.kind.name()),
+                format!("{} occurs twice", facet.kind.name()),
             );
             continue;
         }

@@ -57,7 +57,7 @@ impl<'d> Builder<'d> {
         let anonymous = doc.child(node, &["simpleType", "complexType"]);
         match (doc.attribute(node, "type"), anonymous) {
             (Some(_), Some(_)) => {
-                let message = "a type is named and another stands inside".to_owned();
+                let message = "a type is named and another is defined inside".to_owned();
                 self.complain(clause, doc.place(node), message);
                 None
             }

@@ -60,7 +60,7 @@ impl<'d> Builder<'d> {
             (Some(text), None) => self.type_named(doc, node, text, inside),
             (None, Some(child)) => Some(self.anonymous_type(doc, child, inside)),
             (Some(_), Some(_)) | (None, None) => {
-                let message = "either a type is named or one stands inside".to_owned();
+                let message = "either name a type or define one inside".to_owned();
                 self.complain(clause, doc.place(node), message);
                 None
             }

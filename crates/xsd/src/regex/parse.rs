@@ -296,10 +296,10 @@ impl Reader<'_> {
             None => self.refuse("a class is not closed by `]`"),
             Some('\\') => self.escape(),
             Some(c @ ('[' | ']')) => {
-                self.refuse(format!("`{c}` stands bare in a class; write `\\{c}`"))
+                self.refuse(format!("`{c}` is not escaped in a class; write `\\{c}`"))
             }
             Some('-') if !first && !self.rest().starts_with("-]") => {
-                self.refuse("`-` stands bare inside a class; write `\\-`")
+                self.refuse("`-` is not escaped inside a class; write `\\-`")
             }
             Some(c) => {
                 self.at += c.len_utf8();

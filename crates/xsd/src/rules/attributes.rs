@@ -41,7 +41,7 @@ fn distinct(
         if seen.insert(usage.name, usage.place).is_some() {
             let text = builder.components.names.text(usage.name);
             let at = if usage.place.document == place.document { usage.place } else { place };
-            builder.complain(twice, at, format!("the attribute {text} is there twice"));
+            builder.complain(twice, at, format!("the attribute {text} occurs twice"));
         }
         if is_id(builder, usage) && std::mem::replace(&mut id_seen, true) {
             builder.complain(two_ids, place, "two attributes are IDs".to_owned());

@@ -221,7 +221,7 @@ impl Comparison<'_, '_> {
             (Kind::Wildcard(_) | Kind::Model { .. }, Kind::Element(_))
             | (Kind::Wildcard(_), Kind::Model { .. }) => broken(
                 "cos-particle-restrict.2",
-                "a wildcard or group stands where the base has less",
+                "a wildcard or group is where the base allows less",
             ),
         }
     }

@@ -33,7 +33,9 @@ impl<'m> Compiler<'m> {
             } else {
                 // A lone closing brace is an error. In forwards-compatible mode it is literal, as in other processors.
                 if !e.forwards() {
-                    return Err(self.wrong(e, format!("`{text}`: a closing brace stands alone")));
+                    return Err(
+                        self.wrong(e, format!("`{text}`: a closing brace without an opening one"))
+                    );
                 }
                 constant.push('}');
                 rest = behind.strip_prefix('}').unwrap_or(behind);

@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
             self.out.push(',');
         } else {
             if count > 1 {
-                let what = format!("<{}> stands in two places", start.name.local);
+                let what = format!("<{}> occurs in two places", start.name.local);
                 return mismatch(what);
             }
             if open.take().is_some() {
