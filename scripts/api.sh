@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# schemathesis against the admin API of a gateway with one of everything: no server error, no answer that the OpenAPI document does not
-# describe, no refusal of what it allows, no acceptance of what it forbids. ARGS go to schemathesis.
+# schemathesis against the admin API and the catalog of a gateway with one of everything: no server error, no answer that the OpenAPI
+# document does not describe, no refusal of what it allows, no acceptance of what it forbids. APIS=catalog asks that alone. ARGS go to
+# schemathesis.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages="schemathesis==4.32.5"
@@ -12,6 +13,8 @@ if [ "$(cat "$target/api/installed" 2>/dev/null)" != "$packages" ]; then
 fi
 program=${TIDEGATE_PROGRAM:-$target/debug/tidegate}
 [ -x "$program" ] || cargo build --package tidegate --bin tidegate
+program=$(realpath "$program")
+schemathesis=$(cd "$target/api/bin" && pwd)/schemathesis
 
 folder=$(mktemp -d)
 cleanup() {
@@ -19,20 +22,72 @@ cleanup() {
   rm -rf "$folder"
 }
 trap cleanup EXIT
-cp scripts/api/tidegate.yaml "$folder/"
-TIDEGATE_LOG=info "$program" run "$folder/tidegate.yaml" 2>"$folder/log" &
-gateway=$!
-admin=
-for _ in $(seq 100); do
-  admin=$(sed -n 's/.*admin API address=\([0-9.:]*\).*/\1/p' "$folder/log" | head -1)
-  [ -z "$admin" ] || break
-  sleep 0.1
-done
-[ -n "$admin" ] || { cat "$folder/log" >&2; fail "the gateway did not start"; }
 root=$PWD
-schemathesis=$(cd "$target/api/bin" && pwd)/schemathesis
+cp scripts/api/tidegate.yaml "$folder/"
 # It leaves what it found where it runs.
 cd "$folder"
-SCHEMATHESIS_HOOKS=$root/scripts/api/hooks.py "$schemathesis" --config-file "$root/scripts/api/schemathesis.toml" run \
-  "http://$admin/openapi.json" --url "http://$admin" --header "Authorization: Bearer writer-token" \
-  --phases examples,coverage,fuzzing --max-examples "${EXAMPLES:-40}" "$@"
+TIDEGATE_LOG=info "$program" run tidegate.yaml 2>log &
+gateway=$!
+address() {
+  for _ in $(seq 100); do
+    found=$(sed -n "s/.* $1 address=\([0-9.:]*\).*/\1/p" log | head -1)
+    [ -z "$found" ] || { printf '%s' "$found"; return; }
+    sleep 0.1
+  done
+  cat log >&2
+  fail "the gateway did not start"
+}
+admin=$(address "admin API")
+catalog=$(address catalog)
+
+# against NAME ADDRESS AUTHORIZATION [ARGS]
+against() {
+  say "$1"
+  SCHEMATHESIS_HOOKS=$root/scripts/api/$1.py "$schemathesis" --config-file "$root/scripts/api/$1.toml" run \
+    "http://$2/openapi.json" --url "http://$2" --header "Authorization: $3" \
+    --phases examples,coverage,fuzzing --max-examples "${EXAMPLES:-40}" "${@:4}"
+}
+
+rest() {
+  curl --silent --show-error --fail-with-body --header "Authorization: $token" --header 'Content-Type: application/json' \
+    --request "$1" "http://$catalog/api/am/$2" --data "${3:-}"
+}
+
+# What is there, so that schemathesis comes further than 404.
+fill() {
+  basic=$(printf 'admin:secret-of-admin' | base64)
+  read -r key secret < <(curl --silent --fail-with-body --header "Authorization: Basic $basic" --header 'Content-Type: application/json' \
+    "http://$catalog/client-registration/v0.17/register" --data '{"clientName":"api","saasApp":true}' | member clientId clientSecret)
+  scopes="apim:admin apim:api_create apim:api_publish apim:api_view apim:subscribe apim:app_manage apim:sub_manage apim:api_key \
+apim:subscription_block apim:subscription_view apim:tier_view apim:tier_manage"
+  token="Bearer $(curl --silent --fail-with-body --user "$key:$secret" "http://$catalog/oauth2/token" --data-urlencode "scope=$scopes" \
+    --data 'grant_type=password&username=admin&password=secret-of-admin' | member access_token)"
+  export API APPLICATION SUBSCRIPTION REVISION KEYS PLAN
+  API=$(rest POST publisher/v4/apis '{"name":"echo","context":"/echo","version":"1","policies":["Gold"],
+    "endpointConfig":{"production_endpoints":{"url":"http://127.0.0.1:1"}}}' | member id)
+  REVISION=$(rest POST "publisher/v4/apis/$API/revisions" '{}' | member id)
+  rest POST "publisher/v4/apis/$API/deploy-revision?revisionId=$REVISION" '[]' >/dev/null
+  rest POST "publisher/v4/apis/change-lifecycle?action=Publish&apiId=$API" >/dev/null
+  APPLICATION=$(rest POST devportal/v3/applications '{"name":"first"}' | member applicationId)
+  KEYS=$(rest POST "devportal/v3/applications/$APPLICATION/generate-keys" '{"keyType":"PRODUCTION"}' | member keyMappingId)
+  SUBSCRIPTION=$(rest POST devportal/v3/subscriptions \
+    "{\"apiId\":\"$API\",\"applicationId\":\"$APPLICATION\",\"throttlingPolicy\":\"Gold\"}" | member subscriptionId)
+  PLAN=$(rest POST admin/v4/throttling/policies/subscription '{"policyName":"Own","defaultLimit":{"type":"REQUESTCOUNTLIMIT",
+    "requestCount":{"timeUnit":"min","unitTime":1,"requestCount":5}}}' | member policyId)
+}
+
+member() {
+  python3 -c 'import json, sys; told = json.load(sys.stdin); print(*(told[name] for name in sys.argv[1:]))' "$@"
+}
+
+asked=${APIS:-admin catalog}
+case " $asked " in *" admin "*) against admin "$admin" "Bearer writer-token" "$@" ;; esac
+case " $asked " in
+  *" catalog "*)
+    fill
+    # A client is registered with a password, which must not be guessed too often. The rest needs a token.
+    registration='^/client-registration/'
+    EXAMPLES=5 against catalog "$catalog" "Basic $basic" --include-path-regex "$registration" "$@"
+    against catalog "$catalog" "$token" --exclude-path-regex "$registration" "$@"
+    ;;
+esac

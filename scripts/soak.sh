@@ -4,10 +4,11 @@
 # reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay, and CLIENTS
 # (50) that get ANSWERS (10,000) each from several branches, none of them another's; SEEDS (10,000) of crashes of the store on a bad
 # disk, and KILLS (100) of a process that writes to real files; LEASES (1,000,000) of a second at a hub; as many kills (50) of one of
-# two gateways over a database; ENDURANCE_MINUTES (15) of everything at once, judged by slopes; the load generator beside k6 and
+# two gateways over a database, and as many while objects of a catalog are created; GUESSES (1,000,000) wrong secrets at a catalog, and
+# SUBSCRIPTIONS (1,000,000) in one; ENDURANCE_MINUTES (15) of everything at once, judged by slopes; the load generator beside k6 and
 # JMeter; then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone,
 # `reloads` only the first, `streams` only the streams, `faults` only what concerns flows, `store` only the crashes, `leases` only the
-# leases, `nodes` only the two gateways, `endurance` only everything at once, and `agree` only the load tools.
+# leases, `nodes` only the two gateways, `catalog` only strangers and subscriptions, `endurance` only everything at once, and `agree` only the load tools.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # One test of the suite, as long as the variables say.
@@ -47,6 +48,12 @@ endurance() {
 
 nodes() {
   TIDEGATE_SOAK_KILLS=${KILLS:-50} suite node_soak::
+  TIDEGATE_SOAK_KILLS=${KILLS:-50} suite catalog_kills::
+}
+
+catalog() {
+  TIDEGATE_SOAK_GUESSES=${GUESSES:-1000000} suite catalog_hostile::wrong_secrets
+  TIDEGATE_SOAK_SUBSCRIPTIONS=${SUBSCRIPTIONS:-1000000} suite catalog_scale::
 }
 
 if [ $# = 0 ] || [ "$*" = reloads ]; then step "reloads under open streams" reloads; fi
@@ -55,7 +62,8 @@ if [ $# = 0 ] || [ "$*" = faults ]; then step "faults of flows" faults; fi
 if [ $# = 0 ] || [ "$*" = store ]; then step "crashes of the store" crashes; fi
 if [ $# = 0 ] || [ "$*" = leases ]; then step "leases of a second" leases; fi
 if [ $# = 0 ] || [ "$*" = nodes ]; then step "kills of two gateways over a database" nodes; fi
+if [ $# = 0 ] || [ "$*" = catalog ]; then step "a catalog with strangers and many subscriptions" catalog; fi
 if [ $# = 0 ] || [ "$*" = endurance ]; then step "everything at once, with mistakes" endurance; fi
 if [ $# = 0 ] || [ "$*" = agree ]; then step "the load generator beside k6 and JMeter" scripts/agree.sh; fi
-case "$*" in agree | endurance | reloads | streams | faults | store | leases | nodes) exit 0 ;; esac
+case "$*" in agree | catalog | endurance | reloads | streams | faults | store | leases | nodes) exit 0 ;; esac
 SECONDS_EACH=${SECONDS_EACH:-600} scripts/fuzz.sh "$@"

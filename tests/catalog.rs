@@ -474,6 +474,57 @@ fn what_is_wrong_is_refused_with_all_mistakes_and_makes_nothing() {
 }
 
 #[test]
+fn requests_are_what_the_interface_describes() {
+    let origin = Origin::saying("ok");
+    let gateway = start();
+    let client = log_in(&gateway, "admin", "admin");
+    let applications = "/api/am/devportal/v3/applications";
+    for (method, target, allowed) in [
+        ("PATCH", "/api/am/publisher/v4/apis", "GET, POST"),
+        ("DELETE", "/api/am/devportal/applications", "GET, POST"),
+        ("GET", "/oauth2/token", "POST"),
+    ] {
+        let reply = client.ask(method, target, &Value::Null);
+        assert_eq!((reply.status(), reply.get("allow")), (405, Some(allowed)), "{method} {target}");
+    }
+    // What the reference has and the catalog has not.
+    for (method, target) in [
+        ("POST", "/api/am/publisher/v4/apis/validate-openapi"),
+        ("POST", "/api/am/devportal/v3/applications/import"),
+    ] {
+        assert_eq!(client.ask(method, target, &Value::Null).status(), 501, "{method} {target}");
+    }
+    // All mistakes are told, with their places.
+    let wish = json!({ "name": 5, "throttlingPolicy": ["Gold"], "description": "x".repeat(513) });
+    let refused = client.ask("POST", applications, &wish);
+    let told = read(&refused)["error"].as_array().cloned().unwrap_or_default();
+    assert_eq!((refused.status(), told.len()), (400, 3), "{}", refused.text());
+    for place in ["/name", "/throttlingPolicy", "/description"] {
+        let is_of = |one: &Value| one["message"].as_str().unwrap().starts_with(place);
+        assert!(told.iter().any(is_of), "{place}: {told:?}");
+    }
+    // Clients of the reference write null for what they leave out, and more than is read here.
+    let wish = json!({ "name": "app", "throttlingPolicy": null, "description": null, "attributes": null, "groups": [], "tokenType": "JWT" });
+    client.done("POST", applications, &wish, 201);
+    let mut wish = definition("echo", &origin);
+    (wish["type"], wish["apiThrottlingPolicy"], wish["other"]) =
+        (Value::Null, Value::Null, json!(1));
+    let api = publish(&client, &wish);
+    let at = format!("/api/am/publisher/v4/apis/{api}/deploy-revision?revisionId={api}");
+    assert_eq!(client.ask("POST", &at, &json!({})).status(), 400, "it is not a list");
+    // A stranger's body is not looked at.
+    let stranger = Client { gateway: &gateway, authorization: "Bearer a.b.c".to_owned() };
+    for target in [applications, "/api/am/publisher/v4/apis"] {
+        assert_eq!(stranger.ask("POST", target, &json!({ "name": 5 })).status(), 401, "{target}");
+    }
+    let pages = ["limit=-1", "limit=x", "offset=1e9", "limit=99999999999"];
+    for query in pages {
+        let reply = client.ask("GET", &format!("{applications}?{query}"), &Value::Null);
+        assert_eq!(reply.status(), 400, "{query}");
+    }
+}
+
+#[test]
 fn api_keys_open_what_their_application_has_subscribed_to() {
     let origin = Origin::saying("ok");
     let gateway = start();
@@ -653,7 +704,8 @@ fn applications_of_the_configuration_get_tokens_and_the_interface_is_described()
         for (method, operation) in
             methods.as_object().unwrap().iter().filter(|(method, _)| *method == "get")
         {
-            let target = path.replace("{level}", "subscription").replace(['{', '}'], "");
+            let target = path.replace("{level}", "subscription");
+            let target = target.replace("{adminLevel}", "subscription").replace(['{', '}'], "");
             let reply = send(&gateway, &method.to_uppercase(), &target, "", "");
             let asks = operation.get("security").is_some();
             assert!(

@@ -8,7 +8,7 @@ use zip::write::SimpleFileOptions;
 use crate::catalog::{
     Client, application, call, definition, is_refused, log_in, read, send, start, subscribe, token,
 };
-use crate::harness::{Gateway, Message, Origin, Run, tidegate, tidegate_with};
+use crate::harness::{Backend, Gateway, Message, Origin, Run, tidegate, tidegate_with};
 
 /// A form of parts: name, name of the file or none, and content.
 pub(crate) fn form(
@@ -80,6 +80,50 @@ fn post(gateway: &Gateway, target: &str, token: &str, body: &str) -> Message {
 }
 
 #[test]
+fn a_wsdl_becomes_an_api_of_json() {
+    let service = Backend::start("calculator", &[]);
+    let gateway = start();
+    let client = log_in(&gateway, "admin", "admin");
+    let more = json!({
+        "name": "Sums", "version": "1.0", "context": "/sums", "policies": ["Gold"],
+        "endpointConfig": { "production_endpoints": { "url": format!("http://{}/", service.authority()) } },
+    })
+    .to_string();
+    let parts = [
+        ("file", WSDL.as_bytes()),
+        ("implementationType", &b"SOAPTOREST"[..]),
+        ("additionalProperties", more.as_bytes()),
+    ];
+    let made = form(&client, "POST", "/api/am/publisher/v4/apis/import-wsdl", &parts);
+    assert_eq!(made.status(), 201, "{}", made.text());
+    let made = read(&made);
+    assert_eq!(
+        (made["type"].as_str(), made["operations"][0]["verb"].as_str()),
+        (Some("SOAPTOREST"), Some("POST"))
+    );
+    let id = made["id"].as_str().unwrap();
+    serve(&client, id);
+    let token = subscribed(&client, id, "Gold", "");
+    let ask = |target: &str, token: &str, body: &str| {
+        gateway.wire().ask(format!(
+            "POST {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let reply = ask("/sums/1.0/Add", &token, r#"{"intA":5,"intB":7}"#);
+    assert_eq!((reply.status(), reply.text().as_str()), (200, r#"{"AddResult":12}"#));
+    is_refused(&ask("/sums/1.0/Add", "a.b.c", "{}"), 401, "900901");
+    assert_eq!(ask("/sums/1.0/None", &token, "{}").status(), 404);
+    let shown =
+        client.done("GET", &format!("/api/am/publisher/v4/apis/{id}/swagger"), &Value::Null, 200);
+    assert!(shown["paths"]["/Add"]["post"].is_object() && shown.get("files").is_none(), "{shown}");
+    let alone = json!({ "name": "None", "version": "1", "context": "/none", "type": "SOAPTOREST" });
+    let refused = client.ask("POST", "/api/am/publisher/v4/apis", &alone);
+    assert!(refused.status() == 400 && refused.text().contains("WSDL"), "{}", refused.text());
+}
+
+#[test]
 fn a_wsdl_becomes_a_soap_api_that_is_called_within_its_plan() {
     let origin = Origin::saying("<ok/>");
     let gateway = start();
@@ -122,8 +166,8 @@ fn a_wsdl_becomes_a_soap_api_that_is_called_within_its_plan() {
     is_refused(&post(&gateway, "/calc/1.0", "a.b.c", CALL), 401, "900901");
     assert_eq!(call(&gateway, "/calc/1.0", &token).status(), 405, "the API has POST alone");
 
-    let parts = [("file", WSDL.as_bytes()), ("implementationType", &b"SOAPTOREST"[..])];
-    assert_eq!(form(&client, "POST", target, &parts).status(), 501);
+    let parts = [("file", WSDL.as_bytes()), ("implementationType", &b"ELSE"[..])];
+    assert_eq!(form(&client, "POST", target, &parts).status(), 400);
     let broken = WSDL.replace("</wsdl:definitions>", "");
     let parts = [("file", broken.as_bytes()), ("additionalProperties", more.as_bytes())];
     assert_eq!(form(&client, "POST", target, &parts).status(), 400);

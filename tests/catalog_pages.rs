@@ -51,6 +51,8 @@ impl Browser {
         command
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--no-first-run", "--no-proxy-server", "--disable-background-networking"])
+            // Narrow windows have the dashboard's links behind a button.
+            .arg("--window-size=1280,800")
             .args(["--remote-debugging-port=0", "--remote-allow-origins=*"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg(url)
@@ -169,6 +171,28 @@ fn a_person_finds_an_api_gets_keys_subscribes_and_tries_it() {
     );
     assert_eq!(origin.request().target(), "/back/cats?x=1");
     assert_ne!(browser.run("document.title"), "broken");
+}
+
+#[test]
+fn the_dashboard_leads_to_the_pages_and_back_where_there_is_a_catalog() {
+    let gateway = start();
+    let without = Gateway::start(
+        "listen: { public: { address: \"127.0.0.1:0\" } }\nadmin: { address: \"127.0.0.1:0\" }\nroutes: {}\n",
+    );
+    let browser = Browser::open(&format!("http://{}/", gateway.admin()));
+    browser.shows("APIs and applications");
+    browser.run("[...document.querySelectorAll('nav a')].find((one) => one.innerText === 'APIs and applications').click()");
+    browser.shows("Log in");
+    assert_eq!(browser.run("location.pathname"), "/catalog/");
+    browser.run("document.getElementById('dashboard').click()");
+    browser.shows("Requests a second");
+    assert_eq!(browser.run("location.pathname"), "/");
+    browser.run(&format!("location.href = 'http://{}/'", without.admin()));
+    until("the other dashboard is there", || {
+        browser.run("location.host") == without.admin().to_string()
+            && browser.text().contains("Requests a second")
+    });
+    assert!(!browser.text().contains("APIs and applications"), "{}", browser.text());
 }
 
 #[test]

@@ -249,6 +249,37 @@ fn a_hub_delivers_to_subscribers_within_their_plan() {
 }
 
 #[test]
+fn topics_of_a_hub_have_scopes_of_their_own() {
+    let callback = confirming();
+    let gateway = hubs();
+    let client = log_in(&gateway, "admin", "admin");
+    let document =
+        NEWS.replace("today': { subscribe: {} }", "today': { subscribe: { x-scopes: [weather] } }");
+    let more = json!({ "context": "/news", "policies": ["AsyncWHGold", "AsyncWHUnlimited"] });
+    let api = import(&client, &document, &more);
+    let stranger = subscribed(&client, &api, "AsyncWHGold", "");
+    let reader = subscribed(&client, &api, "AsyncWHUnlimited", "&scope=weather");
+    let subscribe = |topic: &str, token: &str| {
+        ask(&gateway, "/news/1.0.0", token, &subscribe_at(topic, &callback))
+    };
+    assert_eq!(subscribe("sports", &stranger).status(), 202);
+    assert_eq!(subscribe("sports", &reader).status(), 202);
+    is_refused(&subscribe("weather/today", &stranger), 403, "900910");
+    assert_eq!(subscribe("weather/today", &reader).status(), 202);
+    let publish = "/news/1.0.0/publish?topic=weather/today";
+    is_refused(&ask(&gateway, publish, &stranger, "rain"), 403, "900910");
+    assert_eq!(ask(&gateway, publish, &reader, "sun").status(), 200);
+    let events = "/news/1.0.0/topics?topic=weather/today&after=0";
+    is_refused(&get(&gateway, events, &stranger), 403, "900910");
+    let found = read(&get(&gateway, events, &reader));
+    assert_eq!(found["events"].as_array().map(Vec::len), Some(1), "{found}");
+    until("it is delivered to whoever may have it", || texts(&callback) == ["sun"]);
+    // Whoever lost the scope may leave.
+    let leave = subscribe_at("weather/today", &callback).replace("=subscribe", "=unsubscribe");
+    assert_eq!(ask(&gateway, "/news/1.0.0", &stranger, &leave).status(), 202);
+}
+
+#[test]
 fn publishers_sign_where_the_api_says_so_and_callbacks_stay_public_unless_allowed() {
     let callback = confirming();
     let gateway = start();
@@ -304,11 +335,15 @@ fn documents_that_cannot_be_served_are_refused() {
     refuse("asyncapi: 2.6.0\nchannels: { a: {} }\n", good.clone(), "type is missing");
     refuse(NEWS, json!({ "context": "/x", "type": "HTTP" }), "type is");
     refuse(NEWS, json!({}), "context");
-    refuse(
-        &NEWS.replace("subscribe: {}", "subscribe: { x-auth-type: None }"),
-        good.clone(),
-        "credential",
-    );
-    refuse(&NEWS.replacen("subscribe: {}", "subscribe: { x-scopes: [a] }", 1), good, "same scopes");
+    refuse(&NEWS.replace("subscribe: {}", "subscribe: { x-auth-type: None }"), good, "credential");
+    let differ = json!({
+        "name": "Differ", "version": "1", "context": "/x", "type": "WEBSUB",
+        "operations": [
+            { "target": "/a", "verb": "SUBSCRIBE", "scopes": ["a"] },
+            { "target": "/a", "verb": "PUBLISH", "scopes": ["b"] },
+        ],
+    });
+    let reply = client.ask("POST", "/api/am/publisher/v4/apis", &differ);
+    assert!(reply.status() == 400 && reply.text().contains("same scopes"), "{}", reply.text());
     assert_eq!(client.done("GET", "/api/am/publisher/v4/apis", &Value::Null, 200)["count"], 0);
 }

@@ -11,7 +11,7 @@ const leave = document.getElementById('leave');
 
 // The page that is open, and what ends its work.
 let open = null;
-// What the token may do: `{ name, role }`.
+// What the token may do, and what there is: `{ name, role, catalog }`.
 let operator = null;
 // True once a page was shown: later ones take the focus, so that screen readers begin there.
 let is_begun = false;
@@ -44,9 +44,13 @@ async function enter() {
   leave.hidden = !hasToken();
   const role = operator.role === 'write' ? '' : ' (read only)';
   document.getElementById('operator').textContent = `${operator.name || 'operator'}${role}`;
-  replace(nav, GROUPS.map((group) => h('div', {},
-    h('h2', {}, group.title),
-    h('ul', {}, group.pages.map((page) => h('li', {}, h('a', { href: `#${page.path}` }, page.title)))))));
+  const list = (title, links) => h('div', {}, h('h2', {}, title),
+    h('ul', {}, links.map((link) => h('li', {}, h('a', { href: link.href }, link.title)))));
+  replace(nav, [
+    ...GROUPS.map((group) => list(group.title, group.pages.map((page) => ({ href: `#${page.path}`, title: page.title })))),
+    // Those pages ask for a user of the catalog.
+    ...(operator.catalog ? [list('Catalog', [{ href: '/catalog/', title: 'APIs and applications' }])] : []),
+  ]);
   go();
 }
 

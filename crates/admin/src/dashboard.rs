@@ -3,13 +3,14 @@
 //! Owns the list of the files. They hold nothing secret and need no credential: the page asks for a token, keeps it in its tab, and
 //! sends it with each request to this API.
 
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Value, json};
 
 use crate::access::Operator;
+use crate::hubs::ControlState;
 use crate::problem::Problem;
 
 /// The path below which the files are.
@@ -65,9 +66,13 @@ pub(crate) async fn file(Path(name): Path<String>) -> Result<Response, Problem> 
     Ok(([(header::CONTENT_TYPE, *kind)], *text).into_response())
 }
 
-/// The name and the role of the operator.
-pub(crate) async fn operator(Extension(operator): Extension<Operator>) -> Json<Value> {
-    Json(json!({ "name": operator.name, "role": operator.role.name() }))
+/// The name and the role of the operator, and whether there are pages of a catalog beside the dashboard.
+pub(crate) async fn operator(
+    State(control): ControlState,
+    Extension(operator): Extension<Operator>,
+) -> Json<Value> {
+    let has_catalog = control.plan().catalog.is_some();
+    Json(json!({ "name": operator.name, "role": operator.role.name(), "catalog": has_catalog }))
 }
 
 #[cfg(test)]

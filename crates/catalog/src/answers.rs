@@ -9,7 +9,7 @@ use admin::{BoundedListener, Peer};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
 use tokio::net::TcpListener;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
@@ -73,8 +73,10 @@ pub(crate) async fn asked_of<'c>(
         headers: head.headers,
         body,
         client,
+        schema: None,
     };
-    Ok((asked, place))
+    let schema = catalog.interface.schema(&asked.method, &asked.path).cloned();
+    Ok((Asked { schema, ..asked }, place))
 }
 
 /// Answers a request by its path.
@@ -82,12 +84,17 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
     if !catalog.is_ready.load(std::sync::atomic::Ordering::Acquire) {
         return Err(Refusal::unready());
     }
+    if let Some(others) = catalog.interface.others(&asked.method, &asked.path) {
+        let refusal =
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "The resource does not have this method");
+        return Err(refusal.with(header::ALLOW, others));
+    }
     let path: Vec<&str> = asked.path.split('/').filter(|part| !part.is_empty()).collect();
     match (&asked.method, path.as_slice()) {
         (&Method::POST, ["client-registration", _, "register"]) => catalog.register(asked).await,
         (&Method::POST, ["oauth2", "token"]) => catalog.token(asked).await,
         (&Method::POST, ["oauth2", "revoke"]) => catalog.revoke(asked).await,
-        (&Method::GET, ["openapi.json"]) => ok(&crate::openapi::document()),
+        (&Method::GET, ["openapi.json"]) => ok(catalog.interface.document()),
         (&Method::GET, ["oauth2", "jwks"]) => ok(&catalog.keyring.document()),
         (&Method::GET, [".well-known", "openid-configuration"])
         | (&Method::GET, ["oauth2", "token", ".well-known", "openid-configuration"]) => {
@@ -108,7 +115,7 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
 }
 
 /// `/v1` to `/v4` and no version mean the same.
-fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
+pub(crate) fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
     match path {
         [version, rest @ ..] if is_version(version) => rest,
         path => path,

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{endpoints, operation};
+use crate::definition::operation;
+use crate::endpoints::PRODUCTION;
 use crate::objects::{items, set, text, texts};
 
 /// What a document says about an API with topics.
@@ -201,7 +202,7 @@ pub(crate) fn document(dto: &Value, imported: Option<&Value>) -> Value {
         "WEBSUB" => "websub",
         _ => "ws",
     };
-    let url = endpoints(dto.get("endpointConfig"), "production_endpoints").into_iter().next();
+    let url = PRODUCTION.urls(dto.get("endpointConfig")).into_iter().next();
     let servers = url.map(|url| json!({ "production": { "url": url, "protocol": protocol } }));
     json!({
         "asyncapi": "2.6.0",

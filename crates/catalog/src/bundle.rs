@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{Site, default_plan, endpoints, is_stream, kind, parts, topic};
-use crate::document;
+use crate::definition::{Site, default_plan, is_stream, kind, parts, topic};
+use crate::endpoints::{SIDES, is_failover};
 use crate::objects::{ApiState, config_name, context, items, set, text, texts};
+use crate::{document, mediation, wsdl_document};
 
 /// The paths of a WEBSUB API at which events are published: the reference's, and the one of hubs.
 const PUBLISH: [&str; 2] = ["/webhooks_events_receiver_resource", "/publish"];
@@ -18,19 +19,41 @@ pub(crate) fn files(
     state: ApiState,
     site: &Site<'_>,
 ) -> Vec<(String, Vec<u8>)> {
-    let configuration = |value: Value| ("tidegate.yaml".to_owned(), value.to_string().into_bytes());
+    let configuration =
+        |value: Value| ("tidegate.yaml".to_owned(), literal(value).to_string().into_bytes());
     let api = Bundle { dto, site, name: config_name(dto), context: context(dto) };
     if state == ApiState::Blocked {
         return vec![configuration(api.blocked())];
     }
     match kind(dto) {
         "HTTP" => {
-            let document = document::openapi(dto, document).to_string().into_bytes();
+            let document = document::served(dto, document).to_string().into_bytes();
             vec![configuration(api.api()), ("definition.json".to_owned(), document)]
         }
         "SSE" => vec![configuration(api.sse())],
         "WEBSUB" => vec![configuration(api.websub())],
+        "SOAPTOREST" => {
+            // Harmless: without its files the configuration is refused.
+            let files = wsdl_document::files(document).unwrap_or_default();
+            let wsdl = files.first().map_or("service.wsdl", |(name, _)| name.as_str());
+            let mut all = vec![configuration(api.soap_to_rest(wsdl))];
+            all.extend(files);
+            all
+        }
         kind => vec![configuration(api.route(kind))],
+    }
+}
+
+/// A value whose texts mean what they say: those of a configuration may refer to variables and files of the gateway, which are not a
+/// publisher's.
+fn literal(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace("${", "$${")),
+        Value::Array(items) => items.into_iter().map(literal).collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(key, value)| (key, literal(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
 }
 
@@ -170,7 +193,8 @@ impl Bundle<'_> {
     }
 
     fn urls(&self, key: &str) -> Vec<String> {
-        endpoints(self.dto.get("endpointConfig"), key)
+        let sides = SIDES.iter().filter(|side| side.key == key);
+        sides.flat_map(|side| side.urls(self.dto.get("endpointConfig"))).collect()
     }
 
     /// Sends tokens for tests to the sandbox, or refuses them where there is none.
@@ -192,7 +216,8 @@ impl Bundle<'_> {
 
     /// The upstreams of the endpoints. One without targets is a complaint of the configuration.
     fn upstreams(&self) -> Value {
-        let upstream = |urls: Vec<String>| {
+        let config = self.dto.get("endpointConfig");
+        let upstream = |urls: Vec<String>, key: &str| {
             let target = |url: &String| {
                 let (scheme, authority, _) = parts(url)?;
                 let has_tls = matches!(scheme, "https" | "wss");
@@ -200,16 +225,25 @@ impl Bundle<'_> {
                 Some(format!("{scheme}://{authority}"))
             };
             // Harmless: the URLs were checked.
-            json!({ "targets": urls.iter().filter_map(target).collect::<Vec<_>>() })
+            let targets: Vec<String> = urls.iter().filter_map(target).collect();
+            let mut made = Map::new();
+            if is_failover(config) && targets.len() > 1 {
+                made.insert("balance".to_owned(), json!("failover"));
+                made.insert("health".to_owned(), json!({}));
+            }
+            made.insert("targets".to_owned(), json!(targets));
+            let sides = SIDES.iter().filter(|side| side.key == key);
+            made.extend(sides.flat_map(|side| side.credentials(config)));
+            Value::Object(made)
         };
         let (production, sandbox) =
             (self.urls("production_endpoints"), self.urls("sandbox_endpoints"));
         let mut all = Map::new();
         if sandbox.is_empty() || !production.is_empty() {
-            all.insert(self.name.clone(), upstream(production));
+            all.insert(self.name.clone(), upstream(production, "production_endpoints"));
         }
         if !sandbox.is_empty() {
-            all.insert(self.sandbox(), upstream(sandbox));
+            all.insert(self.sandbox(), upstream(sandbox, "sandbox_endpoints"));
         }
         Value::Object(all)
     }
@@ -278,7 +312,10 @@ impl Bundle<'_> {
         });
         // Topics of WebSockets have scopes of their own.
         let scopes = if kind == "WS" { Vec::new() } else { self.scopes() };
-        let policies = self.policies(&scopes, "", websocket);
+        let mut policies = self.policies(&scopes, "", websocket);
+        if kind == "SOAP" {
+            policies.extend(self.mediation());
+        }
         let mut route = self.to_upstream("/**", format!("{}/{{**}}", self.path()), policies);
         if kind == "SOAP"
             && let Some(matches) = route.get_mut("match")
@@ -287,6 +324,39 @@ impl Bundle<'_> {
                 items(self.dto.get("operations")).iter().map(|one| text(one, "verb")).collect();
             set(matches, "methods", json!(self.methods(&verbs)));
         }
+        json!({ "routes": { self.name.as_str(): route }, "upstreams": self.upstreams() })
+    }
+
+    /// The policies of the mediation for all operations, which have the same.
+    fn mediation(&self) -> Vec<Value> {
+        let first = items(self.dto.get("operations")).first();
+        let own = first.and_then(|one| one.get("operationPolicies"));
+        mediation::policies(self.dto.get("apiPolicies"), own)
+    }
+
+    /// A SOAP service as an API of JSON, at the paths of the definition.
+    fn soap_to_rest(&self, wsdl: &str) -> Value {
+        let path = self.path();
+        let soap_rest = json!({ "soap_rest": {
+            "wsdl": wsdl,
+            "prefix": self.context,
+            "path": if path.is_empty() { "/" } else { &path },
+            "openapi": "off",
+        } });
+        let mut policies = self.policies(&self.scopes(), "", None);
+        policies.extend(self.mediation());
+        policies.push(soap_rest);
+        let operations = items(self.dto.get("operations"));
+        let targets: Vec<&str> = operations.iter().map(|one| text(one, "target")).collect();
+        let mut matches = self.matches(&targets);
+        set(&mut matches, "methods", json!(self.methods(&["POST"])));
+        let route = json!({
+            "match": matches,
+            "upstream": self.upstream(),
+            "host": "target",
+            "errors": "wso2_apim",
+            "policies": policies,
+        });
         json!({ "routes": { self.name.as_str(): route }, "upstreams": self.upstreams() })
     }
 
@@ -360,6 +430,14 @@ impl Bundle<'_> {
         topics.sort_unstable();
         topics.dedup();
         let verify = self.dto.get("enableSubscriberVerification").and_then(Value::as_bool);
+        let mut scopes = Map::new();
+        for operation in operations {
+            // All operations of a topic have the same.
+            let own = texts(operation.get("scopes"));
+            if !own.is_empty() {
+                scopes.insert(topic(text(operation, "target")).to_owned(), json!(own));
+            }
+        }
         let mut hub = json!({
             "topics": topics,
             "publish": PUBLISH,
@@ -367,6 +445,9 @@ impl Bundle<'_> {
             "callbacks": { "allow": self.site.callbacks },
             "limits": self.limited(),
         });
+        if !scopes.is_empty() {
+            set(&mut hub, "scopes", Value::Object(scopes));
+        }
         let signature = self.dto.get("websubSubscriptionConfiguration");
         let signature =
             signature.filter(|one| one.get("enable").and_then(Value::as_bool) == Some(true));
@@ -390,7 +471,8 @@ impl Bundle<'_> {
             set(&mut hub, "algorithm", json!("sha1"));
         }
         let mut policies: Vec<Value> = self.cors().into_iter().collect();
-        policies.push(self.credentials(&self.scopes()));
+        // Topics have scopes of their own.
+        policies.push(self.credentials(&[]));
         policies.push(self.subscription(""));
         let route = |below: &[&str], policies: Vec<Value>| json!({ "match": self.matches(below), "hub": self.name, "errors": "wso2_apim", "policies": policies });
         let mut routes = Map::new();

@@ -1,11 +1,12 @@
 //! The check of an API's definition, and its defaults.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use plan::{CatalogSettings, HostRule};
 use serde_json::{Map, Value, json};
 
+use crate::endpoints::{self, SIDES};
 use crate::objects::{context, items, texts};
 use crate::unsupported;
 
@@ -17,7 +18,7 @@ const CONTEXT_CHARS_MAX: usize = 200;
 const OPERATIONS_MAX: usize = 2000;
 
 /// The types that are served.
-pub(crate) const KINDS: [&str; 5] = ["HTTP", "SOAP", "SSE", "WS", "WEBSUB"];
+pub(crate) const KINDS: [&str; 6] = ["HTTP", "SOAP", "SOAPTOREST", "SSE", "WS", "WEBSUB"];
 
 /// The methods of operations.
 pub(crate) const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
@@ -71,6 +72,11 @@ pub(crate) fn is_stream(kind: &str) -> bool {
     matches!(kind, "SSE" | "WS" | "WEBSUB")
 }
 
+/// True if no route tells the operations of an API apart.
+pub(crate) fn is_of_wsdl(kind: &str) -> bool {
+    matches!(kind, "SOAP" | "SOAPTOREST")
+}
+
 /// The type of an API.
 pub(crate) fn kind(dto: &Value) -> &str {
     dto.get("type").and_then(Value::as_str).unwrap_or("HTTP")
@@ -87,6 +93,8 @@ pub(crate) fn check(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
 pub(crate) fn check_all(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
     let mut wrong = check_names(dto);
     let Some(members) = dto.as_object_mut() else { return wrong };
+    // The reference writes null for what is left out.
+    members.retain(|_, value| !value.is_null());
     let kind = members.entry("type").or_insert_with(|| json!("HTTP"));
     // Harmless: what is not a text is not a type that is known.
     let kind = kind.as_str().unwrap_or_default().to_owned();
@@ -95,17 +103,7 @@ pub(crate) fn check_all(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
     }
     check_plans(members, &kind, site, &mut wrong);
     check_operations(members, &kind, site, &mut wrong);
-    let config = members.get("endpointConfig");
-    for key in ["production_endpoints", "sandbox_endpoints"] {
-        for url in endpoints(config, key) {
-            if let Err(why) = check_url(&url, site) {
-                wrong.push(format!("the endpoint {url:?} {why}"));
-            }
-        }
-    }
-    if is_stream(&kind) || kind == "SOAP" {
-        wrong.extend(check_paths(config));
-    }
+    wrong.extend(check_endpoints(members.get("endpointConfig"), &kind, site));
     wrong
 }
 
@@ -186,6 +184,10 @@ fn check_operations(
     site: &Site<'_>,
     wrong: &mut Vec<String>,
 ) {
+    if items(members.get("operations")).is_empty() && kind == "SOAPTOREST" {
+        wrong.push("an API of this type has the operations of its WSDL: import-wsdl".to_owned());
+        return;
+    }
     if items(members.get("operations")).is_empty() {
         let (target, verbs): (&str, &[&str]) = match kind {
             "SSE" => ("/*", &["SUBSCRIBE"]),
@@ -211,6 +213,7 @@ fn check_operations(
         let verbs: &[&str] = match kind {
             "SSE" => &["SUBSCRIBE"],
             "WS" | "WEBSUB" => &["SUBSCRIBE", "PUBLISH"],
+            "SOAPTOREST" => &["POST"],
             _ => &METHODS,
         };
         if !verbs.contains(&verb) {
@@ -227,17 +230,27 @@ fn check_operations(
     wrong.extend(check_scopes(kind, operations));
 }
 
-/// A hub knows the topic of a request only after its policies, and a SOAP service its operation, so all need the same scopes.
+/// The operation of a SOAP service is known only after the policies of its route, so all need the same scopes. A topic of a hub has scopes
+/// for all that is done there.
 fn check_scopes(kind: &str, operations: &[Value]) -> Option<String> {
     let scopes = |operation: &Value| {
         let mut scopes = texts(operation.get("scopes"));
         scopes.sort();
         scopes
     };
-    let first = operations.first().map(scopes)?;
+    let place = |operation: &Value| match kind {
+        "WEBSUB" => topic(crate::objects::text(operation, "target")).to_owned(),
+        _ => String::new(),
+    };
+    let mut known: HashMap<String, Vec<String>> = HashMap::new();
+    let mut differs = |operation: &Value| {
+        let first = known.entry(place(operation)).or_insert_with(|| scopes(operation));
+        *first != scopes(operation)
+    };
     let differ =
-        matches!(kind, "WEBSUB" | "SOAP") && operations.iter().any(|one| scopes(one) != first);
-    differ.then(|| format!("the operations of a {kind} API all need the same scopes"))
+        (kind == "WEBSUB" || is_of_wsdl(kind)) && operations.iter().any(|one| differs(one));
+    let whose = if kind == "WEBSUB" { "of a topic" } else { "of a SOAP API" };
+    differ.then(|| format!("the operations {whose} all need the same scopes"))
 }
 
 fn check_target(target: &str, kind: &str) -> Result<(), &'static str> {
@@ -279,17 +292,6 @@ pub(crate) fn operation(target: &str, verb: &str) -> Value {
     })
 }
 
-/// The URLs of an endpoint, which is one object or a list.
-pub(crate) fn endpoints(config: Option<&Value>, key: &str) -> Vec<String> {
-    let Some(written) = config.and_then(|config| config.get(key)) else { return Vec::new() };
-    let url = |one: &Value| one.get("url").and_then(Value::as_str).map(str::to_owned);
-    match written.as_array() {
-        // Harmless: an endpoint without a URL leads nowhere.
-        Some(list) => list.iter().filter_map(url).collect(),
-        None => url(written).into_iter().collect(),
-    }
-}
-
 /// Scheme, host with port, and path of a URL.
 pub(crate) fn parts(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
@@ -298,15 +300,24 @@ pub(crate) fn parts(url: &str) -> Option<(&str, &str, &str)> {
     (!authority.is_empty()).then_some((scheme, authority, path))
 }
 
-/// All endpoints of an API that is one route have one path.
-fn check_paths(config: Option<&Value>) -> Option<String> {
-    let keys = ["production_endpoints", "sandbox_endpoints"];
-    let urls: Vec<String> = keys.iter().flat_map(|key| endpoints(config, key)).collect();
-    let path =
-        |url: &String| parts(url).map_or("", |(_, _, path)| path).trim_end_matches('/').to_owned();
-    let first = urls.first().map(path)?;
-    let differ = urls.iter().any(|url| path(url) != first);
-    differ.then(|| "the endpoints of an API of this type all need the same path".to_owned())
+fn check_endpoints(config: Option<&Value>, kind: &str, site: &Site<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for side in SIDES {
+        let token_url = endpoints::token_url(config, side).map(str::to_owned);
+        for url in side.urls(config).into_iter().chain(token_url) {
+            if let Err(why) = check_url(&url, site) {
+                wrong.push(format!("the endpoint {url:?} {why}"));
+            }
+        }
+        if endpoints::paths_differ(config, &[side]) {
+            wrong.push(format!("the endpoints for {} all need the same path", side.name));
+        }
+    }
+    // Such an API is one route.
+    if (is_stream(kind) || is_of_wsdl(kind)) && endpoints::paths_differ(config, &SIDES) {
+        wrong.push("the endpoints of an API of this type all need the same path".to_owned());
+    }
+    wrong
 }
 
 fn check_url(url: &str, site: &Site<'_>) -> Result<(), &'static str> {

@@ -1,11 +1,13 @@
 //! The developers' interface: published APIs, applications with their keys, subscriptions, and API keys.
 
+use std::collections::HashSet;
+
 use axum::http::{Method, StatusCode};
 use jose::Object;
 use serde_json::{Value, json};
 
 use crate::Catalog;
-use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, ok, tagged};
+use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, list_of, ok, tagged};
 use crate::oauth::Grant;
 use crate::objects::{
     Api, ApiState, Application, ApplicationKey, GoneKey, KeyKind, Subscription, SubscriptionState,
@@ -95,7 +97,7 @@ fn application_dto(catalog: &Catalog, application: &Application) -> Value {
         "tokenType": "JWT",
         "status": "APPROVED",
         "groups": [],
-        "subscriptionCount": catalog.live.of_application(&application.id).len(),
+        "subscriptionCount": catalog.shelf.count_subscriptions_of(&application.id),
         "attributes": application.attributes,
         "owner": application.owner,
         "createdTime": application.created.to_string(),
@@ -156,7 +158,7 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
                 !read.object.removed && visitor.owns(&read.object.owner) && name.contains(&query)
             });
             all.sort_by(|one, other| one.object.name.cmp(&other.object.name));
-            list(asked, all.iter().map(|read| application_dto(catalog, &read.object)).collect())
+            list_of(asked, &all, |read| Some(application_dto(catalog, &read.object)))
         }
         (&Method::POST, []) => create(catalog, asked, visitor.name).await,
         (&Method::GET, [id]) => {
@@ -362,7 +364,8 @@ async fn keys(catalog: &Catalog, asked: &Asked, read: Read<Application>, rest: &
             let (key, dto) = (find(word)?, asked.json()?);
             let defined = catalog.scopes_of(&read.object.id);
             let mut scopes = crate::objects::texts(dto.get("scopes"));
-            scopes.retain(|scope| defined.contains(scope));
+            let may = |scope: &String| key.scopes.is_empty() || key.scopes.contains(scope);
+            scopes.retain(|scope| defined.contains(scope) && may(scope));
             let lifetime = seconds(dto.get("validityPeriod"))?.or(key.lifetime);
             ok(&test_token(catalog, &ApplicationKey { lifetime, ..key }, &scopes).await?)
         }
@@ -451,6 +454,17 @@ fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
     })
 }
 
+/// The ids of the applications that the visitor owns.
+fn mine(catalog: &Catalog, visitor: &Visitor) -> HashSet<String> {
+    let mut mine = HashSet::new();
+    catalog.shelf.each::<Application>(|one, _| {
+        if !one.removed && visitor.owns(&one.owner) {
+            mine.insert(one.id.clone());
+        }
+    });
+    mine
+}
+
 async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
     let visitor = catalog.visitor(asked, &SUBSCRIBE).await?;
     let find = |id: &str| {
@@ -466,15 +480,29 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
     match (&asked.method, rest) {
         (&Method::GET, []) => {
             let (api, application) = (asked.parameter("apiId"), asked.parameter("applicationId"));
-            let mut all = catalog.shelf.all::<Subscription>();
-            all.retain(|read| {
-                let one = &read.object;
-                api.is_none_or(|id| one.api == id)
-                    && application.is_none_or(|id| one.application == id)
-                    && owned(catalog, &visitor, &one.application).is_ok()
-            });
-            all.sort_by_key(|read| read.object.created);
-            list(asked, all.iter().map(|read| subscription_dto(catalog, &read.object)).collect())
+            let is_of = |one: &Subscription| api.is_none_or(|id| one.api == id);
+            let mut all: Vec<(u64, String)> = Vec::new();
+            match application {
+                // Those of another's application are none.
+                Some(id) if owned(catalog, &visitor, id).is_err() => {}
+                Some(id) => {
+                    let found = catalog.shelf.subscriptions_of(id).into_iter().filter(is_of);
+                    all.extend(found.map(|one| (one.created, one.id)));
+                }
+                None => {
+                    let mine = mine(catalog, &visitor);
+                    catalog.shelf.each::<Subscription>(|one, _| {
+                        if is_of(one) && mine.contains(&one.application) {
+                            all.push((one.created, one.id.clone()));
+                        }
+                    });
+                }
+            }
+            all.sort();
+            list_of(asked, &all, |(_, id)| {
+                let read = catalog.shelf.get::<Subscription>(id)?;
+                Some(subscription_dto(catalog, &read.object))
+            })
         }
         (&Method::POST, []) => subscribe(catalog, &visitor, &asked.json()?).await,
         (&Method::GET, [id]) => {
@@ -494,7 +522,6 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
         (&Method::DELETE, [id]) => {
             let read = find(id)?;
             catalog.shelf.remove(&read).await?;
-            catalog.live.remove(&read.object);
             catalog.sync(&read.object.application)?;
             done()
         }
@@ -531,7 +558,6 @@ async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer 
     let taken =
         |error| Refusal::unwritten(error, "The application has subscribed to the API already");
     catalog.shelf.add(subscription.clone()).await.map_err(taken)?;
-    catalog.live.add(&subscription);
     catalog.sync(&subscription.application)?;
     created(&body)
 }

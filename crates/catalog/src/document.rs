@@ -2,11 +2,29 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{METHODS, endpoints};
+use crate::definition::METHODS;
+use crate::endpoints::{self, SIDES};
+use crate::mediation;
 use crate::objects::{items, texts};
 
-/// The OpenAPI document of an API, imported or made of the operations, with the extensions that the gateway reads.
+/// The OpenAPI document of an API, imported or made of the operations, as anybody may see it.
 pub(crate) fn openapi(dto: &Value, imported: Option<&Value>) -> Value {
+    made(dto, imported, false)
+}
+
+/// The same as the gateway reads it, with its credentials at the endpoints and the policies of operations.
+pub(crate) fn served(dto: &Value, imported: Option<&Value>) -> Value {
+    made(dto, imported, true)
+}
+
+/// True for members that the gateway reads. Those of a document say nothing: the definition does, which was checked.
+fn is_read(name: &str) -> bool {
+    const PREFIXES: [&str; 4] = ["x-wso2-", "x-tidegate-", "x-auth-type", "x-mediation-"];
+    const WORDS: [&str; 3] = ["x-scopes", "x-throttling-tier", "x-amzn-resource-name"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || WORDS.contains(&name)
+}
+
+fn made(dto: &Value, imported: Option<&Value>, is_served: bool) -> Value {
     let text = |key: &str| crate::objects::text(dto, key);
     let skeleton = || json!({ "openapi": "3.0.1", "info": {}, "paths": {} });
     let mut document = imported.cloned().unwrap_or_else(skeleton);
@@ -16,16 +34,12 @@ pub(crate) fn openapi(dto: &Value, imported: Option<&Value>) -> Value {
     root.insert("info".to_owned(), json!({ "title": text("name"), "version": text("version") }));
     root.remove("servers");
     root.remove("security");
-    root.retain(|name, _| !name.starts_with("x-wso2-"));
-    root.insert("paths".to_owned(), paths(dto, &known));
-    for (theirs, ours) in [
-        ("production_endpoints", "x-wso2-production-endpoints"),
-        ("sandbox_endpoints", "x-wso2-sandbox-endpoints"),
-    ] {
-        let urls = endpoints(dto.get("endpointConfig"), theirs);
-        if !urls.is_empty() {
-            let kind = if urls.len() > 1 { "loadbalance" } else { "http" };
-            root.insert(ours.to_owned(), json!({ "urls": urls, "type": kind }));
+    root.retain(|name, _| !is_read(name));
+    root.insert("paths".to_owned(), paths(dto, &known, is_served));
+    let config = dto.get("endpointConfig");
+    for side in SIDES {
+        if let Some(endpoints) = endpoints::extension(config, side, is_served) {
+            root.insert(format!("x-wso2-{}-endpoints", side.name), endpoints);
         }
     }
     let own = dto.get("apiThrottlingPolicy").and_then(Value::as_str);
@@ -39,7 +53,7 @@ pub(crate) fn openapi(dto: &Value, imported: Option<&Value>) -> Value {
 }
 
 /// The paths of the API's operations, with the descriptions of the imported document.
-fn paths(dto: &Value, known: &Value) -> Value {
+fn paths(dto: &Value, known: &Value, is_served: bool) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for operation in items(dto.get("operations")) {
         let text = |key: &str| crate::objects::text(operation, key);
@@ -49,7 +63,8 @@ fn paths(dto: &Value, known: &Value) -> Value {
         let mut made = of_path.and_then(|path| path.get(&verb)).cloned().unwrap_or_else(skeleton);
         if let Some(made) = made.as_object_mut() {
             made.remove("security");
-            made.retain(|name, _| !name.starts_with("x-wso2-") && !name.starts_with("x-auth-type"));
+            made.remove("servers");
+            made.retain(|name, _| !is_read(name));
             let plan = text("throttlingPolicy");
             if !plan.is_empty() {
                 made.insert("x-wso2-throttling-tier".to_owned(), json!(plan));
@@ -60,6 +75,11 @@ fn paths(dto: &Value, known: &Value) -> Value {
             let scopes = texts(operation.get("scopes"));
             if !scopes.is_empty() {
                 made.insert("x-scopes".to_owned(), json!(scopes));
+            }
+            let policies =
+                mediation::policies(dto.get("apiPolicies"), operation.get("operationPolicies"));
+            if is_served && !policies.is_empty() {
+                made.insert("x-tidegate-policies".to_owned(), json!(policies));
             }
         }
         let path = paths.entry(target).or_insert_with(|| {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use mediation::json_schema::{Document, Schema};
 use serde_json::{Value, json};
 
 use crate::shelf::WriteError;
@@ -17,6 +18,8 @@ pub(crate) struct Asked {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) client: IpAddr,
+    /// What the JSON of its body has to be like.
+    pub(crate) schema: Option<Schema>,
 }
 
 /// Why a request is refused.
@@ -37,6 +40,9 @@ pub(crate) type Answer = Result<Response, Refusal>;
 const PAGE: usize = 25;
 const PAGE_MAX: usize = 1000;
 
+/// The most errors of a body that an answer lists.
+const ERRORS_MAX: usize = 100;
+
 impl Asked {
     /// A parameter of the query.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
@@ -49,10 +55,22 @@ impl Asked {
             .ok_or_else(|| Refusal::bad(format!("The query parameter {name} is missing")))
     }
 
-    /// The body as a JSON object.
-    pub(crate) fn json(&self) -> Result<Value, Refusal> {
+    /// The body as JSON that the interface describes, if it is.
+    pub(crate) fn described(&self) -> Result<Value, Refusal> {
         let read: Value = serde_json::from_slice(&self.body)
             .map_err(|error| Refusal::bad(format!("The body is not JSON: {error}")))?;
+        let Some(schema) = &self.schema else { return Ok(read) };
+        let document = Document::read(&self.body).map_err(|why| Refusal::bad(why.to_string()))?;
+        if schema.allows(&document) {
+            Ok(read)
+        } else {
+            Err(Refusal::wrong(schema.refusal(&document, true, ERRORS_MAX)))
+        }
+    }
+
+    /// The body as a JSON object.
+    pub(crate) fn json(&self) -> Result<Value, Refusal> {
+        let read = self.described()?;
         if read.is_object() {
             Ok(read)
         } else {
@@ -157,6 +175,11 @@ impl Refusal {
         Refusal { oauth: Some(error), ..Refusal::new(status, why) }
     }
 
+    /// The same in the form of other resources than the token endpoint.
+    pub(crate) fn plain(self) -> Refusal {
+        Refusal { oauth: None, ..self }
+    }
+
     pub(crate) fn with(mut self, name: header::HeaderName, value: impl Into<String>) -> Refusal {
         self.headers.push((name, value.into()));
         self
@@ -243,13 +266,22 @@ pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
 
 /// A page of a list, as the reference has it.
 pub(crate) fn list(asked: &Asked, all: Vec<Value>) -> Answer {
-    let number = |name: &str| asked.parameter(name).map(str::parse::<usize>).transpose();
-    let wrong = |_| Refusal::bad("limit and offset have to be numbers");
-    let limit = number("limit").map_err(wrong)?.unwrap_or(PAGE).min(PAGE_MAX);
-    let offset = number("offset").map_err(wrong)?.unwrap_or(0);
+    list_of(asked, &all, |one| Some(one.clone()))
+}
+
+/// The same of objects, of which only those of the page are shown. One that is gone meanwhile is none.
+pub(crate) fn list_of<T>(asked: &Asked, all: &[T], shown: impl Fn(&T) -> Option<Value>) -> Answer {
+    let number = |name: &str| {
+        let count = asked.query.iter().filter(|(known, _)| known == name).count();
+        let read = asked.parameter(name).map(str::parse::<u32>).transpose();
+        let wrong = || Refusal::bad(format!("{name} has to be one number"));
+        read.ok().filter(|_| count < 2).ok_or_else(wrong)
+    };
+    let (limit, offset) = (number("limit")?, number("offset")?.unwrap_or(0) as usize);
+    let limit = limit.map_or(PAGE, |limit| limit as usize).min(PAGE_MAX);
     let total = all.len();
     // Harmless: the rest is on other pages, which the answer names.
-    let page: Vec<Value> = all.into_iter().skip(offset).take(limit).collect();
+    let page: Vec<Value> = all.iter().skip(offset).take(limit).filter_map(shown).collect();
     let at = |offset: usize| format!("{}?limit={limit}&offset={offset}", asked.path);
     let next = offset.saturating_add(limit);
     let next = if next < total && limit > 0 { at(next) } else { String::new() };

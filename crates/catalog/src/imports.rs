@@ -136,16 +136,32 @@ pub(crate) async fn wsdl(catalog: &Catalog, asked: &Asked) -> Answer {
     let form = Form::read(asked)?;
     // Harmless: a kind that is not text is not one that is known.
     let kind = String::from_utf8_lossy(form.part("implementationType").unwrap_or(b"SOAP"));
-    if !["SOAP", ""].contains(&kind.trim()) {
-        return Err(Refusal::not_here());
+    let kind = if kind.trim().is_empty() { "SOAP" } else { kind.trim() };
+    if !definition::is_of_wsdl(kind) {
+        return Err(Refusal::bad("implementationType is SOAP or SOAPTOREST"));
     }
     let document = wsdl_files(form.file()?)?;
     let (document, endpoint) = described(document).await?;
     let mut dto = form.properties()?;
-    set(&mut dto, "type", json!("SOAP"));
-    default(&mut dto, "operations", Some(json!([definition::operation("/*", "POST")])));
+    set(&mut dto, "type", json!(kind));
+    let operations = if kind == "SOAPTOREST" {
+        offered(&document)?
+    } else {
+        vec![definition::operation("/*", "POST")]
+    };
+    default(&mut dto, "operations", Some(json!(operations)));
     default(&mut dto, "endpointConfig", endpoint.map(endpoint_config));
     publisher::create(catalog, asked, dto, Some(document)).await
+}
+
+/// The operations that a description offers as JSON, as the gateway names them.
+fn offered(document: &Value) -> Result<Vec<Value>, Refusal> {
+    let names = wsdl_document::operations(document).map_err(Refusal::wrong)?;
+    let target = |name: &String| {
+        let path = kit::percent::encoded(name.as_bytes(), b"");
+        definition::operation(&format!("/{path}"), "POST")
+    };
+    Ok(names.iter().map(target).collect())
 }
 
 /// The description in an archive, or the one that the file is.
@@ -198,7 +214,9 @@ pub(crate) fn shown(api: &Api, what: &str) -> Answer {
     let is_stream = definition::is_stream(api.kind());
     match what {
         "swagger" if !is_stream && api.kind() != "SOAP" => {
-            ok(&document::openapi(&api.dto, api.document.as_ref()))
+            // That of a SOAP service is a WSDL.
+            let imported = api.document.as_ref().filter(|_| api.kind() == "HTTP");
+            ok(&document::openapi(&api.dto, imported))
         }
         "asyncapi" | "async-api-specification" if is_stream => {
             ok(&asyncapi::document(&api.dto, api.document.as_ref()))
@@ -231,7 +249,9 @@ async fn replace(catalog: &Catalog, asked: &Asked, read: &Read<Api>, what: &str)
             of_asyncapi(&mut dto, &document).map_err(Refusal::wrong)?;
             document
         }
-        ("wsdl", "SOAP") => described(wsdl_files(Form::read(asked)?.file()?)?).await?.0,
+        ("wsdl", kind) if definition::is_of_wsdl(kind) => {
+            described(wsdl_files(Form::read(asked)?.file()?)?).await?.0
+        }
         _ => return Err(Refusal::bad("An API of this type has no such document")),
     };
     let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));

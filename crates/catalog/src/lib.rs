@@ -11,11 +11,13 @@ mod bundle;
 mod definition;
 mod devportal;
 mod document;
+mod endpoints;
 mod guesses;
 mod http;
 mod imports;
 mod keyring;
 mod live;
+mod mediation;
 mod news;
 mod oauth;
 mod objects;
@@ -29,6 +31,7 @@ mod publisher;
 mod rights;
 mod secrets;
 mod shelf;
+mod subscription_rows;
 mod try_out;
 mod unsupported;
 mod wsdl_document;
@@ -53,6 +56,7 @@ use news::News;
 use objects::{
     Api, Application, Client, Family, GoneKey, Object, Plan, Revoked, SigningKey, Subscription,
 };
+use openapi::Interface;
 use secrets::Secrets;
 use shelf::{Batch, Read, Shelf, WriteError};
 
@@ -68,6 +72,7 @@ pub struct Catalog {
     keyring: Keyring,
     secrets: Secrets,
     guesses: Guesses,
+    interface: Interface,
     /// The gateway's listeners by their names, with their addresses.
     addresses: Addresses,
     /// Requests at once.
@@ -117,8 +122,16 @@ impl Catalog {
             tracing::error!("catalog: the system has no random numbers");
             return None;
         };
+        let interface = match Interface::read() {
+            Ok(interface) => interface,
+            Err(why) => {
+                tracing::error!(why, "catalog: its interface cannot be read");
+                return None;
+            }
+        };
         let store = plan.store.clone()?;
         let catalog = Arc::new(Catalog {
+            interface,
             control,
             addresses,
             shelf: Shelf::new(store.clone(), !store.nodes().is_alone()),
@@ -217,7 +230,7 @@ impl Catalog {
                 Api::KIND => {
                     self.shelf.refresh::<Api>(id).await?;
                     apis.insert(id);
-                    applications.extend(self.live.of_api(id));
+                    applications.extend(self.shelf.subscribers_of(id));
                 }
                 Application::KIND => {
                     self.shelf.refresh::<Application>(id).await?;
@@ -225,14 +238,9 @@ impl Catalog {
                 }
                 Subscription::KIND => {
                     let before = self.shelf.refresh::<Subscription>(id).await?;
-                    if let Some(before) = before {
-                        self.live.remove(&before.object);
-                        applications.insert(before.object.application.clone());
-                    }
-                    if let Some(now) = self.shelf.get::<Subscription>(id) {
-                        self.live.add(&now.object);
-                        applications.insert(now.object.application.clone());
-                    }
+                    let now = self.shelf.get::<Subscription>(id);
+                    let both = before.into_iter().chain(now);
+                    applications.extend(both.map(|read| read.object.application.clone()));
                 }
                 Plan::KIND => {
                     self.shelf.refresh::<Plan>(id).await?;
@@ -308,15 +316,14 @@ impl Catalog {
 
     /// Removes the subscriptions of a removed application, and then the application itself.
     async fn finish_removal(&self, application: &str) -> Result<(), WriteError> {
-        let ids = self.live.of_application(application);
+        let all = self.shelf.subscriptions_of(application);
         // Each has a row for its name, too.
-        for ids in ids.chunks(shelf::CHANGES_MAX / 2) {
+        for some in all.chunks(shelf::CHANGES_MAX / 2) {
             let mut batch = Batch::default();
             // Harmless: one that is gone needs no removal.
-            let found = ids.iter().filter_map(|id| self.shelf.get::<Subscription>(id));
-            let found: Vec<_> = found.inspect(|read| batch.remove(read)).collect();
+            let found = some.iter().filter_map(|one| self.shelf.get::<Subscription>(&one.id));
+            found.for_each(|read| batch.remove(&read));
             self.shelf.commit(batch).await?;
-            found.iter().for_each(|read| self.live.remove(&read.object));
         }
         match self.shelf.get::<Application>(application) {
             Some(read) => self.shelf.remove(&read).await,
@@ -368,11 +375,8 @@ impl Catalog {
     /// The scopes that the APIs of an application define.
     fn scopes_of(&self, application: &str) -> Vec<String> {
         let mut scopes = Vec::new();
-        for id in self.live.of_application(application) {
-            let api = self
-                .shelf
-                .get::<Subscription>(&id)
-                .and_then(|read| self.shelf.get::<Api>(&read.object.api));
+        for subscription in self.shelf.subscriptions_of(application) {
+            let api = self.shelf.get::<Api>(&subscription.api);
             let operations = api.as_ref().and_then(|read| read.object.dto.get("operations"));
             for operation in objects::items(operations) {
                 scopes.extend(objects::texts(operation.get("scopes")));

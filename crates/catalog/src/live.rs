@@ -7,9 +7,7 @@ use plan::CatalogSettings;
 use policies::application_keys::consumer_key;
 use policies::subscription::{self, ApiNumber, KeyOwner};
 
-use crate::objects::{
-    Api, Application, GoneKey, KeyKind, Subscription, SubscriptionState, config_name,
-};
+use crate::objects::{Api, Application, GoneKey, KeyKind, SubscriptionState, config_name};
 use crate::shelf::Shelf;
 
 /// The entries that this catalog has made in the map.
@@ -19,13 +17,9 @@ pub(crate) struct Live(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     /// Applications by their consumer keys.
-    owners: HashMap<String, String>,
+    owners: HashMap<Arc<str>, Arc<str>>,
     /// The consumer keys of each application.
-    keys: HashMap<String, HashSet<String>>,
-    /// The subscriptions of each application.
-    subscriptions: HashMap<String, HashSet<String>>,
-    /// The applications of each API.
-    subscribers: HashMap<String, HashSet<String>>,
+    keys: HashMap<String, Box<[Arc<str>]>>,
 }
 
 impl Live {
@@ -34,36 +28,17 @@ impl Live {
     }
 
     /// The application of a consumer key.
-    pub(crate) fn owner(&self, key: &str) -> Option<String> {
+    pub(crate) fn owner(&self, key: &str) -> Option<Arc<str>> {
         self.lock().owners.get(key).cloned()
-    }
-
-    /// The subscriptions of an application.
-    pub(crate) fn of_application(&self, id: &str) -> Vec<String> {
-        // Harmless: an application that is not there has none.
-        self.lock().subscriptions.get(id).into_iter().flatten().cloned().collect()
-    }
-
-    /// The applications that have subscribed to an API.
-    pub(crate) fn of_api(&self, id: &str) -> Vec<String> {
-        // Harmless: an API that is not there has none.
-        self.lock().subscribers.get(id).into_iter().flatten().cloned().collect()
     }
 
     /// Rebuilds the entries of all applications.
     pub(crate) fn sync_all(&self, shelf: &Shelf, settings: &CatalogSettings) {
-        let mut applications: HashSet<String> =
-            shelf.all::<Application>().iter().map(|read| read.object.id.clone()).collect();
-        {
-            let mut known = self.lock();
-            // Applications that are gone lose their keys.
-            applications.extend(known.keys.keys().cloned());
-            known.subscriptions.clear();
-            known.subscribers.clear();
-            for read in shelf.all::<Subscription>() {
-                known.add(&read.object);
-            }
-        }
+        // Applications that are gone lose their keys.
+        let mut applications: HashSet<String> = self.lock().keys.keys().cloned().collect();
+        shelf.each::<Application>(|one, _| {
+            applications.insert(one.id.clone());
+        });
         let gone = shelf.all::<GoneKey>();
         self.sync_gone(gone.iter().map(|read| read.object.id.as_str()), shelf, settings);
         self.sync(applications.iter().map(String::as_str), shelf, settings);
@@ -80,22 +55,6 @@ impl Live {
         settings.live.change(gone.collect::<Vec<_>>());
     }
 
-    /// Notes a subscription that is new or was changed.
-    pub(crate) fn add(&self, subscription: &Subscription) {
-        self.lock().add(subscription);
-    }
-
-    /// Notes that a subscription is gone.
-    pub(crate) fn remove(&self, subscription: &Subscription) {
-        let mut known = self.lock();
-        if let Some(all) = known.subscriptions.get_mut(&subscription.application) {
-            all.remove(&subscription.id);
-        }
-        if let Some(all) = known.subscribers.get_mut(&subscription.api) {
-            all.remove(&subscription.application);
-        }
-    }
-
     /// Rebuilds the entries of these applications.
     pub(crate) fn sync<'a>(
         &self,
@@ -107,23 +66,25 @@ impl Live {
         let mut known = self.lock();
         for id in applications {
             let read = shelf.get::<Application>(id).filter(|read| !read.object.removed);
-            let mut kept: HashSet<String> = HashSet::new();
+            let mut kept: Vec<Arc<str>> = Vec::new();
             if let Some(read) = &read {
-                let made = Arc::new(made(&read.object, &known, shelf, settings));
+                let made = Arc::new(made(&read.object, shelf, settings));
                 let owner =
                     |sandbox| Some(KeyOwner { application: made.clone(), sandbox, gone: false });
                 // API keys name the application by its id.
                 changes.push((consumer_key(id), owner(false)));
-                kept.insert(id.to_owned());
+                let id: Arc<str> = id.into();
+                kept.push(id.clone());
                 for key in &read.object.keys {
                     let sandbox = key.kind == KeyKind::Sandbox;
                     changes.push((consumer_key(&key.consumer_key), owner(sandbox)));
-                    known.owners.insert(key.consumer_key.clone(), id.to_owned());
-                    kept.insert(key.consumer_key.clone());
+                    let key: Arc<str> = key.consumer_key.as_str().into();
+                    known.owners.insert(key.clone(), id.clone());
+                    kept.push(key);
                 }
             }
             let before = if read.is_some() {
-                known.keys.insert(id.to_owned(), kept.clone())
+                known.keys.insert(id.to_owned(), kept.clone().into())
             } else {
                 known.keys.remove(id)
             };
@@ -137,14 +98,6 @@ impl Live {
     }
 }
 
-impl Known {
-    fn add(&mut self, subscription: &Subscription) {
-        let Subscription { id, api, application, .. } = subscription;
-        self.subscriptions.entry(application.clone()).or_default().insert(id.clone());
-        self.subscribers.entry(api.clone()).or_default().insert(application.clone());
-    }
-}
-
 /// The owner of a removed application's key. None once all tokens of the key have expired.
 fn gone_owner(key: &str, shelf: &Shelf) -> Option<KeyOwner> {
     shelf.get::<GoneKey>(key)?;
@@ -155,19 +108,16 @@ fn gone_owner(key: &str, shelf: &Shelf) -> Option<KeyOwner> {
 /// An application in the form that workers read.
 fn made(
     application: &Application,
-    known: &Known,
     shelf: &Shelf,
     settings: &CatalogSettings,
 ) -> subscription::Application {
     let plan = settings.plans.get(&application.plan).cloned();
-    // Harmless: an application without subscriptions has none.
-    let ids = known.subscriptions.get(&application.id).into_iter().flatten();
+    let written = shelf.subscriptions_of(&application.id).into_iter();
     // Harmless: a subscription to an API that is gone leads nowhere, and one on a plan that is gone is as blocked.
-    let all = ids.filter_map(|id| {
-        let read = shelf.get::<Subscription>(id)?;
-        let api = shelf.get::<Api>(&read.object.api)?;
-        let plan = settings.plans.get(&read.object.plan).cloned()?;
-        let state = match read.object.state {
+    let all = written.filter_map(|one| {
+        let api = shelf.get::<Api>(&one.api)?;
+        let plan = settings.plans.get(&one.plan).cloned()?;
+        let state = match one.state {
             SubscriptionState::Unblocked => subscription::SubscriptionState::Unblocked,
             SubscriptionState::Blocked => subscription::SubscriptionState::Blocked,
             SubscriptionState::ProdOnlyBlocked => {

@@ -468,7 +468,7 @@ impl Catalog {
     pub(crate) async fn basic_user(&self, asked: &Asked) -> Result<String, Refusal> {
         let refused = || Refusal::unauthorized("The user name or the password is wrong");
         let (name, password) = basic(asked).ok_or_else(refused)?;
-        if self.is_password(&name, &password, asked.client).await? {
+        if self.is_password(&name, &password, asked.client).await.map_err(Refusal::plain)? {
             Ok(name)
         } else {
             Err(refused())

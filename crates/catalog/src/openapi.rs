@@ -1,383 +1,161 @@
-//! The OpenAPI document of the catalog's interface, made from one table of its operations.
+//! The catalog's interface as `interface.yaml` describes it: its OpenAPI document, and what requests of an operation have to be like.
 
+use std::path::Path;
+
+use axum::http::Method;
+use mediation::json_schema::{Schema, Schemas};
 use serde_json::{Map, Value, json};
 
-/// A method and path, what it does, its success, and the scopes of which one is needed.
-struct Row(&'static str, &'static str, &'static str, u16, &'static str);
+use crate::answers::without_version;
+use crate::objects::{set, text, texts};
 
-const ROWS: &[Row] = &[
-    Row("post", "/client-registration/v0.17/register", "Register a client of the catalog", 200, ""),
-    Row("post", "/oauth2/token", "Get a token", 200, ""),
-    Row("post", "/oauth2/revoke", "Revoke a token", 200, ""),
-    Row("get", "/oauth2/jwks", "Get the keys that verify tokens", 200, ""),
-    Row("get", "/.well-known/openid-configuration", "Discover the token endpoint", 200, ""),
-    Row("get", "/openapi.json", "Get this document", 200, ""),
-    Row("get", "/api/am/publisher/v4/apis", "Find APIs", 200, "apim:api_view"),
-    Row("post", "/api/am/publisher/v4/apis", "Create an API", 201, "apim:api_create"),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/import-openapi",
-        "Create an API of a document",
-        201,
-        "apim:api_create",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/import-asyncapi",
-        "Create an API of an AsyncAPI document",
-        201,
-        "apim:api_create",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/import-wsdl",
-        "Create an API of a WSDL",
-        201,
-        "apim:api_create",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/import",
-        "Create or change the API of a project of apictl",
-        200,
-        "apim:api_create",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/change-lifecycle",
-        "Change the state of an API",
-        200,
-        "apim:api_publish",
-    ),
-    Row("get", "/api/am/publisher/v4/apis/{apiId}", "Get an API", 200, "apim:api_view"),
-    Row("put", "/api/am/publisher/v4/apis/{apiId}", "Change an API", 200, "apim:api_create"),
-    Row("delete", "/api/am/publisher/v4/apis/{apiId}", "Delete an API", 200, "apim:api_create"),
-    Row(
-        "get",
-        "/api/am/publisher/v4/apis/{apiId}/swagger",
-        "Get the OpenAPI document of an API",
-        200,
-        "apim:api_view",
-    ),
-    Row(
-        "put",
-        "/api/am/publisher/v4/apis/{apiId}/swagger",
-        "Replace the OpenAPI document of an API",
-        200,
-        "apim:api_create",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/apis/{apiId}/asyncapi",
-        "Get the AsyncAPI document of an API",
-        200,
-        "apim:api_view",
-    ),
-    Row(
-        "put",
-        "/api/am/publisher/v4/apis/{apiId}/asyncapi",
-        "Replace the AsyncAPI document of an API",
-        200,
-        "apim:api_create",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/apis/{apiId}/wsdl",
-        "Get the WSDL of an API",
-        200,
-        "apim:api_view",
-    ),
-    Row(
-        "put",
-        "/api/am/publisher/v4/apis/{apiId}/wsdl",
-        "Replace the WSDL of an API",
-        200,
-        "apim:api_create",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/apis/{apiId}/lifecycle-state",
-        "Get the state of an API",
-        200,
-        "apim:api_view",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/apis/{apiId}/deployments",
-        "Find the deployments of an API",
-        200,
-        "apim:api_view",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/apis/{apiId}/revisions",
-        "Find the revisions of an API",
-        200,
-        "apim:api_view",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/{apiId}/revisions",
-        "Create a revision",
-        201,
-        "apim:api_create",
-    ),
-    Row(
-        "delete",
-        "/api/am/publisher/v4/apis/{apiId}/revisions/{revisionId}",
-        "Delete a revision",
-        200,
-        "apim:api_create",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/{apiId}/deploy-revision",
-        "Deploy a revision",
-        201,
-        "apim:api_publish",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/apis/{apiId}/undeploy-revision",
-        "Take a revision out of service",
-        201,
-        "apim:api_publish",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/subscriptions",
-        "Find subscriptions",
-        200,
-        "apim:subscription_view",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/subscriptions/block-subscription",
-        "Block a subscription",
-        200,
-        "apim:subscription_block",
-    ),
-    Row(
-        "post",
-        "/api/am/publisher/v4/subscriptions/unblock-subscription",
-        "Unblock a subscription",
-        200,
-        "apim:subscription_block",
-    ),
-    Row(
-        "get",
-        "/api/am/publisher/v4/throttling-policies/{level}",
-        "Find plans",
-        200,
-        "apim:api_view",
-    ),
-    Row("get", "/api/am/devportal/v3/apis", "Find published APIs", 200, ""),
-    Row("get", "/api/am/devportal/v3/apis/{apiId}", "Get a published API", 200, ""),
-    Row(
-        "get",
-        "/api/am/devportal/v3/apis/{apiId}/swagger",
-        "Get the OpenAPI document of a published API",
-        200,
-        "",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/apis/{apiId}/async-api-specification",
-        "Get the AsyncAPI document of a published API",
-        200,
-        "",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/apis/{apiId}/wsdl",
-        "Get the WSDL of a published API",
-        200,
-        "",
-    ),
-    Row("get", "/api/am/devportal/v3/applications", "Find applications", 200, "apim:app_manage"),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications",
-        "Create an application",
-        201,
-        "apim:app_manage",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/applications/{applicationId}",
-        "Get an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "put",
-        "/api/am/devportal/v3/applications/{applicationId}",
-        "Change an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "delete",
-        "/api/am/devportal/v3/applications/{applicationId}",
-        "Delete an application with its tokens",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/generate-keys",
-        "Make the keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/applications/{applicationId}/keys",
-        "Find the keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/applications/{applicationId}/keys/{keyType}",
-        "Get keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "put",
-        "/api/am/devportal/v3/applications/{applicationId}/keys/{keyType}",
-        "Change keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/keys/{keyType}/regenerate-secret",
-        "Make a new secret",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/keys/{keyType}/generate-token",
-        "Get a token to try an API",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/applications/{applicationId}/oauth-keys",
-        "Find the keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "get",
-        "/api/am/devportal/v3/applications/{applicationId}/oauth-keys/{keyMappingId}",
-        "Get keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "put",
-        "/api/am/devportal/v3/applications/{applicationId}/oauth-keys/{keyMappingId}",
-        "Change keys of an application",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/oauth-keys/{keyMappingId}/regenerate-secret",
-        "Make a new secret",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/oauth-keys/{keyMappingId}/generate-token",
-        "Get a token to try an API",
-        200,
-        "apim:app_manage",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/api-keys/{keyType}/generate",
-        "Make an API key",
-        200,
-        "apim:api_key",
-    ),
-    Row(
-        "post",
-        "/api/am/devportal/v3/applications/{applicationId}/api-keys/{keyType}/revoke",
-        "Revoke an API key",
-        200,
-        "apim:api_key",
-    ),
-    Row("get", "/api/am/devportal/v3/subscriptions", "Find subscriptions", 200, "apim:subscribe"),
-    Row("post", "/api/am/devportal/v3/subscriptions", "Subscribe", 201, "apim:subscribe"),
-    Row(
-        "get",
-        "/api/am/devportal/v3/subscriptions/{subscriptionId}",
-        "Get a subscription",
-        200,
-        "apim:subscribe",
-    ),
-    Row(
-        "put",
-        "/api/am/devportal/v3/subscriptions/{subscriptionId}",
-        "Change the plan of a subscription",
-        200,
-        "apim:subscribe",
-    ),
-    Row(
-        "delete",
-        "/api/am/devportal/v3/subscriptions/{subscriptionId}",
-        "Unsubscribe",
-        200,
-        "apim:subscribe",
-    ),
-    Row("get", "/api/am/devportal/v3/throttling-policies/{level}", "Find plans", 200, ""),
-    Row("get", "/api/am/devportal/v3/key-managers", "Find issuers of tokens", 200, ""),
-    Row("get", "/api/am/admin/v4/throttling/policies/{level}", "Find plans", 200, "apim:tier_view"),
-    Row(
-        "post",
-        "/api/am/admin/v4/throttling/policies/{level}",
-        "Create a plan",
-        201,
-        "apim:tier_manage",
-    ),
-    Row(
-        "get",
-        "/api/am/admin/v4/throttling/policies/{level}/{policyId}",
-        "Get a plan",
-        200,
-        "apim:tier_view",
-    ),
-    Row(
-        "put",
-        "/api/am/admin/v4/throttling/policies/{level}/{policyId}",
-        "Change a plan",
-        200,
-        "apim:tier_manage",
-    ),
-    Row(
-        "delete",
-        "/api/am/admin/v4/throttling/policies/{level}/{policyId}",
-        "Delete a plan",
-        200,
-        "apim:tier_manage",
-    ),
+const TEXT: &str = include_str!("interface.yaml");
+
+/// The address of the document, by which its schemas are found.
+const ADDRESS: &str = "tidegate:catalog";
+
+/// The members of an operation that have a body.
+const BODIES: [(&str, &str); 3] = [
+    ("body", "application/json"),
+    ("form", "application/x-www-form-urlencoded"),
+    ("parts", "multipart/form-data"),
 ];
 
-/// The document.
-pub(crate) fn document() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
-    for row in ROWS {
-        let path = paths.entry(row.1).or_insert_with(|| json!({}));
-        if let Some(path) = path.as_object_mut() {
-            path.insert(row.0.to_owned(), operation(row));
+/// The interface.
+pub(crate) struct Interface {
+    document: Value,
+    places: Vec<Place>,
+}
+
+/// A path with its operations.
+struct Place {
+    /// Its segments, without the version of the interface.
+    segments: Vec<Segment>,
+    operations: Vec<(Method, Option<Schema>)>,
+}
+
+enum Segment {
+    Word(String),
+    /// An id of the catalog.
+    Id,
+    /// One of these words.
+    One(Vec<String>),
+    /// Any name.
+    Name,
+}
+
+impl Interface {
+    pub(crate) fn read() -> Result<Interface, String> {
+        let written = config::document(TEXT, Path::new("interface.yaml"))?;
+        let document = document(&written);
+        let schemas = Schemas::new([(ADDRESS.to_owned(), document.clone())], false)?;
+        let members = |value: &'static str| written.get(value).and_then(Value::as_object);
+        let (paths, parameters) = (members("paths"), members("parameters"));
+        let mut places = Vec::new();
+        // Harmless: a test sees that all of the interface is there.
+        for (path, operations) in paths.into_iter().flatten() {
+            let mut made = Vec::new();
+            // Harmless: the same.
+            for (method, operation) in operations.as_object().into_iter().flatten() {
+                let name = text(operation, "body").trim_end_matches('?');
+                let schema = (!name.is_empty())
+                    .then(|| schemas.at(&format!("{ADDRESS}#/components/schemas/{name}")));
+                let method = method.to_uppercase().parse::<Method>();
+                made.push((method.map_err(|error| error.to_string())?, schema.transpose()?));
+            }
+            let segment = |part: &&str| segment(part, parameters);
+            let parts = without_version_of(path);
+            places.push(Place { segments: parts.iter().map(segment).collect(), operations: made });
         }
+        Ok(Interface { document, places })
+    }
+
+    /// The OpenAPI document.
+    pub(crate) fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// What the JSON of a request has to be like.
+    pub(crate) fn schema(&self, method: &Method, path: &str) -> Option<&Schema> {
+        let place = self.place(path)?;
+        let operation = place.operations.iter().find(|(known, _)| known == method);
+        operation.and_then(|(_, schema)| schema.as_ref())
+    }
+
+    /// The methods of a resource that is there but has not this one. None: the resource has it, or there is no such resource.
+    pub(crate) fn others(&self, method: &Method, path: &str) -> Option<String> {
+        let place = self.place(path)?;
+        if place.operations.iter().any(|(known, _)| known == method) {
+            return None;
+        }
+        let names: Vec<&str> = place.operations.iter().map(|(known, _)| known.as_str()).collect();
+        Some(names.join(", "))
+    }
+
+    fn place(&self, path: &str) -> Option<&Place> {
+        let parts = without_version_of(path);
+        self.places.iter().find(|place| {
+            place.segments.len() == parts.len()
+                && place.segments.iter().zip(&parts).all(|(segment, part)| segment.fits(part))
+        })
+    }
+}
+
+impl Segment {
+    fn fits(&self, part: &str) -> bool {
+        match self {
+            Segment::Word(word) => word == part,
+            // The reference has other resources beside the ids.
+            Segment::Id => {
+                let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
+                part.len() == 36 && part.chars().all(is_digit)
+            }
+            Segment::One(words) => words.iter().any(|word| word == part),
+            Segment::Name => true,
+        }
+    }
+}
+
+fn segment(part: &str, parameters: Option<&Map<String, Value>>) -> Segment {
+    let Some(name) = part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+        return Segment::Word(part.to_owned());
+    };
+    let schema = parameters.and_then(|parameters| parameters.get(name));
+    match texts(schema.and_then(|schema| schema.get("enum"))) {
+        words if words.is_empty() => {
+            let is_id = schema.is_some_and(|schema| schema.get("$ref").is_some());
+            if is_id { Segment::Id } else { Segment::Name }
+        }
+        words => Segment::One(words),
+    }
+}
+
+/// The segments of a path, without the version of the interface.
+fn without_version_of(path: &str) -> Vec<&str> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        ["api", "am", portal, rest @ ..] => {
+            // The older name of the same interface.
+            let portal = if *portal == "store" { "devportal" } else { *portal };
+            [&["api", "am", portal][..], without_version(rest)].concat()
+        }
+        // The version of the registration may be any.
+        ["client-registration", _, rest @ ..] => [&["client-registration"][..], rest].concat(),
+        _ => parts,
+    }
+}
+
+/// The OpenAPI document of what is written.
+fn document(written: &Value) -> Value {
+    let members = |name: &str| written.get(name).and_then(Value::as_object);
+    let mut paths = Map::new();
+    // Harmless: a test sees that all of the interface is there.
+    for (path, operations) in members("paths").into_iter().flatten() {
+        // Harmless: the same.
+        let operations = operations.as_object().into_iter().flatten();
+        let made = operations
+            .map(|(method, written)| (method.clone(), operation(path, written, &members)));
+        paths.insert(path.clone(), Value::Object(made.collect()));
     }
     json!({
         "openapi": "3.1.0",
@@ -388,41 +166,121 @@ pub(crate) fn document() -> Value {
                 "token": { "type": "http", "scheme": "bearer" },
                 "password": { "type": "http", "scheme": "basic" },
             },
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "required": ["code", "message", "description"],
-                    "properties": {
-                        "code": { "type": "integer" },
-                        "message": { "type": "string" },
-                        "description": { "type": "string" },
-                        "moreInfo": { "type": "string" },
-                        "error": { "type": "array", "items": { "type": "object" } },
-                    },
-                },
-            },
+            "schemas": members("schemas"),
         },
     })
 }
 
-fn operation(Row(_, path, summary, success, scope): &Row) -> Value {
+fn operation<'w>(
+    path: &str,
+    written: &Value,
+    members: &impl Fn(&str) -> Option<&'w Map<String, Value>>,
+) -> Value {
+    let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let parameter = |name: &str, place: &str, required: bool| {
+        let schema = members("parameters").and_then(|all| all.get(name));
+        json!({ "name": name, "in": place, "required": required, "schema": schema })
+    };
     // Harmless: a parameter ends with a brace.
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let parameter = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
-    let parameters: Vec<Value> = names.map(parameter).collect();
-    let error = json!({ "description": "Refused", "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } });
-    let mut operation = json!({
-        "summary": summary,
-        "responses": { success.to_string(): { "description": "Done" }, "default": error },
+    let mut parameters: Vec<Value> = names.map(|name| parameter(name, "path", true)).collect();
+    for name in texts(written.get("query")) {
+        let known = name.trim_end_matches('!');
+        parameters.push(parameter(known, "query", known != name));
+    }
+    let mut made = json!({
+        "summary": text(written, "does"),
+        "responses": responses(path, written, &schema),
     });
-    if let Some(members) = operation.as_object_mut() {
-        if !parameters.is_empty() {
-            members.insert("parameters".to_owned(), json!(parameters));
-        }
-        if !scope.is_empty() {
-            members.insert("security".to_owned(), json!([{ "token": [] }, { "password": [] }]));
-            members.insert("x-scope".to_owned(), json!(scope));
+    if !parameters.is_empty() {
+        set(&mut made, "parameters", json!(parameters));
+    }
+    for (key, media) in BODIES {
+        let name = text(written, key);
+        if !name.is_empty() {
+            let known = name.trim_end_matches('?');
+            let content = json!({ media: { "schema": schema(known) } });
+            set(&mut made, "requestBody", json!({ "required": known == name, "content": content }));
         }
     }
-    operation
+    let scope = text(written, "scope");
+    if !scope.is_empty() {
+        set(&mut made, "security", json!([{ "token": [] }]));
+        set(&mut made, "x-scope", json!(scope));
+    }
+    if written.get("user").is_some() {
+        set(&mut made, "security", json!([{ "password": [] }]));
+    }
+    made
+}
+
+fn responses(path: &str, written: &Value, schema: &impl Fn(&str) -> Value) -> Value {
+    let status = written.get("status").and_then(Value::as_u64).unwrap_or(200);
+    let mut done = json!({ "description": "Done" });
+    match text(written, "answers") {
+        "" => {}
+        name => {
+            let media = if name == "Wsdl" { "text/xml" } else { "application/json" };
+            set(&mut done, "content", json!({ media: { "schema": schema(name) } }));
+        }
+    }
+    let error = if path.starts_with("/oauth2/") {
+        json!({ "anyOf": [schema("OAuthError"), schema("Error")] })
+    } else {
+        schema("Error")
+    };
+    json!({
+        status.to_string(): done,
+        "default": { "description": "Refused", "content": { "application/json": { "schema": error } } },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::items;
+
+    const ID: &str = "01234567-89ab-4cde-af01-23456789abcd";
+
+    #[test]
+    fn every_schema_and_parameter_that_is_named_is_there() {
+        let interface = Interface::read().unwrap();
+        let document = interface.document();
+        assert_eq!(document["paths"].as_object().map(Map::len), Some(54));
+        let schemas = &document["components"]["schemas"];
+        let whole = document.to_string();
+        for rest in whole.split("#/components/schemas/").skip(1) {
+            let name = rest.split('"').next().unwrap();
+            assert!(schemas[name].is_object(), "{name}");
+        }
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for (method, operation) in operations.as_object().unwrap() {
+                for parameter in items(operation.get("parameters")) {
+                    assert!(parameter["schema"].is_object(), "{method} {path}: {parameter}");
+                }
+                assert_ne!(text(operation, "summary"), "", "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_resource_is_found_in_every_version_and_others_of_the_reference_are_not() {
+        let interface = Interface::read().unwrap();
+        let allow = |method: Method, path: &str| interface.others(&method, path);
+        for path in
+            ["/api/am/publisher/v4/apis", "/api/am/publisher/v1/apis", "/api/am/publisher/apis"]
+        {
+            assert_eq!(allow(Method::DELETE, path).as_deref(), Some("GET, POST"), "{path}");
+            assert_eq!(allow(Method::GET, path), None);
+        }
+        let one = format!("/api/am/publisher/v4/apis/{ID}");
+        assert_eq!(allow(Method::PATCH, &one).as_deref(), Some("GET, PUT, DELETE"));
+        for path in
+            ["/api/am/publisher/v4/apis/validate-openapi", "/api/am/publisher/v4/api-products"]
+        {
+            assert_eq!(allow(Method::POST, path), None, "{path}");
+        }
+        assert!(interface.schema(&Method::PUT, &one).is_some());
+        assert!(interface.schema(&Method::GET, &one).is_none());
+    }
 }

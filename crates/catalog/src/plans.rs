@@ -41,7 +41,7 @@ fn level(word: &str) -> Result<PlanLevel, Refusal> {
         "application" => Ok(PlanLevel::Application),
         "subscription" => Ok(PlanLevel::Subscription),
         "advanced" | "api" => Ok(PlanLevel::Advanced),
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::missing("level of policies")),
     }
 }
 
@@ -106,6 +106,10 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             word @ ("application" | "subscription" | "advanced"),
             rest @ ..,
         ] => (*word, rest),
+        // The reference has policies of other levels, too.
+        ["throttling", "policies", word, ..] if *word != "custom" => {
+            return Err(Refusal::missing("level of policies"));
+        }
         _ => return Err(Refusal::not_here()),
     };
     let level = level(word)?;
@@ -181,8 +185,10 @@ fn is_used(catalog: &Catalog, name: &str) -> bool {
         let operations = crate::objects::items(api.dto.get("operations"));
         operations.iter().any(|one| crate::objects::text(one, "throttlingPolicy") == name)
     };
+    let mut subscriptions = 0;
+    catalog.shelf.each::<Subscription>(|one, _| subscriptions += usize::from(one.plan == name));
     catalog.shelf.all::<Application>().iter().any(|read| read.object.plan == name)
-        || catalog.shelf.all::<Subscription>().iter().any(|read| read.object.plan == name)
+        || subscriptions > 0
         || catalog.shelf.all::<Api>().iter().any(|read| {
             let api = &read.object;
             api.plans().iter().any(|plan| plan == name)

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::Catalog;
 use crate::definition::{self, Site};
-use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, ok, tagged};
+use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, list_of, ok, tagged};
 use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
 use crate::shelf::Read;
-use crate::{imports, plans, secrets};
+use crate::{endpoints, imports, plans, secrets};
 
 /// The most revisions of one API, as in the reference.
 pub(crate) const REVISIONS_MAX: usize = 5;
@@ -28,7 +28,11 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             // Harmless: without a search all are found.
             list(asked, found(catalog, asked.parameter("query").unwrap_or_default()))
         }
-        (&Method::POST, ["apis"]) => create(catalog, asked, asked.json()?, None).await,
+        (&Method::POST, ["apis"]) => {
+            // A stranger's body is not read.
+            catalog.visitor(asked, &CREATE).await?;
+            create(catalog, asked, asked.json()?, None).await
+        }
         (&Method::POST, ["apis", "import-openapi"]) => imports::openapi(catalog, asked).await,
         (&Method::POST, ["apis", "import-asyncapi"]) => imports::asyncapi(catalog, asked).await,
         (&Method::POST, ["apis", "import-wsdl"]) => imports::wsdl(catalog, asked).await,
@@ -133,6 +137,7 @@ fn summary(api: &Api) -> Value {
 /// An API as its publisher sees it.
 fn whole(api: &Api) -> Value {
     let mut dto = api.dto.clone();
+    endpoints::without_secrets(&mut dto);
     if let Some(members) = dto.as_object_mut() {
         members.insert("id".to_owned(), json!(api.id));
         members.insert("provider".to_owned(), json!(api.owner));
@@ -185,6 +190,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             let read = api(catalog, id)?;
             check_match(asked, read.version)?;
             let mut dto = asked.json()?;
+            endpoints::keep_secrets(&mut dto, &read.object.dto);
             let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
             if !errors.is_empty() {
                 return Err(Refusal::wrong(errors));
@@ -203,7 +209,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
         Method::DELETE => {
             catalog.visitor(asked, &CREATE).await?;
             let read = api(catalog, id)?;
-            if !catalog.live.of_api(id).is_empty() {
+            if !catalog.shelf.subscribers_of(id).is_empty() {
                 return Err(Refusal::conflict(
                     "Cannot remove the API as active subscriptions exist",
                 ));
@@ -295,12 +301,8 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
 async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer {
     catalog.visitor(asked, &[CREATE.as_slice(), PUBLISH.as_slice()].concat()).await?;
     let wanted = asked.required("revisionId")?;
-    let deployments: Vec<Value> = if asked.body.is_empty() {
-        Vec::new()
-    } else {
-        serde_json::from_slice(&asked.body)
-            .map_err(|_| Refusal::bad("The body has to be a list of deployments"))?
-    };
+    let deployments = if asked.body.is_empty() { json!([]) } else { asked.described()? };
+    let deployments = crate::objects::items(Some(&deployments)).to_vec();
     let read = api(catalog, id)?;
     let mut changed = Api::clone(&read.object);
     if !changed.revisions.iter().any(|revision| revision.id == wanted) {
@@ -395,9 +397,17 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
     match (&asked.method, rest) {
         (&Method::GET, []) => {
             let wanted = asked.parameter("apiId");
-            let mut all = catalog.shelf.all::<Subscription>();
-            all.retain(|read| wanted.is_none_or(|id| read.object.api == id));
-            list(asked, all.iter().map(|read| subscription_dto(catalog, &read.object)).collect())
+            let mut all: Vec<(u64, String)> = Vec::new();
+            catalog.shelf.each::<Subscription>(|one, _| {
+                if wanted.is_none_or(|id| one.api == id) {
+                    all.push((one.created, one.id.clone()));
+                }
+            });
+            all.sort();
+            list_of(asked, &all, |(_, id)| {
+                let read = catalog.shelf.get::<Subscription>(id)?;
+                Some(subscription_dto(catalog, &read.object))
+            })
         }
         (&Method::POST, [action @ ("block-subscription" | "unblock-subscription")]) => {
             let id = asked.required("subscriptionId")?;

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use store::{Change, Error, Expect, Row, Scan, Store};
 
 use crate::news::{self, News, Reader, Writer};
-use crate::objects::Object;
+use crate::objects::{Object, Subscription};
+use crate::subscription_rows::SubscriptionRows;
 
 /// The table of all rows.
 const TABLE: &str = "catalog";
@@ -44,7 +45,11 @@ struct Memory {
     gone: HashMap<String, u64>,
 }
 
-type Rows = HashMap<String, Known>;
+/// The objects of one kind.
+enum Rows {
+    Objects(HashMap<String, Known>),
+    Subscriptions(SubscriptionRows),
+}
 
 /// An object with the version of its row.
 #[derive(Clone)]
@@ -196,18 +201,25 @@ impl Shelf {
 
     /// Reads all objects of a kind from the store. What was changed here meanwhile stays as it is.
     pub(crate) async fn load<T: Object>(&self) -> Result<(), WriteError> {
-        let before: HashMap<String, u64> = {
-            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-            // Harmless: there are no rows before the first load.
-            let rows = memory.kinds.get(T::KIND).into_iter().flatten();
-            rows.map(|(id, known)| (id.clone(), known.version)).collect()
-        };
-        let rows = self.scan::<T>().await?;
+        let mut before: HashMap<String, u64> = HashMap::new();
+        self.each::<T>(|object, version| {
+            before.insert(object.id().to_owned(), version);
+        });
+        self.rows(&format!("{}/", T::KIND), |row| {
+            // Harmless: a row that cannot be read is in the log.
+            if let Some((id, known)) = read::<T>(&row) {
+                before.remove(&id);
+                self.write().take_over::<T>(id, known);
+            }
+        })
+        .await?;
+        // What is left was there before and is not in the store any more.
         let mut memory = self.write();
-        let kept = memory.kinds.entry(T::KIND).or_default();
-        kept.retain(|id, known| rows.contains_key(id) || before.get(id) != Some(&known.version));
-        for (id, known) in rows {
-            memory.take_over::<T>(id, known);
+        let rows = memory.of::<T>();
+        for (id, version) in before {
+            if rows.version(&id) == Some(version) {
+                rows.remove(&id);
+            }
         }
         Ok(())
     }
@@ -221,9 +233,8 @@ impl Shelf {
             Some(Some((id, known))) => memory.take_over::<T>(id, known),
             Some(None) => {}
             None => {
-                let rows = memory.kinds.entry(T::KIND).or_default();
-                let version = rows.get(id).map(|known| known.version);
-                if version == before.as_ref().map(|read| read.version) {
+                let rows = memory.of::<T>();
+                if rows.version(id) == before.as_ref().map(|read| read.version) {
                     rows.remove(id);
                 }
             }
@@ -245,24 +256,62 @@ impl Shelf {
         }
     }
 
-    async fn scan<T: Object>(&self) -> Result<Rows, WriteError> {
-        let mut rows = Rows::new();
-        // Harmless: a row that cannot be read is in the log.
-        self.rows(&format!("{}/", T::KIND), |row| rows.extend(read::<T>(&row))).await?;
-        Ok(rows)
-    }
-
     /// One object.
     pub(crate) fn get<T: Object>(&self, id: &str) -> Option<Read<T>> {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-        memory.kinds.get(T::KIND)?.get(id).and_then(typed)
+        memory.kinds.get(T::KIND)?.get(id).as_ref().and_then(typed)
     }
 
-    /// All objects of a kind, in no order.
+    /// All objects of a kind, in no order. Of subscriptions there may be too many: [`Self::each`] looks at one at a time.
     pub(crate) fn all<T: Object>(&self) -> Vec<Read<T>> {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-        // Harmless: all rows of a kind have its type.
-        memory.kinds.get(T::KIND).iter().flat_map(|rows| rows.values()).filter_map(typed).collect()
+        let mut all = Vec::new();
+        if let Some(rows) = memory.kinds.get(T::KIND) {
+            // Harmless: all rows of a kind have its type.
+            rows.each(|known| all.extend(typed(known)));
+        }
+        all
+    }
+
+    /// Looks at each object of a kind, with its version. `look` must not ask for others: a writer may be waiting.
+    pub(crate) fn each<T: Object>(&self, mut look: impl FnMut(&T, u64)) {
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rows) = memory.kinds.get(T::KIND) {
+            rows.each(|known| {
+                if let Some(object) = known.object.downcast_ref() {
+                    look(object, known.version);
+                }
+            });
+        }
+    }
+
+    /// The subscriptions of an application, the newest first.
+    pub(crate) fn subscriptions_of(&self, application: &str) -> Vec<Subscription> {
+        self.with_subscriptions(|rows| rows.of_application(application).collect())
+    }
+
+    pub(crate) fn count_subscriptions_of(&self, application: &str) -> usize {
+        self.with_subscriptions(|rows| rows.count_of(application))
+    }
+
+    /// The applications that have subscribed to an API.
+    pub(crate) fn subscribers_of(&self, api: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        self.each::<Subscription>(|one, _| {
+            if one.api == api {
+                found.push(one.application.clone());
+            }
+        });
+        found
+    }
+
+    fn with_subscriptions<R: Default>(&self, look: impl FnOnce(&SubscriptionRows) -> R) -> R {
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        match memory.kinds.get(Subscription::KIND) {
+            Some(Rows::Subscriptions(rows)) => look(rows),
+            // Harmless: before the first load there are none.
+            Some(Rows::Objects(_)) | None => R::default(),
+        }
     }
 
     /// Writes one new object.
@@ -320,11 +369,11 @@ impl Shelf {
         for (at, kind, id, object) in batch.effects {
             // Harmless: there is a version for each change.
             let version = versions.get(at).copied().unwrap_or_default();
-            let rows = memory.kinds.entry(kind).or_default();
+            let rows = memory.kind(kind);
             // A later change of the same row may have been read already.
-            let is_newer = rows.get(&id).is_none_or(|known| known.version < version);
+            let is_newer = rows.version(&id).is_none_or(|known| known < version);
             match object {
-                Some(object) if is_newer => drop(rows.insert(id, Known { object, version })),
+                Some(object) if is_newer => rows.insert(id, Known { object, version }),
                 None if is_newer => {
                     rows.remove(&id);
                     memory.forget(format!("{kind}/{id}"), version);
@@ -345,12 +394,74 @@ impl Shelf {
     }
 }
 
+impl Rows {
+    fn new(kind: &str) -> Rows {
+        if kind == Subscription::KIND {
+            Rows::Subscriptions(SubscriptionRows::default())
+        } else {
+            Rows::Objects(HashMap::new())
+        }
+    }
+
+    fn get(&self, id: &str) -> Option<Known> {
+        match self {
+            Rows::Objects(rows) => rows.get(id).cloned(),
+            Rows::Subscriptions(rows) => {
+                rows.get(id).map(|(one, version)| Known { object: Arc::new(one), version })
+            }
+        }
+    }
+
+    fn version(&self, id: &str) -> Option<u64> {
+        match self {
+            Rows::Objects(rows) => rows.get(id).map(|known| known.version),
+            Rows::Subscriptions(rows) => rows.version(id),
+        }
+    }
+
+    fn insert(&mut self, id: String, known: Known) {
+        match self {
+            Rows::Objects(rows) => drop(rows.insert(id, known)),
+            Rows::Subscriptions(rows) => {
+                let one = known.object.downcast_ref::<Subscription>();
+                if !one.is_some_and(|one| rows.insert(one, known.version)) {
+                    tracing::error!(%id, "a subscription of the catalog cannot be read, and is left out");
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &str) {
+        match self {
+            Rows::Objects(rows) => drop(rows.remove(id)),
+            Rows::Subscriptions(rows) => rows.remove(id),
+        }
+    }
+
+    fn each(&self, mut look: impl FnMut(&Known)) {
+        match self {
+            Rows::Objects(rows) => rows.values().for_each(look),
+            Rows::Subscriptions(rows) => rows
+                .iter()
+                .for_each(|(one, version)| look(&Known { object: Arc::new(one), version })),
+        }
+    }
+}
+
 impl Memory {
+    fn of<T: Object>(&mut self) -> &mut Rows {
+        self.kind(T::KIND)
+    }
+
+    fn kind(&mut self, kind: &'static str) -> &mut Rows {
+        self.kinds.entry(kind).or_insert_with(|| Rows::new(kind))
+    }
+
     /// Takes a row that was read, unless a later one is known.
     fn take_over<T: Object>(&mut self, id: String, known: Known) {
         let removed = self.gone.get(&key::<T>(&id)).copied().unwrap_or(0);
-        let rows = self.kinds.entry(T::KIND).or_default();
-        let had = rows.get(&id).map_or(0, |known| known.version);
+        let rows = self.of::<T>();
+        let had = rows.version(&id).unwrap_or(0);
         if known.version > had.max(removed) {
             rows.insert(id, known);
         }

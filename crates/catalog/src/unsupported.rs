@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::definition::{is_stream, kind};
+use crate::definition::{is_of_wsdl, is_stream, kind};
+use crate::endpoints::{self, SIDES};
+use crate::mediation;
 use crate::objects::{items, text, texts};
 
 /// A part of a definition.
@@ -27,9 +29,9 @@ impl fmt::Display for Unsupported {
 const SCHEMES: [&str; 3] = ["oauth2", "api_key", "oauth_basic_auth_api_key_mandatory"];
 
 /// The types of `endpointConfig` that are known here.
-const ENDPOINTS: [&str; 4] = ["", "http", "address", "load_balance"];
+const ENDPOINTS: [&str; 5] = ["", "http", "address", "load_balance", "failover"];
 
-const POLICIES: &str = "policies of the mediation are not implemented here";
+const POLICIES: &str = "policies of the mediation are implemented for HTTP and SOAP alone";
 
 /// All such parts.
 pub(crate) fn list(dto: &Value) -> Vec<Unsupported> {
@@ -73,13 +75,11 @@ pub(crate) fn list(dto: &Value) -> Vec<Unsupported> {
             true,
         );
     }
-    if dto.get("apiPolicies").is_some_and(says_something) {
-        add(&["apiPolicies"], POLICIES, true);
-    }
     if !items(dto.get("mediationPolicies")).is_empty() {
         add(&["mediationPolicies"], POLICIES, true);
     }
     all.extend(of_endpoints(dto));
+    all.extend(of_policies(dto, dto.get("apiPolicies"), &["apiPolicies"]));
     all.extend(of_operations(dto));
     all
 }
@@ -95,35 +95,49 @@ fn of_endpoints(dto: &Value) -> Vec<Unsupported> {
         });
     };
     if !ENDPOINTS.contains(&text(config, "endpoint_type")) {
-        add("endpoint_type", "only http, address and load_balance are implemented here");
+        add("endpoint_type", "only http, address, load_balance and failover are implemented here");
     }
-    for key in ["production_failovers", "sandbox_failovers"] {
-        if !items(config.get(key)).is_empty() {
-            add(
-                key,
-                "failover endpoints are not implemented here; `load_balance` tries the others too",
-            );
+    let is_failover = endpoints::is_failover(Some(config));
+    for side in SIDES {
+        if !is_failover && endpoints::has_others(Some(config), side) {
+            add(side.others, "endpoints take over only where endpoint_type is failover");
         }
     }
-    let security = config.get("endpoint_security").and_then(Value::as_object);
-    let mut kinds = security.into_iter().flat_map(|security| security.values());
-    if kinds.any(|kind| kind.get("enabled").and_then(Value::as_bool) == Some(true)) {
-        add("endpoint_security", "credentials for the backend are not implemented here");
-    }
+    let refused = endpoints::refused(Some(config)).into_iter();
+    all.extend(refused.map(|(at, why)| Unsupported { at, why, guards: false }));
     all
+}
+
+/// Policies of the mediation that are not done here. Streams have none in the reference.
+fn of_policies(dto: &Value, written: Option<&Value>, at: &[&str]) -> Vec<Unsupported> {
+    let place = |more: Vec<String>| at.iter().map(|key| (*key).to_owned()).chain(more).collect();
+    if is_stream(kind(dto)) {
+        let says = written.is_some_and(says_something);
+        let refused = Unsupported { at: place(Vec::new()), why: POLICIES, guards: true };
+        return says.then_some(refused).into_iter().collect();
+    }
+    let refused = mediation::refused(written).into_iter();
+    refused.map(|one| Unsupported { at: place(one.at), why: one.why, guards: true }).collect()
 }
 
 fn of_operations(dto: &Value) -> Vec<Unsupported> {
     let kind = kind(dto);
-    let is_one_route = is_stream(kind) || kind == "SOAP";
+    let is_one_route = is_stream(kind) || is_of_wsdl(kind);
     let mut all = Vec::new();
-    for (at, operation) in items(dto.get("operations")).iter().enumerate() {
+    let operations = items(dto.get("operations"));
+    let own = |one: &Value| one.get("operationPolicies").filter(|own| says_something(own)).cloned();
+    let first = operations.first().and_then(own);
+    for (at, operation) in operations.iter().enumerate() {
+        let number = at.to_string();
+        let place = ["operations", &number, "operationPolicies"];
+        let policies = own(operation);
+        all.extend(of_policies(dto, policies.as_ref(), &place));
         let mut add = |key: &str, why| {
-            let at = vec!["operations".to_owned(), at.to_string(), key.to_owned()];
+            let at = vec!["operations".to_owned(), number.clone(), key.to_owned()];
             all.push(Unsupported { at, why, guards: true });
         };
-        if operation.get("operationPolicies").is_some_and(says_something) {
-            add("operationPolicies", POLICIES);
+        if is_of_wsdl(kind) && policies != first {
+            add("operationPolicies", "the operations of a SOAP API all need the same policies");
         }
         if is_one_route && text(operation, "authType") == "None" {
             add("authType", "operations of this type all need a credential here");

@@ -1,5 +1,6 @@
 //! The WSDL of a SOAP API, with the files that it names: `{root, files}`. Nothing is fetched.
 
+use ::wsdl::typed::{self, PortChoice};
 use ::wsdl::{Limits, RpcMessages};
 use serde_json::{Map, Value, json};
 use xsd::{ResolveError, Resolver};
@@ -23,6 +24,42 @@ pub(crate) fn endpoint(document: &Value) -> Result<Option<String>, Vec<String>> 
             Err(complaints) => Err(complaints.iter().map(ToString::to_string).collect()),
         },
     }
+}
+
+/// The names of the operations that a description offers as JSON.
+pub(crate) fn operations(document: &Value) -> Result<Vec<String>, Vec<String>> {
+    let (root, nothing) = (text(document, "root"), Map::new());
+    let files = Files(document.get("files").and_then(Value::as_object).unwrap_or(&nothing));
+    let told = |complaints: Vec<::wsdl::Complaint>| -> Vec<String> {
+        complaints.iter().map(ToString::to_string).collect()
+    };
+    let description = ::wsdl::read(root, &files, &Limits::default()).map_err(told)?;
+    let api = typed::api(&description, PortChoice { service: None, port: None });
+    let api = api.map_err(|why| vec![why])?;
+    Ok(api.operations().iter().map(|one| one.name().to_owned()).collect())
+}
+
+/// The files of a description for a folder, the description first. None: they are in several folders.
+pub(crate) fn files(document: Option<&Value>) -> Option<Vec<(String, Vec<u8>)>> {
+    let document = document?;
+    let (folder, root) = split(text(document, "root"));
+    let mut all = vec![];
+    for (name, content) in document.get("files")?.as_object()? {
+        let (of, name) = split(name);
+        if of != folder {
+            return None;
+        }
+        // Harmless: files of a description are texts.
+        let content = content.as_str().unwrap_or_default().as_bytes().to_vec();
+        let at = if name == root { 0 } else { all.len() };
+        all.insert(at, (name.to_owned(), content));
+    }
+    Some(all)
+}
+
+/// The folder and the name of a file.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// A description that is one file.

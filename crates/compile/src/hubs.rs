@@ -178,8 +178,7 @@ fn settings(
         report.error(keys.event_bytes_max.at, what, "write at most `16MiB`");
     }
     check_retention(keys, report);
-    let pauses = &keys.delivery;
-    if pauses.initial.0 > pauses.max.0 {
+    if keys.delivery.initial.0 > keys.delivery.max.0 {
         let what = "the first pause is longer than the longest, which counts";
         report.warn(hub.at, what, "write `delivery` so that `initial` is the shorter one");
     }

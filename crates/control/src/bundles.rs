@@ -4,7 +4,8 @@
 //! cannot be brought into service, everything is moved back. What a crash leaves in between is moved back at the next start.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -256,7 +257,11 @@ fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {
     remove(staged)?;
     fs::create_dir_all(staged)?;
     for (name, bytes) in files {
-        fs::write(staged.join(name), bytes)?;
+        // They may hold credentials of upstreams.
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(staged.join(name))?;
+        file.write_all(bytes)?;
     }
     Ok(())
 }
