@@ -8,7 +8,11 @@ COPY . .
 # What was built before is kept between builds, and is no part of an image.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     cargo build --release --locked --package tidegate --bin tidegate \
-    && install -D --strip target/release/tidegate /out/tidegate
+    && scripts/symbols.sh target/release/tidegate /out
+
+# The symbols of the program in the image: `docker build --target symbols --output . .`
+FROM scratch AS symbols
+COPY --from=build /out/tidegate.debug /
 
 # Of the same Debian as the one above, so that the C library is the one the program was linked with.
 FROM gcr.io/distroless/cc-debian12:nonroot

@@ -25,5 +25,10 @@ mkdir -p "$target/debian"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 package=$target/debian/tidegate_$version-1_$(dpkg --print-architecture).deb
 step "packing" cargo deb --package tidegate --no-build --locked --quiet "${fast[@]}" --profile "$build" --output "$package"
-step "trying it" scripts/try-deb.sh "$package"
+# cargo-deb leaves the symbols out. Those of this very program are kept beside the package.
+if [ "$build" != dev ]; then
+  scripts/symbols.sh "$folder/tidegate" "$folder/shipped"
+  mv "$folder/shipped/tidegate.debug" "${package%.deb}.debug"
+fi
+step "trying it" env SHIPPED="$([ "$build" = dev ] || echo yes)" scripts/try-deb.sh "$package"
 say "$package"

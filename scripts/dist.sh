@@ -5,6 +5,9 @@
 # name packages to build beside it; with PROFILE=none it is built without.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# What is measured keeps its symbols; what is shipped goes to target/dist/shipped without them, and they stand beside it.
+ship() { scripts/symbols.sh "$target/dist/tidegate" "$target/dist/shipped"; }
+
 train=''
 [ "${1:-}" != --train ] || { train=yes && shift; }
 mkdir -p "$target/training"
@@ -74,6 +77,7 @@ make_profile() {
 
 if [ "${PROFILE:-}" = none ]; then
   step "building without a profile" build "$@"
+  ship
   exit
 fi
 if [ -n "$train" ] || [ ! -e "$profile" ] || [ "$(cat "$training/compiler")" != "$compiler" ]; then
@@ -88,3 +92,4 @@ RUSTFLAGS=$flags step "building by the profile" build "$@"
 main=$(grep -aom1 '_ZN8tidegate4main17h[0-9a-f]*E' "$training/dist/tidegate" | head -1)
 grep -aq "${main:?the program that counts has no main}" "$target/dist/tidegate" \
   || fail "the profile is of functions by other names: scripts/dist.sh --train"
+ship

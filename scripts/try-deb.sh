@@ -36,6 +36,10 @@ for file in usr/bin/tidegate usr/lib/systemd/system/tidegate.service etc/tidegat
   usr/share/fish/vendor_completions.d/tidegate.fish; do
   there "$file"
 done
+# SHIPPED: the program is one for users, who get it without its symbols.
+if [ -n "${SHIPPED:-}" ] && readelf --section-headers --wide "$root/usr/bin/tidegate" | grep -q ' \.symtab '; then
+  fail "the program in the package has its symbols"
+fi
 grep -qx /etc/tidegate/tidegate.yaml "$root/var/lib/dpkg/info/tidegate.conffiles" || fail "the configuration is not a conffile"
 
 # An operator's change: free ports, and an answer of its own.
