@@ -3,6 +3,7 @@
 //! Each row of a document is there, measured or not; scenarios that are in no document follow.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use super::own;
@@ -540,11 +541,20 @@ fn of_stack(metadata: &Metadata) -> Vec<Vec<String>> {
         .iter()
         .map(|(name, hash)| line("Configuration", name, hash.clone()));
     let run = [
-        line("Run", "Command", metadata.command_line.join(" ")),
+        line("Run", "Command", command(&metadata.command_line)),
         line("Run", "Duration", format!("{} s", metadata.test_duration)),
         line("Run", "Warm-up", format!("{} s", metadata.warmup_time)),
     ];
     facts.chain(versions).chain(hashes).chain(run).collect()
+}
+
+/// The command of a run, to be read on other machines: an absolute path is shortened to its last part. `test-metadata.json` has it whole.
+fn command(words: &[String]) -> String {
+    let shown = words.iter().map(|word| match Path::new(word).file_name() {
+        Some(name) if word.starts_with('/') => name.to_string_lossy().into_owned(),
+        _ => word.clone(),
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 fn first(is: bool) -> Option<Label> {

@@ -5,13 +5,15 @@
 //! work of this thread has used its share, that call suspends the stack and returns to the runtime. The computation continues after all
 //! other tasks and new events were handled. Shorter work never pauses; it costs one stack switch per poll.
 //!
-//! All paused computations of a thread take turns: between two polls of the runtime for new events, they have one share together. Therefore
-//! the delay of other tasks does not depend on the number of computations.
+//! The time between two polls of the runtime for events is a round. In each round the computations of a thread have two shares: one for new
+//! computations, in the order of their arrival, and one for paused computations, in turns. Therefore the delay of other tasks does not
+//! depend on the number of computations, short work does not wait for long work, and a stream of short work does not starve long work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::ptr;
 use std::sync::Arc;
@@ -24,9 +26,9 @@ use tokio::time::Instant;
 
 use crate::{clock, memory};
 
-/// The time share of long work between two polls for new events. A request is delayed by two or three shares from its arrival to its reply.
-/// A switch costs a few microseconds including the poll, so a longer share would gain nothing.
-pub const SHARE: Duration = Duration::from_millis(2);
+/// The time share of new computations in a round, and also that of paused ones. A request is delayed by two or three rounds from its arrival
+/// to its reply. A round costs a few microseconds, so a longer share would gain nothing.
+pub const SHARE: Duration = Duration::from_millis(1);
 
 /// The size of a separate stack, which is that of a thread's stack, so that recursion may be as deep. Untouched pages take no memory.
 const STACK_BYTES: usize = 2 << 20;
@@ -105,24 +107,34 @@ thread_local! {
     static RUNNING: Cell<*const Pauses> = const { Cell::new(ptr::null()) };
     /// The first read of the clock since the running computation continued.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The used part of the share when the running computation continued.
+    static SPENT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     static SPARE: RefCell<Vec<Stack>> = const { RefCell::new(Vec::new()) };
     /// The number of parts until the next read of the clock.
     static LEFT: Cell<u32> = const { Cell::new(PARTS) };
     /// Whether a computation waits, or a part of the share is used up. Usually this is false, and polls need not check the queue.
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
-    static QUEUE: RefCell<Queue> = const { RefCell::new(Queue::new()) };
+    static SCHEDULER: RefCell<Scheduler> = const { RefCell::new(Scheduler::new()) };
 }
 
 /// The computations of a thread that wait for their turns.
-struct Queue {
-    waiting: VecDeque<(u64, Waker)>,
-    /// The computation whose turn it is.
-    granted: Option<u64>,
-    /// The used part of the share.
-    spent: Duration,
+struct Scheduler {
+    /// Computations that have not begun.
+    new: RunQueue,
+    /// Computations that paused.
+    paused: RunQueue,
     /// Whether the runtime will call [`NextRound`] after its next poll for events.
     is_round_noted: bool,
     last_id: u64,
+}
+
+/// A first-in, first-out queue of computations with its own share.
+struct RunQueue {
+    waiting: VecDeque<(u64, Waker)>,
+    /// The computation whose turn it is.
+    granted: Option<u64>,
+    /// The used part of the share in this round.
+    spent: Duration,
 }
 
 /// Ends a round, once the runtime has polled for new events.
@@ -199,22 +211,18 @@ impl<F: Future> InTurns<F> {
         if !IS_BUSY.get() {
             return true;
         }
-        let has_turn = QUEUE.with_borrow_mut(|queue| match self.id {
-            Some(id) if queue.granted == Some(id) => {
-                queue.granted = None;
-                self.id = None;
-                true
-            }
-            Some(id) => {
-                queue.keep_waker(id, waker);
-                false
-            }
-            None if queue.spent < SHARE => true,
+        let is_paused = self.paused.is_some();
+        let has_turn = SCHEDULER.with_borrow_mut(|scheduler| match self.id {
+            Some(id) => scheduler.queue(is_paused).takes_turn(id, waker),
+            None if scheduler.queue(is_paused).is_free() => true,
             None => {
-                self.id = Some(queue.push(waker));
-                false
+                self.id = Some(scheduler.push(is_paused, waker));
+                return false;
             }
         });
+        if has_turn {
+            self.id = None;
+        }
         if !has_turn {
             note_round();
         }
@@ -283,25 +291,28 @@ impl<F: Future> Future for InTurns<F> {
         if !this.has_turn(cx.waker()) {
             return Poll::Pending;
         }
+        let was_paused = this.paused.is_some();
         let Some(mut paused) = this.next_poll(cx.waker()) else { return this.poll_here(cx) };
         BEGAN.set(None);
+        SPENT.set(Duration::ZERO);
+        if IS_BUSY.get() {
+            SPENT.set(spent_by(was_paused));
+            // Before the poll, because a panic passes and the others wait for the next round.
+            note_round();
+        }
         let around = Restore(RUNNING.get());
         let refused = memory::exchange_refused(paused.refused);
         let job = Job { run: OnePoll::<F>::run, argument: (&raw mut this.poll).cast() };
         let CoroutineResult::Yield(left) = paused.stack.resume(job);
         paused.refused = memory::exchange_refused(refused);
         drop(around);
-        if let Some(began) = BEGAN.take() {
-            let spent = clock::now() - began;
+        let spent = BEGAN.take().map(|began| clock::now() - began);
+        if spent.is_some() {
             IS_BUSY.set(true);
-            QUEUE.with_borrow_mut(|queue| {
-                queue.spent += spent;
-                if matches!(left, Left::Paused) {
-                    this.id = Some(queue.push(cx.waker()));
-                }
-            });
         }
         if IS_BUSY.get() {
+            let pauses = matches!(left, Left::Paused).then_some(cx.waker());
+            this.id = account(was_paused, spent.unwrap_or_default(), pauses);
             note_round();
         }
         let polled = match left {
@@ -331,74 +342,131 @@ impl<F: Future> Drop for InTurns<F> {
             drop(paused);
         }
         let Some(id) = self.id else { return };
-        let left = QUEUE.try_with(|queue| queue.borrow_mut().leave(id));
+        // Harmless: a thread that ends has no queues.
+        let left = SCHEDULER.try_with(|scheduler| scheduler.borrow_mut().leave(id));
         if left == Ok(true) {
             note_round();
         }
     }
 }
 
-impl Queue {
-    const fn new() -> Queue {
-        Queue {
-            waiting: VecDeque::new(),
-            granted: None,
-            spent: Duration::ZERO,
+impl Scheduler {
+    const fn new() -> Scheduler {
+        Scheduler {
+            new: RunQueue::new(),
+            paused: RunQueue::new(),
             is_round_noted: false,
             last_id: 0,
         }
     }
 
-    fn push(&mut self, waker: &Waker) -> u64 {
-        self.last_id += 1;
-        self.waiting.push_back((self.last_id, waker.clone()));
-        self.last_id
+    fn queue(&mut self, is_paused: bool) -> &mut RunQueue {
+        if is_paused { &mut self.paused } else { &mut self.new }
     }
 
-    fn keep_waker(&mut self, id: u64, waker: &Waker) {
+    /// Adds a computation at the end of its queue, and returns its number.
+    fn push(&mut self, is_paused: bool, waker: &Waker) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.queue(is_paused).waiting.push_back((id, waker.clone()));
+        id
+    }
+
+    /// Removes a dropped computation. Returns true if it was its turn.
+    fn leave(&mut self, id: u64) -> bool {
+        let was_granted = [self.new.leave(id), self.paused.leave(id)];
+        was_granted.contains(&true)
+    }
+
+    /// Begins a round. Returns the wakers of the computations whose turn it is.
+    fn next_round(&mut self) -> [Option<Waker>; 2] {
+        self.is_round_noted = false;
+        let granted = [&mut self.new, &mut self.paused].map(|queue| {
+            queue.spent = Duration::ZERO;
+            queue.grant()
+        });
+        if self.new.is_idle() && self.paused.is_idle() {
+            IS_BUSY.set(false);
+        }
+        granted
+    }
+}
+
+impl RunQueue {
+    const fn new() -> RunQueue {
+        RunQueue { waiting: VecDeque::new(), granted: None, spent: Duration::ZERO }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.granted.is_none()
+    }
+
+    /// Returns whether a computation that arrives now can run at once.
+    fn is_free(&self) -> bool {
+        self.is_idle() && self.spent < SHARE
+    }
+
+    /// Takes the turn of a computation and returns true, if it is its turn. If not, `waker` is called when it is.
+    fn takes_turn(&mut self, id: u64, waker: &Waker) -> bool {
+        if self.granted == Some(id) {
+            self.granted = None;
+            return true;
+        }
         let known = self.waiting.iter_mut().find(|(known, _)| *known == id);
         if let Some((_, known)) = known.filter(|(_, known)| !known.will_wake(waker)) {
             known.clone_from(waker);
         }
+        false
     }
 
-    /// Removes a dropped computation. Returns true if it was its turn, which then passes to the next one.
-    fn leave(&mut self, id: u64) -> bool {
-        let is_granted = self.granted == Some(id);
-        if is_granted {
-            self.granted = None;
-        }
-        self.waiting.retain(|(waiting, _)| *waiting != id);
-        is_granted
-    }
-
-    /// The computation whose turn it is.
-    fn next(&mut self) -> Option<Waker> {
-        self.is_round_noted = false;
-        self.spent = Duration::ZERO;
-        if self.granted.is_some() {
+    /// Gives the turn to the first computation, if a part of the share is left. Returns the waker of its task.
+    fn grant(&mut self) -> Option<Waker> {
+        if self.granted.is_some() || self.spent >= SHARE {
             return None;
         }
-        let Some((id, waker)) = self.waiting.pop_front() else {
-            IS_BUSY.set(false);
-            return None;
-        };
+        let (id, waker) = self.waiting.pop_front()?;
         self.granted = Some(id);
         Some(waker)
     }
+
+    fn leave(&mut self, id: u64) -> bool {
+        let was_granted = self.granted == Some(id);
+        if was_granted {
+            self.granted = None;
+        }
+        self.waiting.retain(|(waiting, _)| *waiting != id);
+        was_granted
+    }
+}
+
+/// Returns the used part of the share of a queue.
+fn spent_by(paused: bool) -> Duration {
+    SCHEDULER.with_borrow_mut(|scheduler| scheduler.queue(paused).spent)
+}
+
+/// Adds the time that a computation took to its share, and gives the turn to the next computation of its queue. With `pauses`, the
+/// computation is added to the queue of paused ones, and its number is returned.
+fn account(was_paused: bool, spent: Duration, pauses: Option<&Waker>) -> Option<u64> {
+    let (id, next) = SCHEDULER.with_borrow_mut(|scheduler| {
+        scheduler.queue(was_paused).spent += spent;
+        let id = pauses.map(|waker| scheduler.push(true, waker));
+        (id, scheduler.queue(was_paused).grant())
+    });
+    next.inspect(Waker::wake_by_ref);
+    id
 }
 
 impl Wake for NextRound {
     fn wake(self: Arc<Self>) {
-        let next = QUEUE.try_with(|queue| queue.borrow_mut().next());
-        // Harmless: a thread that is ending has nothing to wake.
-        next.ok().flatten().inspect(Waker::wake_by_ref);
+        // Harmless: a thread that ends has nothing to wake.
+        let granted = SCHEDULER.try_with(|scheduler| scheduler.borrow_mut().next_round());
+        granted.into_iter().flatten().flatten().for_each(Waker::wake);
     }
 }
 
-/// Makes the runtime end the round after its next poll for events.
+/// Has the runtime end the round after its next poll for events.
 fn note_round() {
-    if !QUEUE.with_borrow_mut(|queue| std::mem::replace(&mut queue.is_round_noted, true)) {
+    if !SCHEDULER.with_borrow_mut(|scheduler| mem::replace(&mut scheduler.is_round_noted, true)) {
         let round = Waker::from(Arc::new(NextRound));
         let mut yielding = pin!(tokio::task::yield_now());
         // Harmless: it is polled only to register the waker.
@@ -410,7 +478,7 @@ fn note_round() {
 fn look_at_clock() {
     let now = clock::now();
     let Some(began) = BEGAN.get() else { return BEGAN.set(Some(now)) };
-    if now - began + QUEUE.with_borrow(|queue| queue.spent) < SHARE {
+    if now - began + SPENT.get() < SHARE {
         return;
     }
     let running = RUNNING.get();
@@ -521,6 +589,34 @@ mod tests {
     }
 
     #[test]
+    fn both_queues_have_a_share_and_keep_their_order() {
+        let waker = Waker::noop();
+        let mut scheduler = Scheduler::new();
+        let new = [(); 3].map(|()| scheduler.push(false, waker));
+        let paused = [(); 2].map(|()| scheduler.push(true, waker));
+        let granted = |scheduler: &Scheduler| (scheduler.new.granted, scheduler.paused.granted);
+
+        assert!(scheduler.next_round().iter().all(Option::is_some));
+        assert_eq!(granted(&scheduler), (Some(new[0]), Some(paused[0])));
+        assert!(!scheduler.new.is_free(), "one that comes now does not overtake those that wait");
+        assert!(!scheduler.new.takes_turn(new[1], waker));
+        assert!(scheduler.new.takes_turn(new[0], waker));
+
+        scheduler.new.spent = SHARE / 2;
+        assert!(scheduler.new.grant().is_some(), "half of the share is left");
+        assert!(scheduler.new.takes_turn(new[1], waker));
+        scheduler.new.spent = SHARE;
+        assert!(scheduler.new.grant().is_none(), "the rest waits for the next round");
+        assert_eq!(granted(&scheduler), (None, Some(paused[0])), "which leaves the other share");
+
+        assert!(scheduler.paused.takes_turn(paused[0], waker));
+        assert!(scheduler.leave(new[2]) || scheduler.next_round()[1].is_some());
+        assert_eq!(granted(&scheduler), (None, Some(paused[1])));
+        assert!(scheduler.new.is_free());
+        assert!(scheduler.leave(paused[1]) && scheduler.paused.is_idle());
+    }
+
+    #[test]
     fn what_is_dropped_in_a_pause_is_unwound() {
         struct DropNote(Rc<Cell<bool>>);
         impl Drop for DropNote {
@@ -559,6 +655,32 @@ mod tests {
             let said: Result<(), String> = task::contain(computing).await;
             assert_eq!(said, Err("on its own stack".to_owned()));
             counting.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_panic_does_not_stop_those_that_wait() {
+        run(async {
+            // Both are paused when one of them panics, and nothing else begins a round.
+            let pauses = Rc::new(Cell::new(0));
+            let paused_once = |panics: bool| {
+                let pauses = pauses.clone();
+                in_turns(async move {
+                    let began = pauses.get();
+                    let start = clock::now();
+                    while clock::now() - start < 3 * SHARE || pauses.get() == began {
+                        pauses.set(pauses.get() + 1);
+                        pause_if_due();
+                    }
+                    assert!(!panics, "in its turn");
+                })
+            };
+            let panicking = paused_once(true);
+            let panics = crate::spawn(async { task::contain(pin!(panicking)).await });
+            let waits = crate::spawn(paused_once(false));
+            let both = async { (panics.await.unwrap(), waits.await.unwrap()) };
+            let ended = tokio::time::timeout(Duration::from_secs(20), both).await;
+            assert_eq!(ended, Ok((Err("in its turn".to_owned()), ())));
         });
     }
 
