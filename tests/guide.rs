@@ -341,6 +341,52 @@ fn the_differences_that_the_guide_shows_are_the_programs() {
     assert_eq!(said.stdout, shown.text, "{}", shown.place);
 }
 
+/// Users of decK look for each of its commands, and the commands that they find are the program's.
+#[test]
+fn each_command_of_deck_has_a_row() {
+    let page = read("docs/guide/kong.md");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `deck "))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    for command in [
+        "gateway apply",
+        "gateway diff",
+        "gateway dump",
+        "gateway ping",
+        "gateway reset",
+        "gateway sync",
+        "gateway validate",
+        "file add-plugins",
+        "file add-tags",
+        "file convert",
+        "file kong2kic",
+        "file kong2tf",
+        "file lint",
+        "file list-tags",
+        "file merge",
+        "file namespace",
+        "file openapi2kong",
+        "file patch",
+        "file remove-tags",
+        "file render",
+        "file validate",
+        "completion",
+        "version",
+    ] {
+        let named = format!("`deck {command}`");
+        let row = rows.iter().find(|row| row[1].contains(&named));
+        let row = row.unwrap_or_else(|| panic!("{named} has no row"));
+        for rest in row[2].split("`tidegate ").skip(1) {
+            let word = rest.split([' ', '`']).next().unwrap();
+            if !word.starts_with('-') {
+                assert_eq!(tidegate(&["help", word]).code, Some(0), "{named}: {word}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_first_gateway_of_the_guide_answers_what_is_asked_there() {
     let steps = blocks().into_iter().filter(|block| block.place.contains("first-steps.md"));

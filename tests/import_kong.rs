@@ -476,7 +476,7 @@ services:
 "#;
     let plugins = r#"
 _format_version: "3.0"
-plugins: [{ name: prometheus, tags: [one] }, { name: acme, tags: [other] }]
+plugins: [{ name: correlation-id, tags: [one] }, { name: acme, tags: [other] }]
 "#;
     let run = imported(&[("a.yaml", services), ("b.json", plugins)], &["--select-tag", "one"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -508,6 +508,21 @@ consumers:
     let run = imported(&[("a.yaml", &bad)], &[]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(run.stderr.contains("decK reads variables that begin with `DECK_`"), "{}", run.stderr);
+}
+
+#[test]
+fn a_result_that_no_gateway_could_read_is_refused() {
+    let body = "a".repeat(17 << 20);
+    let text = format!(
+        "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, paths: [/a], plugins: [{{ name: request-termination, config: {{ body: {body} }} }}] }}] }}]\n"
+    );
+    let run = imported(&[("kong.yaml", &text)], &[]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
+    assert!(
+        run.stderr.contains("of at most 16777216: import a part of the files"),
+        "{}",
+        run.stderr
+    );
 }
 
 /// The steps of the SOAP/XML plugins, whose definitions stand in the file.

@@ -400,6 +400,8 @@ listen: {{ public: {{ address: "127.0.0.1:0" }} }}
 upstreams: {{ old: {{ targets: ["{}"] }}, new: {{ targets: ["{}"] }} }}
 routes:
   header: {{ match: {{ path: /header }}, policies: [{{ canary: {{ upstream: new, header: x-canary }} }}], upstream: old }}
+  late: {{ match: {{ path: /late }}, policies: [{{ canary: {{ upstream: new, percent: 100, ramp: {{ start: "2990-01-01T00:00:00Z", over: 1h }} }} }}], upstream: old }}
+  done: {{ match: {{ path: /done }}, policies: [{{ canary: {{ upstream: new, percent: 100, ramp: {{ start: "2020-01-01T00:00:00+01:00", over: 1h }} }} }}], upstream: old }}
   half: {{ match: {{ path: /half }}, policies: [{{ canary: {{ upstream: new, percent: 50, by: "header:x-user", header: x-canary }} }}], upstream: old }}
   groups:
     match: {{ path: /groups }}
@@ -417,6 +419,8 @@ routes:
         ("/header", "X-Canary: never\r\n", "old"),
         ("/groups", "X-Key: a\r\n", "new"),
         ("/groups", "X-Key: b\r\n", "old"),
+        ("/late", "", "old"),
+        ("/done", "", "new"),
     ] {
         assert_eq!(get(&gateway, target, lines).text(), body, "{target} {lines}");
     }
@@ -430,6 +434,7 @@ routes:
         ("upstream: nowhere, percent: 5", "nowhere"),
         ("upstream: u", "no request goes to the upstream of this `canary`"),
         ("upstream: u, percent: 101", "a number from 0 to 100"),
+        ("upstream: u, percent: 5, ramp: { start: tomorrow, over: 1h }", "`tomorrow` is no time"),
     ] {
         let said = complaints(&format!("policies: [{{ canary: {{ {keys} }} }}]"));
         assert!(said.contains(what), "{keys}: {said}");

@@ -87,6 +87,8 @@ mod hub_edges;
 mod hub_shares;
 mod hubs;
 mod import_kong;
+mod import_kong_plugins;
+mod import_kong_soap;
 mod import_synapse;
 mod import_wsdl;
 mod integration;

@@ -47,6 +47,7 @@ const LIGHT_POLICIES: &[(&str, &str)] = &[
     ("cors", "a head"),
     ("grpc_web", "pieces as they pass"),
     ("ip_filter", "an address"),
+    ("user_agent", "a header, by expressions of linear time"),
     ("subscription", "a look-up in a map, and the counts of a few plans"),
     ("use", "other policies, each in this table"),
     ("cache", "a copy of what passes"),
@@ -323,6 +324,12 @@ fn policies() -> Vec<Attack> {
             "[interceptor: { request: { upstream: origin, includes: [request_body], body_bytes_max: 8MiB } }]",
             JSON,
             numbers(300_000),
+        ),
+        attack(
+            "json_schema",
+            "[json_schema: { body: slow.json, body_bytes_max: 8MiB }]",
+            JSON,
+            numbers(60_000),
         ),
         Attack {
             target: "/list",

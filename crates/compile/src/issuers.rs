@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Config, Decode as _, FilePath, Report, Secret, Spanned, WebUrl};
+use config::{Config, Decode as _, FilePath, Report, Secret, Spanned, TimeClaim, WebUrl};
 use jose::{KeySet, Signer};
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Timeouts, UpstreamSettings};
@@ -94,6 +94,7 @@ fn issuer(
     let read: Option<Vec<String>> = keys.keys.0.iter().map(|file| key_text(file, report)).collect();
     let read = read?;
     let algorithms = algorithms(keys, report);
+    warn_of_ignored_times(keys, report);
     let fixed = fixed(keys, &read, report)?;
     let location = location(keys, report);
     let published = match &location {
@@ -136,6 +137,8 @@ fn issuer(
             types: keys.types.0.iter().map(|kind| jose::kind(kind)).collect(),
             leeway: keys.leeway,
             expiry_required: keys.expiry_required,
+            beginning_required: keys.beginning_required,
+            ignores: (ignores(keys, TimeClaim::Exp), ignores(keys, TimeClaim::Nbf)),
             subject_claim: keys.subject_claim.clone(),
             scope_claims: keys.scope_claims.clone(),
             consumer_claim: keys.consumer_claim.clone(),
@@ -143,6 +146,17 @@ fn issuer(
             tier_claim: keys.tier_claim.clone(),
         })
     }))
+}
+
+fn warn_of_ignored_times(keys: &config::Issuer, report: &mut Report) {
+    if let Some(first) = keys.times_ignored.first() {
+        let what = "tokens are accepted when their time is over, or has not begun";
+        report.warn(first.at, what, "remove `times_ignored` once all clients renew their tokens");
+    }
+}
+
+fn ignores(keys: &config::Issuer, claim: TimeClaim) -> bool {
+    keys.times_ignored.iter().any(|ignored| ignored.value == claim)
 }
 
 /// Compiles the introspection of opaque tokens.

@@ -36,7 +36,7 @@ pub(crate) fn read(
     let what = names::unknown("placeholder", &unknown, report.suggest(&unknown, known()));
     let listed: Vec<String> = known().map(|name| format!("{{{name}}}")).collect();
     let help = format!(
-        "the placeholders are {} and {{claims.NAME}}; write `{{{{{unknown}}}}}` for the text itself",
+        "the placeholders are {}, {{claims.NAME}}, {{attributes.NAME}}, {{headers.NAME}} and {{query.NAME}}; write `{{{{{unknown}}}}}` for the text itself",
         listed.join(", ")
     );
     report.error(text.at, what, help);
@@ -81,8 +81,7 @@ pub(crate) fn refuse_head<'v>(
     for value in values {
         if Template::parse(&value.value, &parameters).is_ok_and(|read| read.wants_head()) {
             let what = "what the request says is not known to a line of the reply";
-            let help =
-                "use {method}, {host}, {path} and {query} in `request`, or in a route's `respond`";
+            let help = "use what the request says in `request`, or in a route's `respond`";
             report.error(value.at, what, help);
         }
     }

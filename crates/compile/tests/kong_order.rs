@@ -191,6 +191,7 @@ fn random_routes_have_the_winner_of_kongs_rules() {
             select_tags: Vec::new(),
             listen: "127.0.0.1:0".to_owned(),
             listen_tls: "127.0.0.1:0".to_owned(),
+            listen_metrics: "127.0.0.1:0".to_owned(),
         };
         let source = Source { name: "kong.yaml".to_owned(), text: text.clone() };
         let made = import(&[source], &options, HashMap::new())

@@ -75,7 +75,7 @@ pub use sections::{
     ProcessLimits, Queue, QueueOrder, QueueRetry, Respond, Retry, Route, RouteHost, RouteLimits,
     RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream, Saxon,
     Schedule, ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store,
-    StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry, TokenAuthentication,
+    StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry, TimeClaim, TokenAuthentication,
     TracePropagation, Traces, Upgrade, Upstream, UpstreamAddresses, UpstreamBasic, UpstreamOauth,
     UpstreamProtocol, UpstreamTimeout, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
     Validate, WsAddressingVersion, ready_plans,
@@ -87,3 +87,4 @@ pub use values::{
     Percent, Priority, RetryOn, Secret, Size, SocketScheme, SocketUrl, Spanned, SrvUrl,
     StatusRange, TargetAddress, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl, duration,
 };
+pub use yaml::FILE_BYTES_MAX;

@@ -12,7 +12,7 @@ use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Report};
 
 /// The largest file. 5,000 routes are about 2 MiB.
-pub(crate) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The deepest nesting. The deepest key of the configuration is at depth 8.
 const DEPTH_MAX: usize = 64;
 /// The most values and keys after expanding aliases: about forty times what 5,000 routes need.

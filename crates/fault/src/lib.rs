@@ -179,7 +179,7 @@ kinds! {
     MediaTypeUnsupported => 415, Client, Info, InvalidArgument, "media_type_unsupported", "The content type is not supported.";
     /// A route, or the API of the route, has the path but not the method.
     MethodNotAllowed => 405, Client, Info, Unimplemented, "method_not_allowed", "This method is not allowed here.";
-    /// `ip_filter` does not allow the address.
+    /// `ip_filter` does not allow the address, or `user_agent` not the program.
     Refused => 403, Client, Info, PermissionDenied, "refused", "The request is refused.";
     /// Every target of the upstream is unhealthy, ejected or suspended.
     NoTarget => 503, Upstream, Warn, Unavailable, "no_target", "No healthy upstream is available.", synapse 303_000;

@@ -21,6 +21,7 @@ mod plugins;
 mod ranks;
 mod recheck;
 mod routes;
+mod telemetry_fields;
 mod tree;
 mod upstreams;
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub listen: String,
     /// The address for HTTPS, if there is a certificate.
     pub listen_tls: String,
+    /// The address for metrics, if the files have `prometheus`.
+    pub listen_metrics: String,
 }
 
 /// A file, with its name for rows and mistakes.

@@ -10,6 +10,7 @@ fn imported(text: &str) -> Result<KongImport, Vec<String>> {
         select_tags: Vec::new(),
         listen: "127.0.0.1:0".to_owned(),
         listen_tls: "127.0.0.1:0".to_owned(),
+        listen_metrics: "127.0.0.1:0".to_owned(),
     };
     let source = Source { name: "kong.yaml".to_owned(), text: text.to_owned() };
     import(&[source], &options, HashMap::new())

@@ -8,7 +8,7 @@
 pub mod attachments;
 pub mod charset;
 pub mod content_coding;
-mod date_time;
+pub mod date_time;
 pub mod form;
 pub mod json_schema;
 pub mod libxml_messages;

@@ -3,6 +3,8 @@
 //! Owns the choice: by a header of the request, by the client's groups, or by a share of all requests. A client chosen by a key gets the
 //! same version each time, on every gateway.
 
+use std::time::Duration;
+
 use message::RequestHead;
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
@@ -16,6 +18,8 @@ pub struct CanarySettings {
     pub diversion: usize,
     /// How many requests in a million go there.
     pub share: u32,
+    /// When that share is reached.
+    pub ramp: Option<Ramp>,
     /// The key by which a client is chosen, or `None` for a random choice per request.
     pub by: Option<KeySource>,
     /// The name of a header whose value `always` or `never` decides.
@@ -24,6 +28,26 @@ pub struct CanarySettings {
     pub allow: Vec<String>,
     /// If not empty, all clients go there except those in one of these groups.
     pub deny: Vec<String>,
+}
+
+/// A share that grows evenly. Times are since the Unix epoch: all gateways have the same share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ramp {
+    pub start: Duration,
+    pub over: Duration,
+}
+
+impl Ramp {
+    /// The part of a share that is reached.
+    fn reached(&self, share: u32, now: Duration) -> u64 {
+        let elapsed = now.saturating_sub(self.start).min(self.over);
+        // Harmless: a ramp without a length is over.
+        let part = elapsed
+            .as_millis()
+            .saturating_mul(u128::from(share))
+            .checked_div(self.over.as_millis());
+        part.map_or(u64::from(share), |part| u64::try_from(part).unwrap_or(u64::MAX))
+    }
 }
 
 const MILLION: u64 = 1_000_000;
@@ -65,6 +89,35 @@ impl CanarySettings {
             Some(by) => by.hash(Key::of("canary"), ex, head),
             None => fastrand::u64(..),
         };
-        drawn % MILLION < u64::from(self.share)
+        let share = match &self.ramp {
+            None => u64::from(self.share),
+            Some(ramp) => ramp.reached(self.share, kit::clock::wall()),
+        };
+        drawn % MILLION < share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_grows_evenly_and_stays() {
+        let seconds = Duration::from_secs;
+        let ramp = Ramp { start: seconds(1_000), over: seconds(100) };
+        for (now, reached) in [
+            (0, 0),
+            (1_000, 0),
+            (1_025, 125_000),
+            (1_050, 250_000),
+            (1_100, 500_000),
+            (9_999, 500_000),
+        ] {
+            assert_eq!(ramp.reached(500_000, seconds(now)), reached, "{now}");
+        }
+        let at_once = Ramp { start: seconds(0), over: Duration::ZERO };
+        assert_eq!(at_once.reached(7, seconds(1)), 7);
+        let long = Ramp { start: seconds(0), over: Duration::MAX };
+        assert_eq!(long.reached(1_000_000, Duration::MAX), 1_000_000);
     }
 }

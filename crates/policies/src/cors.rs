@@ -6,6 +6,7 @@
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
+use regex::bytes::{Regex, RegexBuilder};
 
 /// Settings of the policy, as header values that are ready to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,12 @@ pub enum Origin {
         before: String,
         after: String,
     },
+    Regex(OriginRegex),
 }
+
+/// A regular expression that the whole of an origin has to match.
+#[derive(Debug, Clone)]
+pub struct OriginRegex(Regex);
 
 /// Which request headers a page may set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,10 +94,39 @@ impl Origins {
     }
 }
 
+/// The memory of one automaton.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+impl OriginRegex {
+    /// Parses an expression; the error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<OriginRegex, String> {
+        let compiled = |text: &str| {
+            let mut builder = RegexBuilder::new(text);
+            builder.unicode(false).size_limit(COMPILED_BYTES_MAX).build().map_err(|error| {
+                let error = error.to_string();
+                // Harmless: an error has a text. The lines before the last one draw the place.
+                let last = error.lines().last().unwrap_or_default().trim();
+                last.strip_prefix("error: ").unwrap_or(last).to_owned()
+            })
+        };
+        compiled(text)?;
+        compiled(&format!(r"\A(?:{text})\z")).map(OriginRegex)
+    }
+}
+
+impl PartialEq for OriginRegex {
+    fn eq(&self, other: &OriginRegex) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for OriginRegex {}
+
 impl Origin {
     fn is(&self, origin: &[u8]) -> bool {
         match self {
             Origin::Exact(text) => text.as_bytes() == origin,
+            Origin::Regex(OriginRegex(regex)) => regex.is_match(origin),
             Origin::Pattern { before, after } => {
                 let middle = origin
                     .strip_prefix(before.as_bytes())

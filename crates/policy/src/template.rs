@@ -40,6 +40,10 @@ enum PlaceholderValue {
     Groups,
     /// The attribute of the client with this name.
     Attribute(Box<str>),
+    /// The header of the request by this name; several lines are joined.
+    Header(Box<str>),
+    /// The first value of a parameter of the query, decoded.
+    QueryValue(Box<str>),
     /// The path parameter at this index.
     Parameter(usize),
 }
@@ -60,9 +64,12 @@ pub enum Escape {
     Xml,
 }
 
-/// The names of placeholders other than path parameters, `claims.NAME` and `attributes.NAME`.
+/// The names of placeholders other than path parameters and those with one of [`PREFIXES`].
 pub const PLACEHOLDERS: &[&str] =
     &["subject", "tier", "groups", "request_id", "client", "method", "host", "path", "query"];
+
+/// What stands before a name that an operator, a client or an issuer chose.
+const PREFIXES: [&str; 4] = ["claims.", "attributes.", "headers.", "query."];
 
 impl Template {
     /// Parses a text on a route whose path has these parameters. Their names take precedence over others.
@@ -134,7 +141,12 @@ impl Template {
     /// Returns true if the text may differ between clients of the same resource.
     pub fn tells_who_asks(&self) -> bool {
         let tells = |named: &PlaceholderValue| {
-            matches!(named, PlaceholderValue::Client | PlaceholderValue::RequestId)
+            matches!(
+                named,
+                PlaceholderValue::Client
+                    | PlaceholderValue::RequestId
+                    | PlaceholderValue::Header(_)
+            )
         };
         self.wants_identity() || self.values().any(tells)
     }
@@ -149,6 +161,8 @@ impl Template {
                     | PlaceholderValue::PublicHost
                     | PlaceholderValue::Path
                     | PlaceholderValue::Query
+                    | PlaceholderValue::Header(_)
+                    | PlaceholderValue::QueryValue(_)
             )
         };
         self.values().any(asks)
@@ -184,8 +198,8 @@ fn push_text(plain: &mut String, parts: &mut Vec<Part>) {
 /// name of a claim may be a URL.
 fn is_placeholder(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
-    match text.strip_prefix("claims.").or_else(|| text.strip_prefix("attributes.")) {
-        Some(claim) => !claim.is_empty() && !claim.contains(odd),
+    match PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        Some(name) => !name.is_empty() && !name.contains(odd),
         None => {
             let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
             let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -208,18 +222,18 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
         "host" => PlaceholderValue::Host,
         "path" => PlaceholderValue::Path,
         "query" => PlaceholderValue::Query,
-        _ => match name.strip_prefix("claims.") {
-            Some(claim) => PlaceholderValue::Claim(claim.into()),
-            None => match name.strip_prefix("attributes.") {
-                Some(attribute) => PlaceholderValue::Attribute(attribute.into()),
-                None => return Err(UnknownPlaceholder(name.to_owned())),
-            },
+        _ => match name.split_once('.') {
+            Some(("claims", claim)) => PlaceholderValue::Claim(claim.into()),
+            Some(("attributes", attribute)) => PlaceholderValue::Attribute(attribute.into()),
+            Some(("headers", header)) => PlaceholderValue::Header(header.into()),
+            Some(("query", parameter)) => PlaceholderValue::QueryValue(parameter.into()),
+            Some(_) | None => return Err(UnknownPlaceholder(name.to_owned())),
         },
     })
 }
 
 impl PlaceholderValue {
-    fn value<'v>(&self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
+    fn value<'v>(&'v self, ex: &'v Exchange, head: Option<&'v RequestHead>) -> Cow<'v, [u8]> {
         // Harmless: without a head, the value is empty by definition.
         let of_head = |read: fn(&'v RequestHead) -> &'v [u8]| head.map(read).unwrap_or_default();
         let identity = ex.identity.as_deref();
@@ -244,6 +258,14 @@ impl PlaceholderValue {
             PlaceholderValue::Path => of_head(RequestHead::path),
             // Harmless: a request may have no query.
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
+            PlaceholderValue::Header(name) => {
+                // Harmless: without a request nothing has to be filled in.
+                return head.map(|head| lines_of(head, name)).unwrap_or_default();
+            }
+            PlaceholderValue::QueryValue(name) => {
+                // Harmless: the same, and a request may have no such parameter.
+                return head.and_then(|head| parameter(head, name)).unwrap_or_default();
+            }
             PlaceholderValue::Groups => {
                 // Harmless: without a client identity, there are no groups.
                 let groups = identity.map(|identity| &identity.groups[..]).unwrap_or_default();
@@ -266,6 +288,28 @@ impl PlaceholderValue {
         };
         told.into()
     }
+}
+
+fn lines_of<'v>(head: &'v RequestHead, name: &'v str) -> Cow<'v, [u8]> {
+    let mut lines = head.headers.get_all(name);
+    // Harmless: an absent header is empty.
+    let mut joined = Cow::Borrowed(lines.next().unwrap_or_default());
+    for line in lines {
+        let all = joined.to_mut();
+        all.extend_from_slice(b", ");
+        all.extend_from_slice(line);
+    }
+    joined
+}
+
+fn parameter<'v>(head: &'v RequestHead, name: &str) -> Option<Cow<'v, [u8]>> {
+    let mut pairs = head.query()?.split(|byte| *byte == b'&');
+    pairs.find_map(|pair| {
+        let mut parts = pair.splitn(2, |byte| *byte == b'=');
+        let is_meant = *kit::percent::decoded(parts.next()?, true) == *name.as_bytes();
+        // Harmless: a parameter without `=` has an empty value.
+        is_meant.then(|| kit::percent::decoded(parts.next().unwrap_or_default(), true))
+    })
 }
 
 fn claim<'c>(members: &'c serde_json::Map<String, Json>, name: &str) -> Option<&'c Json> {
@@ -361,11 +405,19 @@ mod tests {
 
     #[test]
     fn names_in_braces_are_filled_and_other_braces_are_text() {
-        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/a/7?q=1");
+        let target = b"/a/7?q=1&a%5B%5D=x%2By+z&q=2";
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", target);
         head.headers.add("Host", b"a.test:80").unwrap();
+        head.headers.add("X-One", b"1").unwrap();
+        head.headers.add("x-one", b"2").unwrap();
         for (text, filled) in [
             ("{subject}/{tier}/{client}", "alice//192.0.2.1"),
-            ("{method} {host}{path}?{query} {id}", "GET a.test:80/a/7?q=1 7%2F"),
+            (
+                "{method} {host}{path}?{query} {id}",
+                "GET a.test:80/a/7?q=1&a%5B%5D=x%2By+z&q=2 7%2F",
+            ),
+            ("{headers.X-One}|{headers.none}|{headers.host}", "1, 2||a.test:80"),
+            ("{query.q}|{query.a[]}|{query.none}", "1|x+y z|"),
             ("{claims.org.id} {claims.a.b} {claims.roles}", "5 <\"&'> x,y"),
             ("{claims.https://a/r} {claims.none} {claims.org}", "true  {\"id\":5}"),
             (r#"{"a":{"b":{}},"s":"{subject}"}"#, r#"{"a":{"b":{}},"s":"alice"}"#),
@@ -383,6 +435,7 @@ mod tests {
             ("{attributes}", "attributes"),
             ("a{subjct}", "subjct"),
             ("{claims}", "claims"),
+            ("{headers}", "headers"),
             ("{id}{nr}", "nr"),
         ] {
             let got = Template::parse(text, &["id"]);

@@ -466,6 +466,9 @@ Examples:
         /// The address for HTTPS, where certificates have `snis`.
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8443")]
         listen_tls: String,
+        /// The address for metrics, if the files have `prometheus`: that of Kong's Admin API.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8001")]
+        listen_metrics: String,
     },
 }
 

@@ -36,11 +36,12 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
         }
         Import::Apictl(options) => apictl::import(options),
         Import::Synapse { path, into } => synapse(path, into.as_deref()),
-        Import::Kong { paths, into, select_tags, listen, listen_tls } => {
+        Import::Kong { paths, into, select_tags, listen, listen_tls, listen_metrics } => {
             let options = ::import::kong::Options {
                 select_tags: select_tags.clone(),
                 listen: listen.clone(),
                 listen_tls: listen_tls.clone(),
+                listen_metrics: listen_metrics.clone(),
             };
             kong::import(paths, into.as_deref(), &options)
         }

@@ -1,6 +1,6 @@
 //! `canary`.
 
-use ::policies::canary::{self, CanarySettings};
+use ::policies::canary::{self, CanarySettings, Ramp};
 use config::{At, Canary, LimitBy, Report};
 
 use super::rate_limit::by;
@@ -68,10 +68,20 @@ fn build(
     Some(canary::policy(CanarySettings {
         diversion: place.diversion(&upstream.value),
         share: keys.percent.of_million(),
+        ramp: keys.ramp.as_ref().and_then(|ramp| self::ramp(&ramp.value, report)),
         by: keys.by.as_ref().map(|key| by(key, report)),
         header,
         // Harmless: without a list, no group is allowed.
         allow: groups.and_then(|g| Some(g.allow.as_ref()?.value.clone())).unwrap_or_default(),
         deny: groups.map_or_else(Vec::new, |groups| groups.deny.clone()),
     }))
+}
+
+fn ramp(keys: &config::Ramp, report: &mut Report) -> Option<Ramp> {
+    let start = mediation::date_time::read(&keys.start.value);
+    if start.is_none() {
+        let what = format!("`{}` is no time", keys.start.value.escape_debug());
+        report.error(keys.start.at, what, "write it with its zone, such as `2026-03-01T08:00:00Z`");
+    }
+    Some(Ramp { start: start?, over: keys.over.0 })
 }

@@ -1,7 +1,7 @@
 //! `cors`.
 
-use config::{Cors, Report, Spanned};
-use policies::cors::{self, AllowedHeaders, CorsSettings, Origin, Origins};
+use config::{At, Cors, OriginMatch, Report, Spanned};
+use policies::cors::{self, AllowedHeaders, CorsSettings, Origin, OriginRegex, Origins};
 
 use super::{Access, Facts, PolicyKind, Written};
 use crate::names;
@@ -84,7 +84,9 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
             "list origins, such as `https://app.example.com`, write `*` for all, or remove `cors`";
         report.error(keys.origins.at, "no origin is listed, so no page may read a reply", help);
     }
-    if let Some(any) = written.iter().find(|origin| origin.value == "*") {
+    if let Some(any) =
+        written.iter().find(|origin| origin.value == OriginMatch::Text("*".to_owned()))
+    {
         let what = "with credentials every page of the world could act as its visitor";
         let help = "list the origins, or remove `credentials`";
         match (keys.credentials.value, keys.any_with_credentials) {
@@ -97,16 +99,20 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
         }
         return Origins::Any;
     }
-    Origins::Listed(written.iter().filter_map(|text| origin(text, report)).collect())
+    let read = |one: &Spanned<OriginMatch>| match &one.value {
+        OriginMatch::Text(text) => origin(text, one.at, report),
+        OriginMatch::Regex(text) => regex(text, one.at, report),
+    };
+    // Harmless: an origin that cannot be used has a complaint.
+    Origins::Listed(written.iter().filter_map(read).collect())
 }
 
 /// Compiles an origin: `null`, or `SCHEME://HOST[:PORT]` with at most one `*`.
-fn origin(text: &Spanned<String>, report: &mut Report) -> Option<Origin> {
+fn origin(origin: &str, at: At, report: &mut Report) -> Option<Origin> {
     let mut complain = |what: String, help: &str| {
-        report.error(text.at, what, help);
+        report.error(at, what, help);
         None
     };
-    let origin = text.value.as_str();
     let help = "write `https://app.example.com`, `https://*.example.com`, or `http://localhost:*`";
     if origin == "null" {
         return Some(Origin::Exact(origin.to_owned()));
@@ -141,4 +147,15 @@ fn origin(text: &Spanned<String>, report: &mut Report) -> Option<Origin> {
     }
     let before = format!("{scheme}://{before}");
     Some(Origin::Pattern { before, after: after.to_owned() })
+}
+
+fn regex(text: &str, at: At, report: &mut Report) -> Option<Origin> {
+    match OriginRegex::parse(text) {
+        Ok(regex) => Some(Origin::Regex(regex)),
+        Err(why) => {
+            let what = format!("this regular expression cannot be used: {why}");
+            report.error(at, what, "write one such as `https://[a-z]+\\.example\\.com`");
+            None
+        }
+    }
 }

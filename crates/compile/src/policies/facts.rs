@@ -60,7 +60,7 @@ pub(crate) enum Access {
     Identifies,
     /// Refuses requests because of their client or their content.
     Guards,
-    /// Refuses client addresses. Pages in browsers need not be able to read these refusals.
+    /// Refuses client addresses or programs. Pages in browsers need not be able to read these refusals.
     FiltersAddresses,
     /// Answers CORS preflight requests of browsers.
     AnswersPreflights,

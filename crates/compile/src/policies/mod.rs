@@ -19,6 +19,7 @@ pub(crate) mod headers;
 pub(crate) mod hmac;
 pub(crate) mod interceptor;
 pub(crate) mod ip_filter;
+pub(crate) mod json_schema;
 pub(crate) mod jwt;
 pub(crate) mod key_type;
 pub(crate) mod mock;
@@ -36,6 +37,7 @@ pub(crate) mod subscription;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transform;
+pub(crate) mod user_agent;
 pub(crate) mod websocket;
 mod ws_security;
 pub(crate) mod xpath_route;
@@ -105,6 +107,7 @@ kinds! {
     Hmac,
     Interceptor,
     IpRules,
+    JsonSchema,
     Jwks,
     Jwt,
     KeyType,
@@ -119,6 +122,7 @@ kinds! {
     Sse,
     SubscriptionCheck,
     Transform,
+    UserAgent,
     WebSocket,
     WsSecurity,
     XpathRoute,

@@ -40,7 +40,9 @@ routes:
       - forward_auth: { upstream: a, headers: { take: [x-user] } }
       - grpc_web: {}
       - ip_filter: { allow: [10.0.0.0/8] }
+      - user_agent: { deny: [curl] }
       - interceptor: { request: { url: "http://127.0.0.1:1" } }
+      - json_schema: { body: a.json }
       - openapi: { document: api.yaml }
       - rate_limit: { by: operation, requests: 1, per: 1s }
       - soap: { schema: a.wsdl, validate: [request] }

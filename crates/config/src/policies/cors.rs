@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use crate::decode::keys;
+use serde_json::{Value as Json, json};
+
+use crate::decode::{Decode, Decoder, keys};
+use crate::node::{Node, Value};
+use crate::schema::SchemaBuilder;
 use crate::values::{OneOrMore, Spanned};
 
 keys! {
     /// Allows pages of other origins to call the route from a browser: answers preflights, and adds the CORS headers to replies.
     pub struct Cors {
-        /// Origins such as `https://app.example.com`, patterns such as `https://*.example.com`, or `*` for all.
-        origins: Spanned<OneOrMore<Spanned<String>>>,
+        /// Origins such as `https://app.example.com`, patterns such as `https://*.example.com`, `{ regex: "https://[a-z]+\\.example\\.com" }`
+        /// for the whole origin, or `*` for all.
+        origins: Spanned<OneOrMore<Spanned<OriginMatch>>>,
         /// Methods that pages may use.
         // The methods that browsers usually send.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
@@ -26,5 +31,48 @@ keys! {
         // Without it, browsers cache for 5 s, which means a preflight for nearly every call; Chromium caches at most two hours. Ten minutes
         // are enough, and changes take effect soon.
         max_age: Duration = Duration::from_secs(600),
+    }
+}
+
+/// An origin that may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginMatch {
+    /// An origin, a pattern of origins, or `*`.
+    Text(String),
+    /// A regular expression that the whole origin has to match.
+    Regex(String),
+}
+
+impl Decode for OriginMatch {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        if !matches!(node.value, Value::Map(_)) {
+            return String::decode(node, decoder).map(Self::Text);
+        }
+        decoder.section(node, &["regex"], &[])?;
+        let Some(regex) = node.get("regex") else {
+            decoder.expected(
+                node,
+                "`regex`",
+                "write `{ regex: \"https://[a-z]+\\\\.example\\\\.com\" }`",
+            );
+            return None;
+        };
+        String::decode(regex, decoder).map(Self::Regex)
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            Self::Regex(regex) => json!({ "regex": regex }),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [String::schema(schema), {
+            "type": "object",
+            "properties": { "regex": String::schema(schema) },
+            "required": ["regex"],
+            "additionalProperties": false,
+        }] })
     }
 }

@@ -17,6 +17,7 @@ mod headers;
 mod hmac;
 mod interceptor;
 mod ip_filter;
+mod json_schema;
 mod jwt;
 mod key_type;
 mod mock;
@@ -30,6 +31,7 @@ mod soap_rest;
 mod sse;
 mod subscription;
 mod transform;
+mod user_agent;
 mod websocket;
 mod ws_security;
 mod xpath_route;
@@ -42,11 +44,11 @@ pub use authenticate::{Authenticate, CredentialKind, WithoutCredential};
 pub use authorize::{Authorize, GroupRules};
 pub use basic::Basic;
 pub use cache::{Cache, CacheControl, CacheCookies, CacheHeaders};
-pub use canary::Canary;
+pub use canary::{Canary, Ramp};
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
 pub use correlation::{Correlation, CorrelationGenerator};
-pub use cors::Cors;
+pub use cors::{Cors, OriginMatch};
 pub use for_clients::{ClientList, ForClients, InnerPolicy};
 pub use forward_auth::{ForwardAuth, ForwardAuthHeaders, OnAuthFailure};
 pub use grpc_web::GrpcWeb;
@@ -54,6 +56,7 @@ pub use headers::{Headers, HeadersEdit};
 pub use hmac::{Hmac, HmacAlgorithm};
 pub use interceptor::{Endpoint, Include, Interception, Interceptor, InvokedApi, ServiceUrl};
 pub use ip_filter::IpRules;
+pub use json_schema::{JsonSchema, SchemaParameter, SchemaPlace};
 pub use jwt::{BackendJwt, ClaimWanted, Jwks, Jwt, Scopes, Subscription};
 pub use key_type::KeyType;
 pub use mock::{Mock, MockChoice};
@@ -72,6 +75,7 @@ pub use soap_rest::{FaultStatus, RestMethod, RestOperation, SoapRest};
 pub use sse::{EventWindow, ShareBy, SlowClient, Sse, SseShare};
 pub use subscription::SubscriptionCheck;
 pub use transform::{JsonEdit, QueryEdit, RequestEdit, ResponseEdit, Transform};
+pub use user_agent::UserAgent;
 pub use websocket::{MessageWindow, OnLimit, TopicUse, WebSocket, WebSocketTopic};
 pub use ws_security::{PasswordForm, TimestampCheck, WsSecurity};
 pub use xpath_route::{XpathCase, XpathRoute};
@@ -182,12 +186,16 @@ policies! {
     Interceptor = "interceptor",
     /// Validates requests and replies against an OpenAPI document.
     OpenApi = "openapi",
+    /// Refuses what a JSON Schema does not allow.
+    JsonSchema = "json_schema",
     /// Answers with examples of an OpenAPI document.
     Mock = "mock",
     /// Validates SOAP messages.
     Soap = "soap",
     /// Presents a SOAP service as a JSON API.
     SoapRest = "soap_rest",
+    /// Refuses programs by their `User-Agent`.
+    UserAgent = "user_agent",
     /// Inserts the policies of a set.
     NamedSet = "use",
     /// Checks the WS-Security header of SOAP messages: the client, and the age of the message.
@@ -242,7 +250,7 @@ impl Decode for Policy {
 
 /// Returns a hint about what to write in place of one of Kong's plugins.
 fn kong_plugin(name: &str) -> String {
-    const PLUGINS: [(&str, &str); 12] = [
+    const PLUGINS: [(&str, &str); 13] = [
         ("key-auth", "api_key"),
         ("basic-auth", "basic"),
         ("jwt", "jwt"),
@@ -250,6 +258,7 @@ fn kong_plugin(name: &str) -> String {
         ("acl", "authorize"),
         ("rate-limiting", "rate_limit"),
         ("ip-restriction", "ip_filter"),
+        ("bot-detection", "user_agent"),
         ("cors", "cors"),
         ("proxy-cache", "cache"),
         ("request-transformer", "headers"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::decode::keys;
+use crate::decode::{keys, words};
 use crate::sections::UpstreamTls;
 use crate::values::{FilePath, Map, OneOrMore, Secret, Spanned, Timeout, WebUrl};
 
@@ -36,6 +36,12 @@ keys! {
         /// Whether a token needs an expiry (`exp`).
         // A token without an expiry would be valid for as long as its key.
         expiry_required: bool = true,
+        /// Whether a token needs a start (`nbf`).
+        // Most issuers write none.
+        beginning_required: bool = false,
+        /// Time claims that are not checked, as in Kong without `claims_to_verify`: `exp`, `nbf`. A token is then valid for as long as its key.
+        // A stolen token would work forever.
+        times_ignored: Vec<Spanned<TimeClaim>> = Vec::new(),
         /// How often published keys are fetched again. For an unknown key, they are fetched at once, at most about once per second.
         refresh: Timeout = Timeout(Duration::from_secs(300)),
         /// How long fetching the keys, or an introspection, may take.
@@ -61,6 +67,16 @@ keys! {
         application: Option<Spanned<String>>,
         /// The claim with the subject's plan.
         tier_claim: Option<String>,
+    }
+}
+
+words! {
+    /// A claim of a token about time.
+    pub enum TimeClaim {
+        /// The end.
+        Exp = "exp",
+        /// The beginning.
+        Nbf = "nbf",
     }
 }
 

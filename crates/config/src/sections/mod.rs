@@ -44,7 +44,7 @@ pub use hubs::{
     Hub, HubAlgorithm, HubCallbacks, HubDelivery, HubKafka, HubLeases, HubLimitBy, HubLimits,
     HubLog, HubRetention, HubSasl, HubSaslMechanism,
 };
-pub use issuers::{Introspection, Issuer};
+pub use issuers::{Introspection, Issuer, TimeClaim};
 pub use listen::{
     Certificate, ClientAuth, ClientAuthMode, EmptySegments, EscapedSlash, Listener, ListenerLimits,
     ListenerPaths, ListenerTimeout, ListenerTls, PathParameters,

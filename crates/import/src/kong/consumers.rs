@@ -234,6 +234,16 @@ impl<'a> Converter<'a> {
             }
             (Some(_), _) | (None, Some(_)) => {}
         }
+        // RFC 7518, 3.2. A variable's value is not known.
+        let least = match algorithm {
+            "HS384" => 48,
+            "HS512" => 64,
+            _ => 32,
+        };
+        if secret.as_ref().is_some_and(|s| s.len() < least && !s.contains('\u{0}')) {
+            verdict.refuse(format!("`{algorithm}` needs a secret of at least {least} bytes here"));
+            return;
+        }
         let name = self.out.fresh("issuer", &format!("jwt-{subject}"));
         let [key, algorithm, subject] = [key, algorithm, subject].map(str::to_owned);
         people.tokens.push(Token { name, subject, key, algorithm, secret, public_key, holder });
@@ -273,7 +283,12 @@ fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Map<String
 
 impl Token {
     /// The entry of `issuers`, with the file of its public key.
-    pub(super) fn issuer(&self, converter: &mut Converter<'_>, expiry: bool, base64: bool) -> Json {
+    pub(super) fn issuer(
+        &self,
+        converter: &mut Converter<'_>,
+        verified: &[&str],
+        base64: bool,
+    ) -> Json {
         let mut issuer = Map::new();
         issuer.insert("issuer".to_owned(), json!(self.key));
         if let Some(secret) = &self.secret {
@@ -287,7 +302,15 @@ impl Token {
         issuer.insert("algorithms".to_owned(), json!([self.algorithm]));
         issuer.insert("types".to_owned(), json!([]));
         issuer.insert("leeway".to_owned(), json!("0s"));
-        issuer.insert("expiry_required".to_owned(), json!(expiry));
+        issuer.insert("expiry_required".to_owned(), json!(verified.contains(&"exp")));
+        if verified.contains(&"nbf") {
+            issuer.insert("beginning_required".to_owned(), json!(true));
+        }
+        let ignored: Vec<&str> =
+            ["exp", "nbf"].into_iter().filter(|claim| !verified.contains(claim)).collect();
+        if !ignored.is_empty() {
+            issuer.insert("times_ignored".to_owned(), json!(ignored));
+        }
         issuer.insert("subject".to_owned(), json!(self.subject));
         issuer.extend(self.holder.clone());
         Json::Object(issuer)

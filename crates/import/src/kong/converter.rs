@@ -31,6 +31,8 @@ pub(super) struct Converter<'a> {
     pub(super) names_captures: bool,
     /// What became of each service.
     pub(super) ends: Vec<ServiceEnd>,
+    /// The address for metrics.
+    pub(super) listen_metrics: String,
 }
 
 impl<'a> Converter<'a> {
@@ -44,6 +46,7 @@ impl<'a> Converter<'a> {
             policies: HashMap::new(),
             named_pools: Vec::new(),
             ends: Vec::new(),
+            listen_metrics: String::new(),
             members: HashMap::new(),
             has_grpc: has_grpc(all),
             names_captures: names_captures(all),
@@ -53,6 +56,7 @@ impl<'a> Converter<'a> {
     pub(super) fn all(&mut self, options: &Options) {
         self.others();
         self.listeners(&options.listen, &options.listen_tls);
+        self.listen_metrics.clone_from(&options.listen_metrics);
         let pools = self.pools();
         self.ends = self.services(&pools);
         self.members = self.members();
@@ -118,5 +122,9 @@ fn names_captures(all: &Entities) -> bool {
         ["hash_on", "hash_fallback"].iter().any(|key| item.text(key) == Some("uri_capture"))
     };
     all.upstreams.iter().any(|upstream| hashes(&upstream.item))
-        || all.plugins.iter().any(|plugin| plugin.config.mentions("uri_captures"))
+        || all.plugins.iter().any(|plugin| {
+            let config = &plugin.config;
+            let of_path = |item: &Item| item.text("in") == Some("path");
+            config.mentions("uri_captures") || config.list("parameter_schema").iter().any(of_path)
+        })
 }

@@ -326,6 +326,11 @@ impl Verdict {
         }
     }
 
+    /// Tells something that changes nothing about the outcome.
+    pub(super) fn say(&mut self, note: &str) {
+        self.notes.push(note.to_owned());
+    }
+
     pub(super) fn nearly(&mut self, note: impl Into<String>) {
         self.add(Outcome::Approximated, note);
     }

@@ -16,6 +16,8 @@ pub(super) struct Output {
     pub(super) policy_sets: Map<String, Json>,
     pub(super) routes: Map<String, Json>,
     pub(super) telemetry: Map<String, Json>,
+    /// Where metrics are read.
+    pub(super) status: Map<String, Json>,
     /// Files beside the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
     /// Names with their kind, each with the last number that was put after it.
@@ -62,6 +64,7 @@ impl Output {
             ("policy_sets", &self.policy_sets),
             ("routes", &self.routes),
             ("telemetry", &self.telemetry),
+            ("status", &self.status),
         ];
         let written = sections.into_iter().filter(|(_, section)| !section.is_empty());
         let all = written.map(|(name, section)| (name.to_owned(), Json::Object(section.clone())));
@@ -97,14 +100,21 @@ pub(super) fn literal(text: &str) -> String {
 /// True for what a text with placeholders takes for a name.
 fn is_name(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
-    match text.strip_prefix("claims.").or_else(|| text.strip_prefix("attributes.")) {
-        Some(claim) => !claim.is_empty() && !claim.contains(odd),
+    let prefixes = ["claims.", "attributes.", "headers.", "query."];
+    match prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        Some(name) => !name.is_empty() && !name.contains(odd),
         None => {
             let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
             let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             begins && text.chars().all(name)
         }
     }
+}
+
+/// Why the gateway's engine does not take a regular expression of Kong's.
+pub(super) fn regex_here(text: &str) -> Result<(), &'static str> {
+    let built = regex::bytes::RegexBuilder::new(text).unicode(false).build();
+    built.map(drop).map_err(|_| "look-around, references and the like have no counterpart")
 }
 
 /// A duration of `number` milliseconds.

@@ -2,6 +2,7 @@
 
 use super::fields::Kind::{Any, List, Map, Number, Switch, Text, Texts, Whole, Word};
 use super::fields::{Field, nearly, only, silent, used};
+use super::telemetry_fields::{FILE_LOG, HTTP_LOG, OPENTELEMETRY, PROMETHEUS, TCP_LOG, UDP_LOG};
 
 /// What is known of a plugin.
 #[derive(Debug, Clone, Copy)]
@@ -43,18 +44,22 @@ pub(super) fn row(name: &str) -> Option<&'static PluginRow> {
     PLUGINS.iter().find(|row| row.name == name)
 }
 
-const TELEMETRY: &str =
-    "the gateway has telemetry of its own, which is not configured by this plugin";
-const CODE: &str = "code of plugins is not run here";
+const METRICS: &str = "metrics are read from `/metrics` here, and not sent";
+pub(super) const CODE: &str = "code of plugins is not run here";
 
 const PLUGINS: &[PluginRow] = &[
     no_guard("pre-function", 1_000_000, CODE),
     plain("correlation-id", 100_001, CORRELATION_ID),
-    nothing("zipkin", 100_000, TELEMETRY),
-    no_guard("bot-detection", 2_500, "clients are not told apart by their `User-Agent` here"),
+    nothing(
+        "zipkin",
+        100_000,
+        "spans are sent by OTLP here, by `telemetry.traces`, and not to Zipkin",
+    ),
+    guard("bot-detection", 2_500, BOT_DETECTION),
     plain("cors", 2_000, CORS),
-    no_guard("session", 1_900, "sessions have no counterpart"),
-    no_guard("acme", 1_705, "certificates are not obtained by ACME here"),
+    // It spares clients a second credential, and lets nobody in who has none.
+    nothing("session", 1_900, "sessions have no counterpart: each request shows its credential"),
+    nothing("acme", 1_705, "certificates are not obtained by ACME here"),
     no_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),
     no_guard("degraphql", 1_500, "GraphQL has no counterpart"),
     guard("jwt", 1_450, JWT),
@@ -68,7 +73,7 @@ const PLUGINS: &[PluginRow] = &[
     guard("hmac-auth", 1_030, HMAC_AUTH),
     no_guard("json-threat-protection", 1_009, "limits on the shape of JSON have no counterpart"),
     no_guard("xml-threat-protection", 1_008, "limits on the shape of XML have no counterpart"),
-    no_guard("request-validator", 999, "schemas of the plugin are not converted"),
+    guard("request-validator", 999, REQUEST_VALIDATOR),
     no_guard("grpc-gateway", 998, "JSON is not translated to gRPC here"),
     guard("ip-restriction", 990, IP_RESTRICTION),
     guard("request-size-limiting", 951, REQUEST_SIZE_LIMITING),
@@ -98,18 +103,26 @@ const PLUGINS: &[PluginRow] = &[
     guard("soap-xml-response-handling", 70, SOAP_RESPONSE),
     nothing("forward-proxy", 50, "upstreams are not reached by a proxy here"),
     plain("canary", 20, CANARY),
-    nothing("opentelemetry", 14, TELEMETRY),
+    plain("opentelemetry", 14, OPENTELEMETRY),
     plain("prometheus", 13, PROMETHEUS),
-    nothing("http-log", 12, "logs are not sent by HTTP here"),
-    nothing("statsd", 11, TELEMETRY),
-    nothing("statsd-advanced", 11, TELEMETRY),
-    nothing("datadog", 10, TELEMETRY),
+    plain("http-log", 12, HTTP_LOG),
+    nothing("statsd", 11, METRICS),
+    nothing("statsd-advanced", 11, METRICS),
+    nothing("datadog", 10, METRICS),
     plain("file-log", 9, FILE_LOG),
-    nothing("udp-log", 8, "logs are not sent by UDP here"),
-    nothing("tcp-log", 7, "logs are not sent by TCP here"),
-    nothing("loggly", 6, "logs are not sent by syslog here"),
-    nothing("kafka-log", 5, "logs are not sent to Kafka here"),
-    nothing("syslog", 4, "logs are not sent by syslog here"),
+    plain("udp-log", 8, UDP_LOG),
+    plain("tcp-log", 7, TCP_LOG),
+    nothing(
+        "loggly",
+        6,
+        "messages of syslog have no token here; name a receiver in `telemetry.access_log`",
+    ),
+    nothing("kafka-log", 5, "the access log is not sent to Kafka here"),
+    nothing(
+        "syslog",
+        4,
+        "the plugin names no receiver; name the syslog of this machine in `telemetry.access_log: { to: { syslog: URL } }`",
+    ),
     plain("grpc-web", 3, GRPC_WEB),
     plain("request-termination", 2, REQUEST_TERMINATION),
     plain("mocking", -1, MOCKING),
@@ -120,6 +133,13 @@ const CORRELATION_ID: &[Field] = &[
     used("header_name", Text),
     used("generator", Word(&["uuid", "uuid#counter", "tracker"])),
     used("echo_downstream", Switch),
+];
+
+const BOT_DETECTION: &[Field] = &[
+    used("allow", Texts),
+    used("deny", Texts),
+    used("whitelist", Texts),
+    used("blacklist", Texts),
 ];
 
 const CORS: &[Field] = &[
@@ -208,8 +228,8 @@ const OPENID_CONNECT: &[Field] = &[
     silent("credential_claim", Texts),
     only("roles_required", Texts, "", "roles of tokens are written as `claims` here"),
     only("groups_required", Texts, "", "groups of tokens are written as `claims` here"),
-    only("upstream_headers_claims", Texts, "", "claims are written as `claims_to_headers` here"),
-    only("upstream_headers_names", Texts, "", "claims are written as `claims_to_headers` here"),
+    used("upstream_headers_claims", Texts),
+    used("upstream_headers_names", Texts),
     only("redirect_uri", Texts, "", LOGIN),
     only("login_action", Text, "", LOGIN),
     only("logout_methods", Texts, "", LOGIN),
@@ -233,8 +253,8 @@ const CANARY: &[Field] = &[
     used("hash_header", Text),
     used("groups", Texts),
     used("canary_by_header_name", Text),
-    only("start", Any, "", "a share that grows with time has no counterpart"),
-    silent("duration", Number),
+    used("start", Number),
+    used("duration", Number),
     silent("steps", Number),
 ];
 
@@ -459,19 +479,6 @@ const PROXY_CACHE: &[Field] = &[
     nearly("response_headers", Any, "", "the headers of a cached reply are those of HTTP here"),
 ];
 
-const PROMETHEUS: &[Field] = &[
-    nearly("per_consumer", Switch, "false", "metrics are not told apart by consumer here"),
-    silent("status_code_metrics", Switch),
-    silent("latency_metrics", Switch),
-    silent("bandwidth_metrics", Switch),
-    silent("upstream_health_metrics", Switch),
-    silent("ai_metrics", Switch),
-    silent("wasm_metrics", Switch),
-];
-
-const FILE_LOG: &[Field] =
-    &[used("path", Text), silent("reopen", Switch), only("custom_fields_by_lua", Map, "", CODE)];
-
 const GRPC_WEB: &[Field] = &[
     only("proto", Text, "", "JSON is not translated to gRPC here"),
     silent("pass_stripped_path", Switch),
@@ -531,6 +538,15 @@ const SOAP_RESPONSE: &[Field] = &[
     used("xsltRemoveEmptyNameSpace", Switch),
     used("ignoreProcessIfServiceHttpError", Switch),
     used("VerboseResponse", Switch),
+];
+
+const REQUEST_VALIDATOR: &[Field] = &[
+    used("body_schema", Text),
+    used("allowed_content_types", Texts),
+    silent("content_type_parameter_validation", Switch),
+    used("parameter_schema", List("a list of parameters")),
+    used("verbose_response", Switch),
+    used("version", Text),
 ];
 
 const PARTS: &str = "all of a request is validated here, or nothing";

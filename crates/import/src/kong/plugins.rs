@@ -3,9 +3,11 @@
 mod auth;
 mod canary;
 mod limits;
+mod logs;
 mod replies;
 mod soap;
 mod transform;
+mod validator;
 
 use std::collections::{HashMap, HashSet};
 
@@ -198,7 +200,8 @@ impl Converter<'_> {
                 if of_client && !self.is_conditional(plugin) && !verdict.is_refused() {
                     verdict.refuse("this plugin has no counterpart for one consumer or group");
                 }
-                if !verdict.is_refused() {
+                // One that is switched off must not have a log or traces either.
+                if !verdict.is_refused() && plugin.item.is_true("enabled", true) {
                     self.convert(plugin, people, &mut made, &mut verdict);
                 }
                 if of_client && !made.route.is_empty() {
@@ -247,6 +250,7 @@ impl Converter<'_> {
             "openid-connect" => self.openid(plugin, made, verdict),
             "canary" => self.canary(plugin, made, verdict),
             "mocking" => self.mocking(config, made, verdict),
+            "bot-detection" => auth::bots(config, made, verdict),
             "acl" => self.acl(config, made, verdict),
             "ip-restriction" => self.ip_restriction(config, made),
             "request-size-limiting" => limits::size(config, made, verdict),
@@ -264,8 +268,10 @@ impl Converter<'_> {
             "proxy-cache" => replies::cache(config, made, verdict),
             "request-termination" => self.termination(config, made),
             "grpc-web" => replies::grpc_web(config, made),
-            "file-log" => self.file_log(config, verdict),
-            "prometheus" => {}
+            "file-log" | "http-log" | "tcp-log" | "udp-log" => self.access_log(plugin, verdict),
+            "opentelemetry" => self.traces(plugin, verdict),
+            "prometheus" => self.metrics(verdict),
+            "request-validator" => self.request_validator(config, made, verdict),
             "oas-validation" => self.oas_validation(config, made, verdict),
             "soap-xml-request-handling" => self.soap(config, soap::Side::Request, made, verdict),
             "soap-xml-response-handling" => self.soap(config, soap::Side::Response, made, verdict),

@@ -119,7 +119,7 @@ impl Mistakes {
                 },
                 Ok((name, false)) => {
                     let value = variables.known.get(&name).cloned();
-                    let value = value.unwrap_or_else(|| "stand-in".to_owned());
+                    let value = value.unwrap_or_else(|| STAND_IN.to_owned());
                     variables.stand_ins.insert(name.clone(), value);
                     out.push(OPEN);
                     out.push_str(&name);
@@ -132,6 +132,9 @@ impl Mistakes {
         out
     }
 }
+
+/// The value with which a configuration is checked: a host name, and long enough for a secret of any algorithm.
+const STAND_IN: &str = "stand-in.stand-in.stand-in.stand-in.stand-in.stand-in.stand-in.stand-in";
 
 /// What stands in YAML for a variable until it is read: characters for private use.
 const OPEN: char = '\u{f8fe}';
@@ -196,7 +199,7 @@ fn item(node: &Node, file: u32, stand_ins: &mut HashMap<String, String>) -> Item
         Read::Null | Read::Unreadable => Value::Null,
         Read::Scalar(scalar) => Value::Text(match of_environment(&scalar.text) {
             Some(name) => {
-                stand_ins.insert(name.clone(), "stand-in".to_owned());
+                stand_ins.insert(name.clone(), STAND_IN.to_owned());
                 variable(&name)
             }
             None => with_variables(&scalar.text),

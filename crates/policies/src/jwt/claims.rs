@@ -51,6 +51,9 @@ pub(crate) fn check(
     if issuer.expiry_required && claims.get("exp").is_none() {
         return Err(Refusal::Claims("the token does not say when it ends (`exp`)"));
     }
+    if issuer.beginning_required && claims.get("nbf").is_none() {
+        return Err(Refusal::Claims("the token does not say when it begins (`nbf`)"));
+    }
     let mut checked = check_all(claims, || Claims::of_text(payload), issuer, settings, now)?;
     checked.bytes += payload.len();
     Ok(checked)
@@ -74,7 +77,7 @@ fn check_all(
     settings: &JwtSettings,
     now: u64,
 ) -> Result<CheckedToken, Refusal> {
-    let until = in_time(claims, issuer.leeway.as_secs(), now)?;
+    let until = in_time(claims, issuer, now)?;
     if let Some(max) = settings.lifetime_max
         && time(claims, "exp")?.is_none_or(|ends| ends > now.saturating_add(max.as_secs()))
     {
@@ -167,12 +170,15 @@ fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
 }
 
 /// Returns when the token expires, if it is valid now.
-fn in_time(claims: &Members<'_>, leeway: u64, now: u64) -> Result<Option<u64>, Refusal> {
-    let until = time(claims, "exp")?.map(|ends| ends.saturating_add(leeway));
+fn in_time(claims: &Members<'_>, issuer: &Issuer, now: u64) -> Result<Option<u64>, Refusal> {
+    let leeway = issuer.leeway.as_secs();
+    let known = |name, ignored| if ignored { Ok(None) } else { time(claims, name) };
+    let until = known("exp", issuer.ignores.0)?.map(|ends| ends.saturating_add(leeway));
     if until.is_some_and(|until| until <= now) {
         return Err(Refusal::Expired);
     }
-    if time(claims, "nbf")?.is_some_and(|begins| begins > now.saturating_add(leeway)) {
+    let begins = known("nbf", issuer.ignores.1)?;
+    if begins.is_some_and(|begins| begins > now.saturating_add(leeway)) {
         return Err(Refusal::NotYet);
     }
     Ok(until)
@@ -365,6 +371,8 @@ mod tests {
             types: Vec::new(),
             leeway: Duration::from_secs(5),
             expiry_required: true,
+            beginning_required: false,
+            ignores: (false, false),
             subject_claim: "sub".to_owned(),
             scope_claims: vec!["scope".to_owned(), "scp".to_owned()],
             consumer_claim: "azp".to_owned(),
@@ -398,6 +406,25 @@ mod tests {
         }
         let without = check(&Object::new().into(), b"", &issuer(), &JwtSettings::default(), NOW);
         assert!(matches!(without, Err(Refusal::Claims(_))));
+    }
+
+    #[test]
+    fn times_may_be_required_or_ignored() {
+        let checked = |claims: Value, issuer: &Issuer| {
+            let Value::Object(claims) = claims else { panic!("no object") };
+            check(&claims.into(), b"", issuer, &JwtSettings::default(), NOW)
+                .map(|checked| checked.until)
+        };
+        let kong = Issuer { expiry_required: false, ignores: (true, true), ..issuer() };
+        for claims in [json!({}), json!({ "exp": 1 }), json!({ "exp": "soon", "nbf": u64::MAX })] {
+            assert_eq!(checked(claims.clone(), &kong), Ok(None), "{claims}");
+        }
+        let expiry = Issuer { ignores: (false, true), ..issuer() };
+        assert_eq!(checked(json!({ "exp": NOW + 1, "nbf": u64::MAX }), &expiry), Ok(Some(NOW + 6)));
+        assert_eq!(checked(json!({ "exp": 1 }), &expiry), Err(Refusal::Expired));
+        let both = Issuer { beginning_required: true, ..issuer() };
+        assert!(matches!(checked(json!({ "exp": NOW + 1 }), &both), Err(Refusal::Claims(_))));
+        assert!(checked(json!({ "exp": NOW + 1, "nbf": 1 }), &both).is_ok());
     }
 
     #[test]

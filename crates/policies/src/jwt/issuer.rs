@@ -30,6 +30,9 @@ pub struct Issuer {
     pub client: Option<IssuerClient>,
     pub leeway: Duration,
     pub expiry_required: bool,
+    pub beginning_required: bool,
+    /// Whether `exp` is not looked at, and whether `nbf` is not.
+    pub ignores: (bool, bool),
     pub subject_claim: String,
     pub scope_claims: Vec<String>,
     pub consumer_claim: String,

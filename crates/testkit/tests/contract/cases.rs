@@ -334,11 +334,30 @@ pub(crate) const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        policy: "user_agent",
+        policies: "user_agent: { deny: [curl] }",
+        asks: &[
+            Ask { lines: "User-Agent: tests\r\nContent-Type: text/plain\r\n", ..POST },
+            Ask { lines: "User-Agent: curl/8\r\n", status: "403", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
         policy: "interceptor",
         policies: "interceptor: { request: { url: \"http://192.0.2.30:9000\", includes: [request_body] }, response: { url: \"http://192.0.2.30:9000\", includes: [response_body] } }",
         asks: &[
             Ask { shows: Shows::Above("x-seen: request"), ..POST },
             Ask { shows: Shows::Below("x-seen: response"), ..GET },
+        ],
+        ..CASE
+    },
+    Case {
+        policy: "json_schema",
+        policies: "json_schema: { body: sum.json, verbose: true, parameters: [{ name: n, place: query, schema: number.json }] }",
+        asks: &[
+            Ask { start: "POST /sums?n=5", ..POST },
+            Ask { start: "POST /sums?n=five", status: "400", ..POST },
+            Ask { start: "POST /sums", body: r#"{"a":"one"}"#, status: "400", ..POST },
         ],
         ..CASE
     },

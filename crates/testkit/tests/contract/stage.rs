@@ -40,6 +40,12 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
         std::fs::copy(examples.join(from), folder.path().join(name)).unwrap();
     }
     std::fs::write(folder.path().join("sums.yaml"), SUMS).unwrap();
+    for (name, schema) in [
+        ("sum.json", r#"{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}"#),
+        ("number.json", r#"{"type":"integer"}"#),
+    ] {
+        std::fs::write(folder.path().join(name), schema).unwrap();
+    }
     let certified = rcgen::generate_simple_self_signed(["good.test".to_owned()]).unwrap();
     Files {
         jwks: minter.jwks().to_string(),

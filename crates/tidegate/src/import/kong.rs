@@ -52,6 +52,13 @@ pub(super) fn import(
             return Ok(ExitCode::FAILURE);
         }
     };
+    let bytes = imported.configuration.len() as u64;
+    if bytes > config::FILE_BYTES_MAX {
+        return Err(anyhow!(
+            "the configuration of these files would have {bytes} bytes, of at most {}: import a part of the files, or with --select-tag",
+            config::FILE_BYTES_MAX
+        ));
+    }
     let whole = Imported {
         configuration: imported.configuration.clone(),
         files: imported.files.clone(),

@@ -4,9 +4,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::consumers::People;
 use super::super::converter::Converter;
-use super::super::entities::PluginInstance;
+use super::super::entities::{CredentialKind, PluginInstance};
 use super::super::fields::Verdict;
-use super::super::output::one_or_more;
+use super::super::output::{one_or_more, regex_here};
 use super::super::tree::Item;
 use super::{OneCredential, RouteEffect};
 
@@ -154,7 +154,7 @@ impl Converter<'_> {
         let base = issuer.strip_suffix("/.well-known/openid-configuration").unwrap_or(issuer);
         let issuer = json!({
             "issuer": base,
-            "discovery": format!("{}/.well-known/openid-configuration", base.trim_end_matches('/')),
+            "discovery": true,
             "leeway": format!("{}s", config.number("leeway").unwrap_or(0.0)),
         });
         let known = self.out.issuers.iter().find(|(_, known)| **known == issuer);
@@ -166,6 +166,20 @@ impl Converter<'_> {
         let mut keys = Map::new();
         keys.insert("issuers".to_owned(), json!([name]));
         keys.insert("forward".to_owned(), json!(!config.is_true("hide_credentials", false)));
+        let claims = config.texts("upstream_headers_claims");
+        let names = config.texts("upstream_headers_names");
+        if claims.len() != names.len() {
+            let what =
+                "`upstream_headers_claims` and `upstream_headers_names` must have the same length";
+            self.mistakes.add(config.place_of("upstream_headers_names"), what);
+        }
+        if !claims.is_empty() {
+            // Harmless: lists of different lengths are a mistake.
+            let lines = names.into_iter().zip(claims);
+            let lines: Map<String, Json> =
+                lines.map(|(name, claim)| (name.to_ascii_lowercase(), json!(claim))).collect();
+            keys.insert("claims_to_headers".to_owned(), Json::Object(lines));
+        }
         let audiences = config.texts("audience_required");
         if !audiences.is_empty() {
             keys.insert("audiences".to_owned(), json!(audiences));
@@ -194,18 +208,11 @@ impl Converter<'_> {
         let config = &plugin.config;
         let mut keys = Map::new();
         let verified = config.texts("claims_to_verify");
-        if verified.len() < 2 {
-            verdict.nearly("`exp` and `nbf` are checked wherever a token has them");
-        }
-        if verified.contains(&"nbf") {
-            verdict.nearly("a token without `nbf` is taken");
-        }
-        let expiry = verified.contains(&"exp");
         let base64 = config.is_true("secret_is_base64", false);
         let mut names = Vec::new();
         for token in &people.tokens {
             let mut name = token.name.clone();
-            let issuer = token.issuer(self, expiry, base64);
+            let issuer = token.issuer(self, &verified, base64);
             match self.out.issuers.get(&name) {
                 Some(known) if *known == issuer => {}
                 Some(_) => {
@@ -221,7 +228,13 @@ impl Converter<'_> {
             return;
         }
         if names.is_empty() {
-            verdict.nearly("no consumer has a credential of `jwt`, so every request is 401");
+            if self.all.credentials.iter().any(|one| one.kind == CredentialKind::Jwt) {
+                verdict.nearly("the credentials of `jwt` are refused, so every request is 401");
+            } else {
+                verdict.say(
+                    "no consumer has a credential of `jwt`, so every request is 401, as in Kong",
+                );
+            }
             let body = json!({ "message": "Unauthorized" }).to_string();
             let headers = json!({ "content-type": "application/json; charset=utf-8", "www-authenticate": "Bearer" });
             made.respond = Some(json!({ "status": 401, "body": body, "headers": headers }));
@@ -291,6 +304,23 @@ impl Converter<'_> {
         }
         made.policies.push(json!({ "ip_filter": keys }));
     }
+}
+
+pub(super) fn bots(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
+    let (allow, deny) = lists(config);
+    let mut keys = Map::new();
+    for (key, list) in [("allow", allow), ("deny", deny)] {
+        for text in &list {
+            if let Err(why) = regex_here(text) {
+                verdict.refuse(format!("the regular expression `{text}` of `{key}`: {why}"));
+            }
+        }
+        if !list.is_empty() {
+            keys.insert(key.to_owned(), json!(list));
+        }
+    }
+    verdict.nearly("which programs are robots is a list of the gateway's own");
+    made.policies.push(json!({ "user_agent": keys }));
 }
 
 /// `allow` and `deny`, which once were `whitelist` and `blacklist`.

@@ -1,5 +1,7 @@
 //! `canary` and `mocking`: requests that the service of the route does not get.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
@@ -7,6 +9,9 @@ use super::super::entities::PluginInstance;
 use super::super::fields::Verdict;
 use super::super::tree::Item;
 use super::RouteEffect;
+
+/// The last second that has a year of four digits.
+const YEAR_9999: f64 = 253_402_300_799.0;
 
 impl Converter<'_> {
     pub(super) fn canary(
@@ -16,6 +21,13 @@ impl Converter<'_> {
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
+        let chooses = ["start", "canary_by_header_name", "groups"];
+        let chooses =
+            chooses.iter().any(|key| config.get(key).is_some_and(|item| !item.is_empty()));
+        if config.number("percentage") == Some(0.0) && !chooses {
+            // No request goes to the other version.
+            return;
+        }
         let Some(upstream) = self.other_version(plugin, verdict) else { return };
         let mut keys = Map::new();
         keys.insert("upstream".to_owned(), json!(upstream));
@@ -24,7 +36,16 @@ impl Converter<'_> {
             self.mistakes.add(config.place_of("percentage"), "`percentage` must be 0 to 100");
             return;
         }
-        keys.insert("percent".to_owned(), json!(percentage));
+        match config.number("start") {
+            None => drop(keys.insert("percent".to_owned(), json!(percentage))),
+            // Then Kong has no share of its own, and goes on until all requests go there.
+            Some(start) => {
+                let start = kit::calendar::rfc3339(Duration::from_secs_f64(start.min(YEAR_9999)));
+                let over = format!("{}s", config.number("duration").unwrap_or(3_600.0).max(1.0));
+                keys.insert("percent".to_owned(), json!(100));
+                keys.insert("ramp".to_owned(), json!({ "start": start, "over": over }));
+            }
+        }
         let groups = config.texts("groups");
         match config.text("hash").unwrap_or("consumer") {
             "none" => {}

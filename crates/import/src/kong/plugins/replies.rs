@@ -1,10 +1,10 @@
-//! Plugins that answer instead of the service, and those about caches, identifiers and logs.
+//! Plugins that answer instead of the service, and those about caches, identifiers.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
 use super::super::fields::Verdict;
-use super::super::output::literal;
+use super::super::output::{literal, regex_here};
 use super::super::tree::Item;
 use super::RouteEffect;
 
@@ -15,20 +15,23 @@ const METHODS: [&str; 9] =
 /// What a browser does without `Access-Control-Max-Age` (the Fetch standard, 4.9).
 const MAX_AGE: &str = "5s";
 
+/// The statuses of replies that the gateway's cache may keep.
+const KEPT: [u64; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
+
 pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let mut keys = Map::new();
     let origins = config.texts("origins");
-    let is_plain = |origin: &str| {
-        let rest = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-        rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_'))
-    };
-    if origins.iter().any(|origin| *origin != "*" && !(is_plain(origin) && origin.contains("://")))
-    {
-        verdict.refuse("origins by regular expression have no counterpart");
-    }
     let credentials = config.is_true("credentials", false);
     let any = origins.is_empty() || origins.contains(&"*");
-    let origins = if any { vec!["*"] } else { origins };
+    let origins: Vec<Json> = if any {
+        vec![json!("*")]
+    } else {
+        // Harmless: no browser names an origin that Kong compares with the rest.
+        origins.iter().filter_map(|text| origin(text, verdict)).collect()
+    };
+    if origins.is_empty() {
+        verdict.refuse("no page has an origin of this list: one is like `https://a.test`");
+    }
     keys.insert("origins".to_owned(), json!(origins));
     let methods = config.texts("methods");
     let methods = if methods.is_empty() { METHODS.to_vec() } else { methods };
@@ -49,6 +52,30 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
         config.number("max_age").map_or(MAX_AGE.to_owned(), |seconds| format!("{seconds}s"));
     keys.insert("max_age".to_owned(), json!(max_age));
     made.policies.push(json!({ "cors": keys }));
+}
+
+/// An entry of Kong's list of origins: without letters, digits and `.:/-` alone it is a regular expression for the beginning of an origin,
+/// or of its host if it has no colon.
+fn origin(text: &str, verdict: &mut Verdict) -> Option<Json> {
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || ".:/-".contains(c));
+    if is_plain {
+        let (scheme, rest) = text.split_once("://")?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let known = format!("{scheme}://{authority}");
+        let is_lower = !known.contains(|c: char| c.is_ascii_uppercase());
+        return (is_lower && !authority.is_empty()).then(|| json!(known));
+    }
+    let bare = text.strip_prefix('^').unwrap_or(text);
+    let bare = bare.strip_suffix('$').unwrap_or(bare);
+    // The end belongs to the last alternative alone.
+    let whole = if bare.contains('|') { format!("(?:{bare}$).*") } else { bare.to_owned() };
+    if let Err(why) = regex_here(&whole) {
+        verdict.refuse(format!("the regular expression `{text}` of `origins`: {why}"));
+        return None;
+    }
+    let is_host = !text.contains(':');
+    let of_host = || format!("[a-z][a-z0-9+.-]*://(?:{whole})(?::[0-9]+)?");
+    Some(json!({ "regex": if is_host { of_host() } else { whole } }))
 }
 
 pub(super) fn correlation(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
@@ -80,7 +107,12 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
         // Harmless: what is not a status is refused by the check of the result.
         statuses.iter().filter_map(|status| status.parse().ok()).collect()
     };
-    keys.insert("statuses".to_owned(), json!(statuses));
+    let (kept, never): (Vec<u64>, Vec<u64>) =
+        statuses.into_iter().partition(|status| KEPT.contains(status));
+    if !never.is_empty() {
+        verdict.nearly(format!("replies with these statuses are not kept: {never:?}"));
+    }
+    keys.insert("statuses".to_owned(), json!(kept));
     let methods = config.texts("request_method");
     if methods.iter().any(|method| !matches!(*method, "GET" | "HEAD")) {
         verdict.refuse("replies to other methods than GET and HEAD are not kept here");
@@ -160,22 +192,6 @@ impl Converter<'_> {
             made.is_triggered = true;
         }
         made.respond = Some(respond);
-    }
-
-    pub(super) fn file_log(&mut self, config: &Item, verdict: &mut Verdict) {
-        let Some(path) = config.text("path") else {
-            self.mistakes.add(config.at, "a file-log without `path`");
-            return;
-        };
-        let path = if path == "/dev/stdout" { "stdout" } else { path };
-        let log: Json = json!({ "format": "json", "path": path });
-        match self.out.telemetry.get("access_log") {
-            Some(known) if *known != log => verdict.refuse("the gateway has one access log"),
-            Some(_) | None => {
-                verdict.nearly("the access log has all routes, and fields of its own");
-                self.out.telemetry.insert("access_log".to_owned(), log);
-            }
-        }
     }
 }
 

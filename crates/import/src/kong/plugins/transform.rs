@@ -14,13 +14,15 @@ struct Edits<'i> {
     part: &'static str,
     /// The only action that is looked at, if there is one.
     only: Option<&'static str>,
+    /// Whether values may be templates. Those of replies are literal.
+    has_templates: bool,
 }
 
 const EACH: [&str; 5] = ["remove", "rename", "replace", "add", "append"];
 
 impl<'i> Edits<'i> {
     fn of(config: &'i Item, part: &'static str) -> Edits<'i> {
-        Edits { config, part, only: None }
+        Edits { config, part, only: None, has_templates: true }
     }
 
     fn list(&self, action: &str) -> Vec<&'i str> {
@@ -30,10 +32,19 @@ impl<'i> Edits<'i> {
         self.config.get(action).map_or_else(Vec::new, |action| action.texts(self.part))
     }
 
-    /// Names with the text after their colon.
+    /// Names with the text after their colon. Whoever reads a header takes no notice of the blanks around its value.
     fn pairs(&self, action: &str) -> Vec<(&'i str, &'i str)> {
         let pair = |text: &'i str| text.split_once(':').unwrap_or((text, ""));
-        self.list(action).into_iter().map(pair).collect()
+        let pairs = self.list(action).into_iter().map(pair);
+        if self.part == "headers" {
+            pairs.map(|(name, text)| (name.trim(), text.trim())).collect()
+        } else {
+            pairs.collect()
+        }
+    }
+
+    fn value(&self, text: &str, verdict: &mut Verdict) -> String {
+        if self.has_templates { value(text, verdict) } else { literal(text) }
     }
 
     fn is_empty(&self) -> bool {
@@ -75,10 +86,12 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
         made.policies.push(json!({ "transform": { "request": parts } }));
     }
     if let Some(uri) = config.get("replace").and_then(|replace| replace.text("uri")) {
-        match captured(uri) {
-            Some(uri) if uri.starts_with('/') => {
-                drop(made.route.insert("rewrite".to_owned(), json!(uri)))
-            }
+        let placed = with_placeholders(uri);
+        let is_path = |uri: &String| {
+            uri.starts_with('/') && !["{headers.", "{query."].iter().any(|name| uri.contains(name))
+        };
+        match placed {
+            Some(uri) if is_path(&uri) => drop(made.route.insert("rewrite".to_owned(), json!(uri))),
             Some(_) | None => verdict.refuse("`replace.uri` with this template has no counterpart"),
         }
     }
@@ -103,7 +116,7 @@ fn response_edits(
     statuses: &[&str],
     verdict: &mut Verdict,
 ) -> Vec<Json> {
-    let edits = |part| Edits { only, ..Edits::of(config, part) };
+    let edits = |part| Edits { only, has_templates: false, ..Edits::of(config, part) };
     let mut policies = Vec::new();
     let mut side = |name: &str, mut edits: Json| {
         let statuses: Vec<Json> = statuses.iter().map(|status| range(status)).collect();
@@ -132,24 +145,47 @@ fn range(text: &str) -> Json {
     }
 }
 
-/// A path in which `$(uri_captures.NAME)` is the parameter; none if it has another template.
-fn captured(uri: &str) -> Option<String> {
+/// A text in which each template of Kong's is our placeholder; none if one of them is more than a look-up.
+fn with_placeholders(text: &str) -> Option<String> {
     let mut out = String::new();
-    let mut rest = uri;
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("$(") {
         let (template, behind) = after.split_once(')')?;
-        let name = template.trim().strip_prefix("uri_captures")?;
-        let name = name.trim_matches(|c| "[]\"'.".contains(c));
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if before.contains(['{', '}', '$']) || !begins || !name.chars().all(is_name) {
+        if before.contains(['{', '}', '$']) {
             return None;
         }
-        out.push_str(&format!("{before}{{{name}}}"));
+        out.push_str(&format!("{before}{{{}}}", placeholder(template.trim())?));
         rest = behind;
     }
     out.push_str(rest);
     (!rest.contains(['{', '}', '$'])).then_some(out)
+}
+
+/// The placeholder for `uri_captures.NAME`, `headers.NAME` or `query_params.NAME`. The name may be in brackets and quotes.
+fn placeholder(template: &str) -> Option<String> {
+    let end = template.find(['.', '['])?;
+    let (root, access) = template.split_at_checked(end)?;
+    let quoted = access.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::trim);
+    let quoted = quoted.and_then(|name| {
+        let double = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+        double.or_else(|| name.strip_prefix('\'')?.strip_suffix('\''))
+    });
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let bare = access.strip_prefix('.').filter(|name| name.chars().all(is_word));
+    let name = quoted.or(bare)?;
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let is_token = |c: char| is_word(c) || c == '-';
+    match root {
+        "uri_captures" if begins && name.chars().all(is_word) => Some(name.to_owned()),
+        // Kong finds a header by a name with `_` for each `-`.
+        "headers" if !name.is_empty() && name.chars().all(is_token) => {
+            Some(format!("headers.{}", name.to_ascii_lowercase().replace('_', "-")))
+        }
+        "query_params" if !name.is_empty() && name.chars().all(is_token) => {
+            Some(format!("query.{name}"))
+        }
+        _ => None,
+    }
 }
 
 fn is_host(name: &str) -> bool {
@@ -161,7 +197,7 @@ fn value(text: &str, verdict: &mut Verdict) -> String {
     if !text.contains("$(") {
         return literal(text);
     }
-    captured(text).unwrap_or_else(|| {
+    with_placeholders(text).unwrap_or_else(|| {
         verdict.refuse(format!("the template `{text}` has no counterpart"));
         text.to_owned()
     })
@@ -198,7 +234,7 @@ fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
         let mut map = Map::new();
         let pairs = edits.pairs(action).into_iter();
         for (name, text) in pairs.filter(|(name, _)| edits.part != "headers" || !is_host(name)) {
-            if map.insert(name.to_owned(), json!(value(text, verdict))).is_some() {
+            if map.insert(name.to_owned(), json!(edits.value(text, verdict))).is_some() {
                 verdict.refuse(format!("two values of `{name}` have no counterpart"));
             }
         }
@@ -231,7 +267,7 @@ fn json_edits(edits: &Edits<'_>, types: Option<&Edits<'_>>, verdict: &mut Verdic
     for action in ["replace", "add"] {
         let types = types.map_or_else(Vec::new, |types| types.list(action));
         for (at, (name, text)) in edits.pairs(action).into_iter().enumerate() {
-            let text = value(text, verdict);
+            let text = edits.value(text, verdict);
             let value = typed(&text, types.get(at).copied(), verdict);
             if set.insert(name.to_owned(), value.clone()).is_some_and(|other| other != value) {
                 verdict.refuse(format!("two values of `{name}` have no counterpart"));

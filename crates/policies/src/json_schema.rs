@@ -1,0 +1,182 @@
+//! `json_schema`: refuses requests whose body or parameters a JSON Schema does not allow. It changes nothing of what passes.
+//!
+//! Owns which bodies are read, and how a parameter's text becomes a value: as JSON where it is a number or a truth, else as a string.
+
+use std::borrow::Cow;
+
+use fault::{Fault, Kind};
+use mediation::json_schema::{Document, Schema};
+use message::{GatheredBody, RequestHead};
+use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step};
+
+/// One `json_schema`, as `compile` settles it.
+#[derive(Default)]
+pub struct JsonSchemaSettings {
+    pub body: Option<Schema>,
+    /// Content types of bodies, in lower case.
+    pub types: Vec<String>,
+    pub parameters: Vec<ParameterRule>,
+    /// The client is told what is wrong, and where.
+    pub verbose: bool,
+    pub body_bytes_max: usize,
+}
+
+/// A parameter, where it is, and what it may be.
+pub struct ParameterRule {
+    pub name: String,
+    pub place: ParameterPlace,
+    pub required: bool,
+    pub schema: Option<Schema>,
+}
+
+/// Where a parameter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterPlace {
+    Query,
+    Header,
+    /// The index of a path parameter of the route.
+    Path(usize),
+}
+
+/// More than this many things wrong with one message are not told.
+const ERRORS_MAX: usize = 16;
+
+/// Methods whose requests have a body, where a schema says what it may be.
+const METHODS_WITH_BODY: [&[u8]; 3] = [b"POST", b"PUT", b"PATCH"];
+
+/// The policy for these settings.
+pub fn policy(settings: JsonSchemaSettings) -> Policy {
+    let request = if settings.body.is_some() {
+        Step::Buffered(Box::new(settings) as Box<dyn OnBuffered<RequestHead>>)
+    } else {
+        Step::Head(Box::new(settings))
+    };
+    Policy { name: "json_schema", request: Some(request), response: None }
+}
+
+impl OnHead<RequestHead> for JsonSchemaSettings {
+    fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
+        self.check_parameters(ex, head)?;
+        Ok(Onward::Next)
+    }
+}
+
+impl OnBuffered<RequestHead> for JsonSchemaSettings {
+    fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
+        self.check_parameters(ex, head)?;
+        Ok(true)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.body_bytes_max
+    }
+
+    fn on_buffered<'a>(
+        &'a self,
+        _ex: &'a mut Exchange,
+        head: &'a mut RequestHead,
+        body: &'a mut GatheredBody,
+    ) -> Decision<'a> {
+        Decision::Ready(self.check_body(head, &body.bytes).map(|()| Onward::Next))
+    }
+}
+
+impl JsonSchemaSettings {
+    fn check_body(&self, head: &RequestHead, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.is_empty() {
+            return if METHODS_WITH_BODY.contains(&head.method()) {
+                Err(self.wrong(vec!["/: there is no body".to_owned()]))
+            } else {
+                Ok(())
+            };
+        }
+        let mut lines = head.headers.get_all("content-type");
+        let kind = lines.next().map(message::media_type).unwrap_or_default();
+        let is_listed = self.types.iter().any(|one| kind.eq_ignore_ascii_case(one.as_bytes()));
+        let mut codings = head.headers.get_all("content-encoding");
+        let is_coded = codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
+        if !is_listed || lines.next().is_some() || is_coded {
+            let cause = "json_schema: a content type or a coding that is not listed";
+            return Err(Fault::new(Kind::MediaTypeUnsupported, cause));
+        }
+        let Some(schema) = self.body.as_ref().filter(|_| message::is_json(kind)) else {
+            return Ok(());
+        };
+        let document =
+            Document::read(bytes).map_err(|why| self.wrong(vec![format!("/: {why}")]))?;
+        if schema.allows(&document) {
+            return Ok(());
+        }
+        Err(self.wrong(schema.refusal(&document, self.verbose, self.errors_max())))
+    }
+
+    fn check_parameters(&self, ex: &Exchange, head: &RequestHead) -> Result<(), Fault> {
+        let mut wrong = Vec::new();
+        for rule in &self.parameters {
+            let values = rule.values(ex, head);
+            if values.is_empty() && rule.required {
+                wrong.push(format!("{}: it is missing", rule.name));
+            }
+            let is_bad = |value: &&Cow<'_, [u8]>| !rule.allows(value);
+            if values.iter().find(is_bad).is_some() {
+                wrong.push(format!("{}: its value does not match its schema", rule.name));
+            }
+            if wrong.len() >= self.errors_max() {
+                break;
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+    }
+
+    fn errors_max(&self) -> usize {
+        if self.verbose { ERRORS_MAX } else { 1 }
+    }
+
+    fn wrong(&self, mut wrong: Vec<String>) -> Fault {
+        wrong.truncate(ERRORS_MAX);
+        let first = wrong.first().map_or("", String::as_str);
+        let fault = Fault::new(Kind::RequestInvalid, format!("json_schema: {first}"));
+        if !self.verbose {
+            return fault;
+        }
+        fault.with_errors(wrong.into_iter().map(String::into_boxed_str).collect())
+    }
+}
+
+impl ParameterRule {
+    /// All values, decoded.
+    fn values<'v>(&self, ex: &'v Exchange, head: &'v RequestHead) -> Vec<Cow<'v, [u8]>> {
+        match self.place {
+            ParameterPlace::Header => {
+                head.headers.get_all(&self.name).map(|line| Cow::Owned(line.to_vec())).collect()
+            }
+            ParameterPlace::Path(at) => {
+                let value = ex.parameters.get(at);
+                value.map(|text| kit::percent::decoded(text, false)).into_iter().collect()
+            }
+            ParameterPlace::Query => {
+                // Harmless: a request may have no query.
+                let query = head.query().unwrap_or_default();
+                let pairs = query.split(|byte| *byte == b'&');
+                let named = pairs.filter(|pair| crate::query::is_named(pair, &self.name));
+                let value = |pair: &'v [u8]| {
+                    // Harmless: a parameter without `=` has an empty value.
+                    let value = pair.splitn(2, |byte| *byte == b'=').nth(1).unwrap_or_default();
+                    kit::percent::decoded(value, true)
+                };
+                named.filter(|pair| !pair.is_empty()).map(value).collect()
+            }
+        }
+    }
+
+    fn allows(&self, value: &[u8]) -> bool {
+        let Some(schema) = &self.schema else { return true };
+        let Ok(text) = std::str::from_utf8(value) else { return false };
+        if schema.allows(&Document::string(Cow::Borrowed(text))) {
+            return true;
+        }
+        // A list or an object is no text of a parameter.
+        let is_scalar = !text.starts_with(['{', '[', '"']);
+        is_scalar && Document::read(value).is_ok_and(|document| schema.allows(&document))
+    }
+}

@@ -1,0 +1,624 @@
+//! Every plugin that `tidegate import kong` converts: what it lets pass and what it refuses, behind the result of the import.
+
+use std::io::Read as _;
+use std::net::{TcpListener, UdpSocket};
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::harness::collector::{Collector, attribute};
+use crate::harness::{Gateway, Message, Origin, PATIENCE, Run, tidegate, until};
+use crate::tokens::{EC, jwks};
+
+/// Imports a file into a folder of its own.
+fn imported(text: &str) -> (Run, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kong.yaml");
+    std::fs::write(&file, text).unwrap();
+    let into = folder.path().join("made");
+    let run = tidegate(&[
+        "import".as_ref(),
+        "kong".as_ref(),
+        file.as_os_str(),
+        "--into".as_ref(),
+        into.as_os_str(),
+        "--listen".as_ref(),
+        "127.0.0.1:0".as_ref(),
+        "--listen-metrics".as_ref(),
+        "127.0.0.1:0".as_ref(),
+    ]);
+    (run, folder)
+}
+
+/// A gateway with the result, which lies beside the files that it names.
+#[track_caller]
+fn serving(text: &str, code: i32) -> (Gateway, Run) {
+    let (run, folder) = imported(text);
+    assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);
+    let made = folder.path().join("made");
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        (entry.file_name().to_string_lossy().into_owned(), text)
+    };
+    let files: Vec<(String, String)> = std::fs::read_dir(&made).unwrap().map(read).collect();
+    let (configuration, beside): (Vec<_>, Vec<_>) =
+        files.iter().partition(|(name, _)| name == "tidegate.yaml");
+    let beside: Vec<(&str, &str)> =
+        beside.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    (Gateway::start_beside(&configuration[0].1, &beside), run)
+}
+
+/// A request to a route, with what has to come of it.
+struct Ask {
+    /// The method and what follows the route's path.
+    start: &'static str,
+    lines: String,
+    body: &'static str,
+    status: u16,
+    /// A line of the reply; an empty value means that it is not there.
+    reply: (&'static str, &'static str),
+    /// A line of the request as the service sees it, the same way.
+    seen: (&'static str, &'static str),
+}
+
+fn ask(start: &'static str, lines: impl Into<String>, status: u16) -> Ask {
+    Ask { start, lines: lines.into(), body: "", status, reply: ("", ""), seen: ("", "") }
+}
+
+fn told(ask: Ask, name: &'static str, value: &'static str) -> Ask {
+    Ask { reply: (name, value), ..ask }
+}
+
+fn seen(ask: Ask, name: &'static str, value: &'static str) -> Ask {
+    Ask { seen: (name, value), ..ask }
+}
+
+fn with(ask: Ask, body: &'static str) -> Ask {
+    Ask { body, ..ask }
+}
+
+/// The plugins of one route, in flow style, and requests to it.
+struct Case {
+    name: &'static str,
+    plugins: String,
+    asks: Vec<Ask>,
+}
+
+fn case(name: &'static str, plugins: &str, asks: Vec<Ask>) -> Case {
+    Case { name, plugins: plugins.to_owned(), asks }
+}
+
+const CONSUMERS: &str = r#"
+consumers:
+  - username: alice
+    keyauth_credentials: [{ key: a }]
+    basicauth_credentials: [{ username: alice, password: wonder }]
+    hmacauth_credentials: [{ username: alice, secret: hush }]
+    jwt_secrets: [{ key: k-alice, secret: 0123456789abcdef0123456789abcdef }]
+    acls: [{ group: staff }]
+  - { username: bob, keyauth_credentials: [{ key: b }], acls: [{ group: guests }] }
+"#;
+
+/// `alice`'s, signed with her secret; the other one is signed with another.
+const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJrLWFsaWNlIn0.KmeIX1K47Pu6DFsNMd3GpjPY0Gr0wBm8RUDJDOZSL1c";
+const FORGED: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJrLWFsaWNlIn0.3VhWymW54GXWJGjS4SSr0JXGJOPV1bZW5_LvTZBpXjg";
+
+#[track_caller]
+fn check(cases: Vec<Case>, code: i32) {
+    let (origin, other) = (Origin::echo(), Origin::saying("other"));
+    let mut routes = String::new();
+    for Case { name, plugins, .. } in &cases {
+        let plugins = plugins.replace("OTHER_PORT", &other.address().port().to_string());
+        routes.push_str(&format!(
+            "      - {{ name: {name}, paths: [/{name}], plugins: [{plugins}] }}\n"
+        ));
+    }
+    let text = format!(
+        "_format_version: \"3.0\"\nservices:\n  - name: main\n    url: {}\n    routes:\n{routes}{CONSUMERS}",
+        origin.url()
+    );
+    let (gateway, run) = serving(&text, code);
+    for Case { name, asks, .. } in cases {
+        for Ask { start, lines, body, status, reply, seen } in asks {
+            origin.forget();
+            let (method, rest) = start.split_once(' ').unwrap();
+            let length = body.len();
+            let got = gateway.wire().ask(format!(
+                "{method} /{name}{rest} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n{lines}\r\n{body}"
+            ));
+            let what = format!("{name}: {start} {lines:?}: {}\n{}", got.text(), run.stderr);
+            assert_eq!(got.status(), status, "{what}");
+            let expect = |message: &Message, (line, value): (&str, &str)| {
+                let found = message.get(line).unwrap_or("").to_owned();
+                assert_eq!(found, value, "{line} of {what}");
+            };
+            if !reply.0.is_empty() {
+                expect(&got, reply);
+            }
+            if !seen.0.is_empty() {
+                expect(&origin.request(), seen);
+            }
+        }
+    }
+}
+
+#[test]
+fn credentials_let_pass_or_refuse() {
+    let clock = Gateway::start(
+        "listen: { public: { address: \"127.0.0.1:0\" } }\nroutes: { r: { match: { path: / }, respond: {} } }\n",
+    );
+    let date = clock.wire().get("/").get("date").unwrap().to_owned();
+    let signature = |secret: &str| {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+        let signature = STANDARD.encode(hmac::sign(&key, format!("date: {date}").as_bytes()));
+        format!(
+            "Date: {date}\r\nAuthorization: hmac username=\"alice\", algorithm=\"hmac-sha256\", headers=\"date\", signature=\"{signature}\"\r\n"
+        )
+    };
+    let basic =
+        |pair: &str| format!("Authorization: Basic {}\r\n", STANDARD.encode(pair.as_bytes()));
+    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    let alice = ("x-consumer-username", "alice");
+    check(
+        vec![
+            case(
+                "key",
+                "{ name: key-auth, config: { key_names: [k] } }",
+                vec![
+                    seen(ask("GET /", "K: a\r\n", 200), alice.0, alice.1),
+                    seen(ask("GET /?k=b", "", 200), alice.0, "bob"),
+                    ask("GET /", "K: c\r\n", 401),
+                    ask("GET /", "", 401),
+                ],
+            ),
+            case(
+                "basic",
+                "{ name: basic-auth }",
+                vec![
+                    seen(ask("GET /", basic("alice:wonder"), 200), alice.0, alice.1),
+                    ask("GET /", basic("alice:land"), 401),
+                    ask("GET /", "", 401),
+                ],
+            ),
+            case(
+                "hmac",
+                "{ name: hmac-auth, config: { enforce_headers: [date] } }",
+                vec![
+                    seen(ask("GET /", signature("hush"), 200), alice.0, alice.1),
+                    ask("GET /", signature("other"), 401),
+                    ask("GET /", "", 401),
+                ],
+            ),
+            case(
+                "jwt",
+                "{ name: jwt }",
+                vec![
+                    seen(ask("GET /", bearer(TOKEN), 200), alice.0, alice.1),
+                    ask("GET /", bearer(FORGED), 401),
+                    ask("GET /", "", 401),
+                ],
+            ),
+            case(
+                "acl",
+                "{ name: key-auth }, { name: acl, config: { allow: [staff] } }",
+                vec![
+                    seen(ask("GET /", "apikey: a\r\n", 200), "x-consumer-groups", "staff"),
+                    ask("GET /", "apikey: b\r\n", 403),
+                    ask("GET /", "", 401),
+                ],
+            ),
+        ],
+        0,
+    );
+}
+
+#[test]
+fn guards_let_pass_or_refuse() {
+    let api = r#"{\"openapi\":\"3.0.3\",\"info\":{\"title\":\"t\",\"version\":\"1\"},\"paths\":{\"/oas/sums\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"required\":[\"a\"]}}}},\"responses\":{\"200\":{\"description\":\"ok\"}}}}}}"#;
+    let json = "Content-Type: application/json\r\n";
+    check(
+        vec![
+            case(
+                "bots",
+                "{ name: bot-detection, config: { allow: [goodbot], deny: [curl] } }",
+                vec![
+                    ask("GET /", "User-Agent: goodbot/1\r\n", 200),
+                    ask("GET /", "User-Agent: Firefox\r\n", 200),
+                    ask("GET /", "", 200),
+                    ask("GET /", "User-Agent: curl/8\r\n", 403),
+                    ask("GET /", "User-Agent: badbot/1\r\n", 403),
+                    ask("GET /", "User-Agent: a\r\nUser-Agent: b\r\n", 400),
+                ],
+            ),
+            case(
+                "near",
+                "{ name: ip-restriction, config: { allow: [127.0.0.0/8] } }",
+                vec![ask("GET /", "", 200)],
+            ),
+            case(
+                "far",
+                "{ name: ip-restriction, config: { deny: [127.0.0.0/8], status: 451 } }",
+                vec![ask("GET /", "", 451)],
+            ),
+            case(
+                "size",
+                "{ name: request-size-limiting, config: { allowed_payload_size: 4, size_unit: bytes } }",
+                vec![with(ask("POST /", "", 200), "1234"), with(ask("POST /", "", 413), "12345")],
+            ),
+            case(
+                "limit",
+                "{ name: rate-limiting, config: { hour: 1 } }",
+                vec![
+                    told(ask("GET /", "", 200), "x-ratelimit-remaining-hour", "0"),
+                    ask("GET /", "", 429),
+                ],
+            ),
+            case(
+                "limits",
+                "{ name: rate-limiting-advanced, config: { limit: [1], window_size: [3600], identifier: ip } }",
+                vec![ask("GET /", "", 200), ask("GET /", "", 429)],
+            ),
+            case(
+                "valid",
+                r#"{ name: request-validator, config: { version: draft7, body_schema: '{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}', parameter_schema: [{ in: query, name: n, required: true, style: form, explode: true, schema: '{"type":"integer","minimum":1}' }] } }"#,
+                vec![
+                    with(ask("POST /?n=2", json, 200), r#"{"a":1}"#),
+                    with(ask("POST /?n=0", json, 400), r#"{"a":1}"#),
+                    with(ask("POST /", json, 400), r#"{"a":1}"#),
+                    with(ask("POST /?n=2", json, 400), r#"{"a":"b"}"#),
+                    with(ask("POST /?n=2", "Content-Type: text/plain\r\n", 415), "text"),
+                    ask("POST /?n=2", json, 400),
+                    ask("GET /?n=2", "", 200),
+                ],
+            ),
+            case(
+                "oas",
+                &format!("{{ name: oas-validation, config: {{ api_spec: \"{api}\" }} }}"),
+                vec![
+                    with(ask("POST /sums", json, 200), r#"{"a":1}"#),
+                    with(ask("POST /sums", json, 400), r#"{"b":1}"#),
+                ],
+            ),
+        ],
+        3,
+    );
+}
+
+#[test]
+fn messages_are_changed_as_kong_changes_them() {
+    let origin = |origin: &str| format!("Origin: {origin}\r\n");
+    let allowed = "access-control-allow-origin";
+    check(
+        vec![
+            case(
+                "id",
+                "{ name: correlation-id, config: { header_name: X-Id, generator: uuid, echo_downstream: true } }",
+                vec![told(ask("GET /", "X-Id: mine\r\n", 200), "x-id", "mine")],
+            ),
+            case(
+                "cors",
+                r#"{ name: cors, config: { origins: ["https://a.test/", "https?://[a-z]+\\.b\\.test(:[0-9]+)?$", "^c[0-9]\\.test", "https://d.test|https://e.test"] } }"#,
+                vec![
+                    told(ask("GET /", origin("https://a.test"), 200), allowed, "https://a.test"),
+                    told(
+                        ask("GET /", origin("http://x.b.test:81"), 200),
+                        allowed,
+                        "http://x.b.test:81",
+                    ),
+                    told(
+                        ask("GET /", origin("https://c1.test:8443"), 200),
+                        allowed,
+                        "https://c1.test:8443",
+                    ),
+                    told(
+                        ask("GET /", origin("https://d.test.more"), 200),
+                        allowed,
+                        "https://d.test.more",
+                    ),
+                    told(ask("GET /", origin("https://e.test.more"), 200), allowed, ""),
+                    told(ask("GET /", origin("https://x.b.test.evil"), 200), allowed, ""),
+                    told(ask("GET /", origin("https://ac1.test"), 200), allowed, ""),
+                    told(ask("GET /", origin("https://f.test"), 200), allowed, ""),
+                ],
+            ),
+            case(
+                "request",
+                r#"{ name: request-transformer, config: { add: { headers: ["x-a: $(headers.x_from) $(query_params['q'])", "x-there: never"] }, remove: { headers: [x-gone] } } }"#,
+                vec![
+                    seen(ask("GET /?q=%2B1", "X-From: here\r\n", 200), "x-a", "here +1"),
+                    seen(ask("GET /", "X-A: kept\r\n", 200), "x-a", "kept"),
+                    seen(ask("GET /", "X-There: yes\r\n", 200), "x-there", "yes"),
+                    seen(ask("GET /", "X-Gone: 1\r\n", 200), "x-gone", ""),
+                ],
+            ),
+            case(
+                "reply",
+                r#"{ name: response-transformer, config: { add: { headers: ["x-b: 1", "x-c: $(upstream_status)"] }, replace: { headers: ["x-none: 1"] } } }"#,
+                vec![
+                    told(ask("GET /", "", 200), "x-b", "1"),
+                    told(ask("GET /", "", 200), "x-c", "$(upstream_status)"),
+                ],
+            ),
+            case(
+                "statuses",
+                r#"{ name: response-transformer-advanced, config: { add: { headers: ["x-b: 1"], if_status: ["500-599"] } } }"#,
+                vec![told(ask("GET /", "", 200), "x-b", "")],
+            ),
+            case(
+                "away",
+                r#"{ name: redirect, config: { status_code: 308, location: "https://new.test/x" } }"#,
+                vec![told(ask("GET /", "", 308), "location", "https://new.test/x")],
+            ),
+            case(
+                "ended",
+                "{ name: request-termination, config: { status_code: 418, message: tea } }",
+                vec![told(
+                    ask("GET /", "", 418),
+                    "content-type",
+                    "application/json; charset=utf-8",
+                )],
+            ),
+            case(
+                "sometimes",
+                "{ name: request-termination, config: { status_code: 418, trigger: x-tea } }",
+                vec![ask("GET /", "", 200), ask("GET /", "X-Tea: 1\r\n", 418)],
+            ),
+            case(
+                "web",
+                "{ name: grpc-web }",
+                vec![told(ask("GET /", origin("https://any.test"), 200), allowed, "*")],
+            ),
+        ],
+        0,
+    );
+}
+
+#[test]
+fn requests_go_elsewhere_or_are_answered_from_a_cache_or_a_document() {
+    let api = r#"{\"openapi\":\"3.0.3\",\"info\":{\"title\":\"t\",\"version\":\"1\"},\"paths\":{\"/mock/pets\":{\"get\":{\"responses\":{\"200\":{\"description\":\"ok\",\"content\":{\"application/json\":{\"example\":{\"id\":7}}}}}}}}}"#;
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nmain",
+    );
+    let other = Origin::saying("other");
+    let canary = |share: &str| {
+        format!(
+            "plugins: [{{ name: canary, config: {{ {share}, hash: none, upstream_host: 127.0.0.1, upstream_port: {} }} }}]",
+            other.address().port()
+        )
+    };
+    let (gateway, run) = serving(
+        &format!(
+            r#"
+_format_version: "3.0"
+services:
+  - name: main
+    url: {}
+    routes:
+      - {{ name: cached, paths: [/cached], plugins: [{{ name: proxy-cache, config: {{ content_type: [text/plain] }} }}] }}
+      - {{ name: other, paths: [/other], plugins: [{{ name: proxy-cache, config: {{ content_type: [text/html] }} }}] }}
+      - {{ name: all, paths: [/all], {} }}
+      - {{ name: none, paths: [/none], {} }}
+      - {{ name: grown, paths: [/grown], {} }}
+      - {{ name: later, paths: [/later], {} }}
+      - {{ name: mock, paths: [/mock], plugins: [{{ name: mocking, config: {{ api_specification: "{api}" }} }}] }}
+"#,
+            origin.url(),
+            canary("percentage: 100"),
+            canary("percentage: 0"),
+            canary("start: 1600000000, duration: 60"),
+            canary("start: 32503680000"),
+        ),
+        3,
+    );
+    assert!(run.stderr.contains(" 0 refused"), "{}", run.stderr);
+    for (path, status, line, text) in [
+        ("/cached", 200, "Miss", "main"),
+        ("/cached", 200, "Hit", "main"),
+        ("/other", 200, "Bypass", "main"),
+        ("/other", 200, "Bypass", "main"),
+        ("/all", 200, "", "other"),
+        ("/none", 200, "", "main"),
+        ("/grown", 200, "", "other"),
+        ("/later", 200, "", "main"),
+        ("/mock/pets", 200, "", "{\"id\":7}"),
+        ("/mock/cats", 404, "", ""),
+    ] {
+        let reply = gateway.wire().get(path);
+        assert_eq!(reply.status(), status, "{path}: {}", reply.text());
+        assert_eq!(reply.get("x-cache-status").unwrap_or(""), line, "{path}");
+        assert!(reply.text().contains(text), "{path}: {}", reply.text());
+    }
+}
+
+#[test]
+fn tokens_of_an_issuer_pass_and_others_do_not() {
+    let idp = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let own = format!("http://{}", request.get("host").unwrap());
+            let body = match request.target() {
+                "/realm/.well-known/openid-configuration" => {
+                    json!({ "issuer": format!("{own}/realm"), "jwks_uri": format!("{own}/k") })
+                        .to_string()
+                }
+                _ => jwks(&[&EC]),
+            };
+            let length = body.len();
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}"));
+        }
+    });
+    let origin = Origin::echo();
+    let issuer = format!("{}/realm", idp.url());
+    let text = |methods: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"{}\", routes: [{{ name: r, paths: [/r], plugins: [{{ name: openid-connect, config: {{ issuer: \"{issuer}\", auth_methods: [{methods}], audience_required: [shop], upstream_headers_claims: [sub, org.id], upstream_headers_names: [X-Sub, X-Org] }} }}] }}] }}]\n",
+            origin.url()
+        )
+    };
+    let (gateway, _) = serving(&text("bearer"), 3);
+    let asked = |token: &str| {
+        let line = format!("Authorization: Bearer {token}");
+        gateway.wire().ask(format!("GET /r HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n")).status()
+    };
+    let claims = json!({ "iss": issuer, "aud": "shop", "sub": "ann", "org": { "id": 7 } });
+    assert_eq!(asked(&EC.token(&claims)), 200);
+    let seen = origin.request();
+    assert_eq!((seen.get("x-sub"), seen.get("x-org")), (Some("ann"), Some("7")));
+    assert_eq!(asked(&EC.token(&json!({ "iss": issuer, "aud": "other" }))), 401);
+    assert_eq!(asked(TOKEN), 401);
+    // Without its guard a route serves nothing.
+    let (gateway, run) = serving(&text("bearer, authorization_code"), 3);
+    assert!(run.stderr.contains("its guard `openid-connect` is refused"), "{}", run.stderr);
+    assert_eq!(gateway.wire().get("/r").status(), 503);
+}
+
+/// A service with one route, and plugins for all.
+fn plugged(origin: &Origin, plugins: &str) -> String {
+    format!(
+        "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"{}\", routes: [{{ name: r, paths: [/r] }}] }}]\nplugins: [{plugins}]\n",
+        origin.url()
+    )
+}
+
+#[test]
+fn lines_of_the_log_go_where_the_plugin_sends_them() {
+    let (origin, receiver) =
+        (Origin::echo(), Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    let url = receiver.url().replace("http://", "http://user:pass@");
+    let plugin = format!(
+        "{{ name: http-log, config: {{ http_endpoint: \"{url}/logs\", headers: {{ x-a: b }}, timeout: 1000 }} }}"
+    );
+    let (gateway, run) = serving(&plugged(&origin, &plugin), 3);
+    let row = run.stderr.lines().find(|line| line.contains("plugin http-log")).unwrap();
+    assert!(row.starts_with("approximated"), "{row}");
+    assert_eq!(gateway.wire().get("/r").status(), 200);
+    until("a line is there", || !receiver.requests().is_empty());
+    let sent = receiver.requests().remove(0);
+    assert_eq!(sent.start, "POST /logs HTTP/1.1");
+    assert_eq!(
+        (sent.get("authorization"), sent.get("x-a")),
+        (Some("Basic dXNlcjpwYXNz"), Some("b"))
+    );
+    let line: Value = serde_json::from_str(sent.text().lines().next().unwrap()).unwrap();
+    assert_eq!((&line["path"], &line["status"]), (&"/r".into(), &200.into()));
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let plugin = format!("{{ name: tcp-log, config: {{ host: 127.0.0.1, port: {port} }} }}");
+    let (gateway, _) = serving(&plugged(&origin, &plugin), 3);
+    assert_eq!(gateway.wire().get("/r").status(), 200);
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = vec![0; 65_536];
+    let length = peer.read(&mut bytes).unwrap();
+    assert!(String::from_utf8_lossy(&bytes[..length]).contains("\"path\":\"/r\""));
+
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let plugin = format!("{{ name: udp-log, config: {{ host: 127.0.0.1, port: {port} }} }}");
+    let (gateway, _) = serving(&plugged(&origin, &plugin), 3);
+    assert_eq!(gateway.wire().get("/r").status(), 200);
+    let length = socket.recv(&mut bytes).unwrap();
+    assert!(String::from_utf8_lossy(&bytes[..length]).contains("\"path\":\"/r\""));
+
+    let off = "{ name: http-log, enabled: false, config: { http_endpoint: \"http://h\" } }";
+    let plugin = format!("{off}, {{ name: file-log, config: {{ path: /dev/stdout }} }}");
+    let (gateway, _) = serving(&plugged(&origin, &plugin), 3);
+    assert_eq!(gateway.wire().get("/r").status(), 200);
+    gateway.wait_for_output("\"path\":\"/r\"");
+}
+
+#[test]
+fn traces_and_metrics_are_those_of_the_plugins() {
+    let (origin, collector) = (Origin::echo(), Collector::http());
+    let plugins = format!(
+        "{{ name: opentelemetry, config: {{ traces_endpoint: \"{0}/v1/traces\", sampling_rate: 1, access_logs: {{ endpoint: \"{0}/v1/logs\" }}, header_type: b3, resource_attributes: {{ service.namespace: shop }} }} }}, {{ name: prometheus }}",
+        collector.url()
+    );
+    let (run, folder) = imported(&plugged(&origin, &plugins));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("2 approximated, 0 refused"), "{}", run.stderr);
+    let made = std::fs::read_to_string(folder.path().join("made/tidegate.yaml")).unwrap();
+    assert!(made.contains("status:\n  address: \"127.0.0.1:0\""), "{made}");
+    let gateway = Gateway::start(&made);
+    assert_eq!(gateway.wire().get("/r").status(), 200);
+    until("a span is there", || !collector.spans().is_empty());
+    until("a line is there", || !collector.records().is_empty());
+    let resource = &collector.resources()[0];
+    assert_eq!(attribute(&resource.attributes, "service.namespace").as_deref(), Some("shop"));
+    assert!(origin.request().get("x-b3-traceid").is_some());
+}
+
+#[test]
+fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
+    let origin = Origin::echo();
+    for (plugin, what) in [
+        (
+            "{ name: zipkin, config: { http_endpoint: \"http://h:9411/api/v2/spans\" } }",
+            "and not to Zipkin",
+        ),
+        ("{ name: syslog }", "the plugin names no receiver"),
+        ("{ name: loggly, config: { key: k } }", "have no token here"),
+        (
+            "{ name: http-log, config: { http_endpoint: \"http://h\", method: PUT } }",
+            "lines are sent by POST here",
+        ),
+        (
+            "{ name: http-log, config: { http_endpoint: \"http://h\", custom_fields_by_lua: { a: return 1 } } }",
+            "code of plugins is not run here",
+        ),
+        (
+            "{ name: bot-detection, config: { deny: [\"(?=a)b\"] } }",
+            "look-around, references and the like",
+        ),
+        (
+            "{ name: cors, config: { origins: [\"https://(?!a).test\"] } }",
+            "look-around, references and the like",
+        ),
+        ("{ name: cors, config: { origins: [a.test] } }", "no page has an origin of this list"),
+        (
+            "{ name: cors, config: { preflight_continue: true } }",
+            "preflights are always answered here",
+        ),
+        (
+            "{ name: request-transformer, config: { add: { headers: [\"a:$(headers.b or 1)\"] } } }",
+            "the template `$(headers.b or 1)` has no counterpart",
+        ),
+        (
+            "{ name: request-transformer, config: { replace: { uri: \"/$(headers.b)\" } } }",
+            "`replace.uri` with this template has no counterpart",
+        ),
+        (
+            "{ name: response-transformer-advanced, config: { replace: { body: x } } }",
+            "a whole body is not replaced here",
+        ),
+        (
+            "{ name: response-ratelimiting, config: { limits: { video: { minute: 1 } } } }",
+            "limits by headers of replies have no counterpart",
+        ),
+        (
+            "{ name: request-validator, config: { body_schema: '[]' } }",
+            "`body_schema` in the form of Kong has no counterpart",
+        ),
+        ("{ name: grpc-web, config: { proto: a.proto } }", "JSON is not translated to gRPC here"),
+        ("{ name: mtls-auth }", "certificates are not looked up among consumers here"),
+        ("{ name: session }", "sessions have no counterpart: each request shows its credential"),
+        ("{ name: pre-function, config: { access: [x] } }", "code of plugins is not run here"),
+        ("{ name: json-threat-protection }", "limits on the shape of JSON"),
+        ("{ name: xml-threat-protection }", "limits on the shape of XML"),
+        ("{ name: our-own }", "this plugin is not known here"),
+    ] {
+        let (run, _folder) = imported(&plugged(&origin, plugin));
+        assert_eq!(run.code, Some(3), "{plugin}: {}", run.stderr);
+        let row = run.stderr.lines().find(|line| line.contains("plugin ")).unwrap();
+        assert!(row.starts_with("refused"), "{plugin}: {row}");
+        assert!(row.contains("kong.yaml:3:11"), "{plugin}: {row}");
+        assert!(run.stderr.contains(what), "{plugin}: {}", run.stderr);
+    }
+    let two = "{ name: file-log, config: { path: /dev/stdout } }, { name: udp-log, config: { host: h, port: 1 } }";
+    let (run, _folder) = imported(&plugged(&origin, two));
+    assert!(run.stderr.contains("the gateway has one access log"), "{}", run.stderr);
+}
