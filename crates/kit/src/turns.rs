@@ -661,23 +661,19 @@ mod tests {
     #[test]
     fn a_panic_does_not_stop_those_that_wait() {
         run(async {
-            // Both are paused when one of them panics, and nothing else begins a round.
-            let pauses = Rc::new(Cell::new(0));
-            let paused_once = |panics: bool| {
-                let pauses = pauses.clone();
+            // Both have paused when one of them panics, and nothing else begins a round.
+            let computing = |shares: u32, panics: bool| {
                 in_turns(async move {
-                    let began = pauses.get();
-                    let start = clock::now();
-                    while clock::now() - start < 3 * SHARE || pauses.get() == began {
-                        pauses.set(pauses.get() + 1);
+                    let began = clock::now();
+                    while clock::now() - began < shares * SHARE {
                         pause_if_due();
                     }
                     assert!(!panics, "in its turn");
                 })
             };
-            let panicking = paused_once(true);
+            let panicking = computing(5, true);
             let panics = crate::spawn(async { task::contain(pin!(panicking)).await });
-            let waits = crate::spawn(paused_once(false));
+            let waits = crate::spawn(computing(50, false));
             let both = async { (panics.await.unwrap(), waits.await.unwrap()) };
             let ended = tokio::time::timeout(Duration::from_secs(20), both).await;
             assert_eq!(ended, Ok((Err("in its turn".to_owned()), ())));
