@@ -8,7 +8,7 @@ use xml::{Document, Form, Kind, NodeId, Options};
 
 use crate::{Budget, FailureKind};
 
-/// Maximum number of prefixes that are searched for in the markup of an element.
+/// Prefixes that are searched for in the markup of an element.
 const AROUND_MAX: usize = 8;
 
 /// Maximum number of namespace declarations around an element that cost no more than the element itself.
@@ -18,7 +18,7 @@ const DECLARED_FEW: usize = 32;
 /// are written as markup. Deeper content has no nodes, unless elements cannot be copied as written.
 pub fn parse_levels(bytes: &[u8], levels: usize) -> Result<Document, xml::Error> {
     let options = Options::default();
-    if has_references(bytes) {
+    if has_references(bytes) || !xml::shortcuts() {
         Document::parse(bytes, &options)
     } else {
         // The namespace of `xml` is always around an element, and takes one of the places.
@@ -123,11 +123,11 @@ pub(crate) struct Plain {
     looks: u32,
 }
 
-/// After this many examined elements, and after each doubling of the number, all following siblings are examined at once.
+/// After this number of elements, and after twice as many, and so on, all following siblings are checked at once.
 const LOOKS: u32 = 16;
 
 impl Plain {
-    /// Counts an examined element.
+    /// An element was checked.
     fn note(&mut self, document: &Document, node: NodeId) {
         self.looks += 1;
         let is_due = self.looks >= LOOKS && self.looks.is_power_of_two();

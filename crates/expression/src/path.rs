@@ -95,7 +95,7 @@ impl Path {
         scope: &dyn Scope,
         budget: &mut Budget,
     ) -> Option<Result<Option<String>, FailureKind>> {
-        let search = self.search.as_ref()?;
+        let search = self.search.as_ref().filter(|_| xml::shortcuts())?;
         let bytes = scope.unread(self.document?)?;
         Some(search.first(bytes, budget))
     }

@@ -42,7 +42,7 @@ impl Cases {
         content_type: Option<&[u8]>,
         body: &mut GatheredBody,
     ) -> Result<Option<usize>, Rejection> {
-        let Some(search) = &self.search else {
+        let Some(search) = self.search.as_ref().filter(|_| xml::shortcuts()) else {
             return self.in_tree(parsed::tree(content_type, body)?);
         };
         let settled = charset::settled_or_refused(content_type, &body.bytes)?;

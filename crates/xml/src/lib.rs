@@ -27,6 +27,7 @@ mod position_tracker;
 mod prefix_cache;
 mod scope;
 mod serialize;
+mod shortcuts;
 mod sink;
 mod tag;
 mod tag_cache;
@@ -45,6 +46,7 @@ pub use name::{Namespace, QName, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use parser::{Parser, parse};
 pub use pool::Pool;
 pub use serialize::{Form, escape_attribute, escape_text};
+pub use shortcuts::{set_shortcuts, shortcuts};
 pub use sink::{Attribute, Attributes, Here, Scope, Sink, Start};
 #[doc(hidden)]
 pub use sink::{Passed, ShortEvent};

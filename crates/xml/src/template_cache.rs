@@ -71,6 +71,11 @@ impl<M, W, G> TemplateCache<M, W, G> {
                 Box::new(Parser::new(options.clone()))
             }
         };
+        if !crate::shortcuts() {
+            let parsed = parser.parse(bytes, sink);
+            self.parser = Some(parser);
+            return parsed;
+        }
         if self.skeletons.fill(bytes, options, sink) {
             self.parser = Some(parser);
             return Ok(());

@@ -136,7 +136,7 @@ impl Stylesheet {
 
     /// Returns whether [`Stylesheet::transform_bytes`] builds a tree of the source for this run.
     pub fn needs_tree(&self, run: &Run<'_>) -> bool {
-        self.streamed.is_none() || asks_source(run)
+        self.streamed.is_none() || asks_source(run) || !xml::shortcuts()
     }
 
     /// Parses a document and transforms it to bytes. The result is the same as that of parsing and [`Stylesheet::transform`], except that a
@@ -159,7 +159,7 @@ impl Stylesheet {
         options: &xml::Options,
         run: &Run<'_>,
     ) -> Result<(Output, Option<Transcript>), TransformError> {
-        let Some(streamed) = self.streamed.as_ref().filter(|_| !asks_source(run)) else {
+        let Some(streamed) = self.streamed.as_ref().filter(|_| !self.needs_tree(run)) else {
             let document = Document::parse(source, options).map_err(TransformError::Source)?;
             let output = self.transform(&Arc::new(document), run).map_err(TransformError::Run)?;
             return Ok((output, None));

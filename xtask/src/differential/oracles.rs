@@ -30,6 +30,8 @@ pub(crate) enum Verdict {
     Bad(String),
     /// No answer in time.
     Silent,
+    /// Ours alone: it depends on whether shortcuts are taken.
+    Split(String),
 }
 
 impl Verdict {
@@ -38,8 +40,15 @@ impl Verdict {
         match (self, other) {
             (Verdict::Yes(one), Verdict::Yes(two)) => one == two,
             (Verdict::No(_), Verdict::No(_)) | (Verdict::Bad(_), Verdict::Bad(_)) => true,
-            // A missing answer does not decide anything.
-            (Verdict::Yes(_) | Verdict::No(_) | Verdict::Bad(_) | Verdict::Silent, _) => false,
+            // No answer decides nothing.
+            (
+                Verdict::Yes(_)
+                | Verdict::No(_)
+                | Verdict::Bad(_)
+                | Verdict::Silent
+                | Verdict::Split(_),
+                _,
+            ) => false,
         }
     }
 }
@@ -96,7 +105,7 @@ impl Java {
                 let bytes = fs::read(out).map_err(|e| Failure::Broken(format!("saxon: {e}")))?;
                 Ok(Verdict::Yes(canonical(&bytes)))
             }
-            Verdict::No(_) | Verdict::Bad(_) | Verdict::Silent => Ok(verdict),
+            Verdict::No(_) | Verdict::Bad(_) | Verdict::Silent | Verdict::Split(_) => Ok(verdict),
         }
     }
 
@@ -128,7 +137,7 @@ impl Java {
 
 impl Drop for Java {
     fn drop(&mut self) {
-        // The process may have ended by itself.
+        // It may have ended on its own.
         let _gone = self.process.kill();
         let _reaped = self.process.wait();
     }

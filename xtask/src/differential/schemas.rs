@@ -330,7 +330,7 @@ impl Walk<'_> {
         self.inside(root, "t:root");
     }
 
-    /// Returns true once in 40 calls on average: then a mistake is made.
+    /// True for one in this many calls, in which a mistake is made.
     fn slips(&mut self) -> bool {
         self.random.u8(0..40) == 0
     }
