@@ -56,7 +56,7 @@ fn refuses(gateway: &Gateway, what: &str) {
 
 #[test]
 fn a_database_that_lies_or_stalls_is_away() {
-    // An answer has a letter, a length and so many bytes.
+    // An answer has a letter, a length and that many bytes.
     let servers = [
         ("silence", saying(Vec::new())),
         ("an end", Origin::start(|_| {})),
@@ -325,7 +325,7 @@ fn signed(number: usize) -> Vec<u8> {
     groups(number * 2)
 }
 
-/// A batch with one record: `hello`, with these headers, which are so many.
+/// A batch with one record: `hello`, with these headers, in this number.
 fn record_batch(headers: &[u8], count: usize) -> Vec<u8> {
     let record = [&[0, 0, 0, 1][..], &signed(5), b"hello", &signed(count), headers].concat();
     let mut rest = vec![0; 40];
@@ -468,7 +468,7 @@ fn a_statement_at_a_database_that_falls_silent_takes_no_longer_than_it_may() {
     way.falls_silent();
     let began = Instant::now();
     assert_eq!(gateway.wire().get("/one").status(), 504);
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 /// Those who look share a few connections. When the database falls silent, none of them waits for all the others.
@@ -569,7 +569,7 @@ fn a_publisher_at_a_database_that_falls_silent_is_answered_in_time() {
     assert!(took < WRITE_MAX, "{took:?}");
     let (reply, took) = timed(&gateway);
     assert_eq!(reply.status(), 503, "{reply:?}");
-    assert!(took < Duration::from_secs(2), "it is known to be away: {took:?}");
+    assert!(took < WRITE_MAX / 2, "it is known to be away: {took:?}");
 }
 
 /// The number of events that are kept.

@@ -64,7 +64,7 @@ pub(crate) fn stream(gateway: &Gateway, query: &str, lines: &str) -> (Wire, Mess
     (wire, head)
 }
 
-/// Reads chunks until they hold so many events.
+/// Reads chunks until they hold this many events.
 pub(crate) fn events(wire: &mut Wire, count: usize) -> String {
     let mut text = String::new();
     while text.matches("\n\n").count() < count {
@@ -107,10 +107,8 @@ fn a_long_poll_waits_for_an_event_and_no_longer() {
     assert!(began.elapsed() >= Duration::from_millis(300));
     let mut waiting: Vec<Wire> = (0..8).map(|_| gateway.wire()).collect();
     for wire in &mut waiting {
-        wire.send("GET /news/topics/sports?wait=30s HTTP/1.1\r\nHost: a\r\n\r\n");
+        wire.send("GET /news/topics/sports?wait=30s&after=0 HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    // A poll that has not arrived yet would get nothing.
-    std::thread::sleep(Duration::from_millis(300));
     let id = publish(&gateway, "sports", "goal");
     for wire in &mut waiting {
         let read = json_of(&wire.read_reply());
@@ -128,8 +126,6 @@ fn an_event_stream_gives_what_is_kept_and_what_comes() {
     assert_eq!(events(&mut all, 1), format!("id: {old}\ndata: one\ndata: two\n\n"));
     let (mut new, _) = stream(&gateway, "", "");
     let (mut behind, _) = stream(&gateway, "?after=0", &format!("Last-Event-ID: {old}\r\n"));
-    // The streams have to be there before the event.
-    std::thread::sleep(Duration::from_millis(300));
     let id = publish(&gateway, "sports", "three");
     for wire in [&mut all, &mut new, &mut behind] {
         assert_eq!(events(wire, 1), format!("id: {id}\ndata: three\n\n"));

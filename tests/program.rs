@@ -141,9 +141,9 @@ fn a_backend_speaks_tls_with_files_or_by_itself() {
 
 #[test]
 fn a_delay_does_not_hold_up_others() {
-    const DELAY: Duration = Duration::from_millis(300);
+    const DELAY: Duration = Duration::from_secs(1);
     const CLIENTS: u32 = 10;
-    let backend = Backend::start("echo", &["--delay", "300ms"]);
+    let backend = Backend::start("echo", &["--delay", "1s"]);
     let gateway = gateway_before(&backend, "", &[]);
     let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| gateway.wire()).collect();
     let start = Instant::now();

@@ -261,7 +261,7 @@ fn a_client_that_comes_back_gets_what_it_missed() {
 #[test]
 fn a_stream_without_clients_lingers_and_ends() {
     let service = Service::start();
-    let gateway = service.gateway("share: { linger: 300ms }");
+    let gateway = service.gateway("share: { linger: 2s }");
     let mut first = open(&gateway, "/api/a", "");
     service.event(0, 1);
     expect(&mut first, [1]);
@@ -269,7 +269,8 @@ fn a_stream_without_clients_lingers_and_ends() {
     std::thread::sleep(Duration::from_millis(100));
     let mut second = open(&gateway, "/api/a", "Last-Event-ID: 0\r\n");
     expect(&mut second, [1]);
-    std::thread::sleep(Duration::from_millis(400));
+    // Longer than the stream would have lingered.
+    std::thread::sleep(Duration::from_millis(2100));
     service.event(0, 2);
     expect(&mut second, [2]);
     assert_eq!(service.origin.requests().len(), 1);
@@ -559,7 +560,7 @@ fn what_cannot_be_shared_is_refused() {
     }
 }
 
-/// A service whose streams end after so many events, and which begins behind the id that it is told.
+/// A service whose streams end after this many events, and which begins behind the id that it is told.
 fn replaying(events: usize, each: usize) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         while let Some(request) = peer.request() {

@@ -76,9 +76,9 @@ fn a_stream_in_which_nothing_passes_ends() {
 #[test]
 fn a_stream_in_which_something_passes_stays() {
     const PIECES: usize = 12;
-    let pause = || std::thread::sleep(Duration::from_millis(100));
+    let pause = || std::thread::sleep(Duration::from_millis(200));
     let sockets = service(vec![]);
-    let gateway = with_idle(&sockets, "500ms");
+    let gateway = with_idle(&sockets, "2s");
     // The service answers no pong: it goes one way.
     let mut client = Client::open(&gateway, "/ws/bare", "");
     for _ in 0..PIECES {
@@ -102,14 +102,14 @@ fn a_stream_in_which_something_passes_stays() {
         }
         peer.read_to_end();
     });
-    let gateway = with_idle(&pushing, "500ms");
+    let gateway = with_idle(&pushing, "2s");
     let mut client = Client::open(&gateway, "/ws", "");
     for _ in 0..PIECES {
         client.expect(TEXT, b"tick");
     }
 
     let origin = Origin::start(raw);
-    let gateway = with_idle(&origin, "500ms");
+    let gateway = with_idle(&origin, "2s");
     let mut wire = open_raw(&gateway, "");
     for _ in 0..PIECES {
         wire.send("x");
@@ -129,7 +129,7 @@ fn a_stream_in_which_something_passes_stays() {
             pause();
         }
     });
-    let gateway = with_idle(&ticking, "500ms");
+    let gateway = with_idle(&ticking, "2s");
     let reply = gateway.wire().ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(reply.text(), "data: 1\n\n".repeat(PIECES));
 }

@@ -45,7 +45,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The lines of an access log file, once there are so many. More than that is a failure too.
+/// The lines of an access log file, once there are this many. More than that is a failure too.
 #[track_caller]
 fn lines(path: &Path, count: usize) -> Vec<String> {
     let read = || fs::read_to_string(path).unwrap_or_default();
@@ -415,7 +415,7 @@ fn requests_are_counted_by_route_and_status_class() {
 
 #[test]
 fn the_wait_for_the_upstream_is_told_apart() {
-    const WAIT: Duration = Duration::from_millis(150);
+    const WAIT: Duration = Duration::from_millis(400);
     let origin = Origin::start(|peer: &mut Peer| {
         while peer.request().is_some() {
             thread::sleep(WAIT);
@@ -446,7 +446,7 @@ fn the_wait_for_the_upstream_is_told_apart() {
 /// The services that policies call are upstreams too.
 #[test]
 fn the_waits_for_all_upstreams_are_added_up() {
-    const WAIT: Duration = Duration::from_millis(150);
+    const WAIT: Duration = Duration::from_millis(400);
     let slow = || {
         Origin::start(|peer: &mut Peer| {
             while peer.request().is_some() {
@@ -473,7 +473,7 @@ fn the_waits_for_all_upstreams_are_added_up() {
 /// The three ways of a body: gathered by a policy, sent on as it comes, or kept to be sent again.
 #[test]
 fn the_wait_for_the_client_is_told_apart() {
-    const WAIT: Duration = Duration::from_millis(150);
+    const WAIT: Duration = Duration::from_millis(400);
     let origin = Origin::echo();
     let policies = "policies: [{ soap: { envelope: off, action: off } }]";
     let route = format!(

@@ -233,7 +233,7 @@ fn messages_and_bytes_have_several_windows_and_plans() {
 #[test]
 fn messages_over_the_quota_are_dropped_until_the_next_window() {
     let origin = service(vec![]);
-    let gateway = start(&origin, "messages: 4, per: 1s");
+    let gateway = start(&origin, "messages: 4, per: 4s");
     let mut client = Client::open(&gateway, "/ws", "");
     let start = Instant::now();
     for text in ["a", "b"] {
@@ -247,7 +247,7 @@ fn messages_over_the_quota_are_dropped_until_the_next_window() {
     client.expect(FIN | TEXT, NOTICE);
     client.send(FIN | PING, b"still here");
     client.expect(FIN | PONG, b"still here");
-    std::thread::sleep(Duration::from_millis(1050).saturating_sub(start.elapsed()));
+    std::thread::sleep(Duration::from_millis(4050).saturating_sub(start.elapsed()));
     client.text("f");
     client.expect(FIN | TEXT, b"f");
     client.text("g");
@@ -475,7 +475,7 @@ fn pings_find_sides_that_are_gone_and_idle_ones_are_closed() {
     let (first, ping) = read(&mut client.0, false).unwrap();
     assert_eq!((first, ping.len()), (FIN | PING, 8));
     client.send(FIN | PONG, &ping);
-    // The upstream answers by itself, and neither side sees the pongs of the other.
+    // The upstream answers on its own, and neither side sees the pongs of the other.
     client.text("hello");
     until("an echo among pings", || {
         let (first, payload) = read(&mut client.0, false).unwrap();
@@ -496,9 +496,9 @@ fn pings_find_sides_that_are_gone_and_idle_ones_are_closed() {
         "unanswered"
     );
 
-    let gateway = start(&origin, "idle: 300ms");
+    let gateway = start(&origin, "idle: 1500ms");
     let mut client = Client::open(&gateway, "/ws", "");
-    std::thread::sleep(Duration::from_millis(150));
+    std::thread::sleep(Duration::from_millis(300));
     client.send(FIN | PING, b"");
     client.expect(FIN | PONG, b"");
     client.expect_close(1001);
