@@ -110,5 +110,5 @@ soak: setup ## what takes hours: 1,000 reloads under open streams, 100,000 strea
 schema: ## write docs/tidegate.schema.json, and the tables of keys, faults and metrics in the guide, anew
 	@scripts/schema.sh write
 
-deny: ## licences, duplicates and sources of dependencies (needs cargo-deny)
-	cargo deny check bans licenses sources
+deny: setup ## licences, duplicates, sources and known vulnerabilities of dependencies
+	@scripts/deny.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
 # `setup.sh tests` also installs what tests compare with or speak to, `setup.sh java` a Java compiler, `setup.sh dist` what merges
-# profiles. Measuring and fuzzing install their own tools: bench/peers/install.sh, scripts/fuzz.sh.
+# profiles, `setup.sh deny` what checks dependencies. Measuring and fuzzing install their own tools: bench/peers/install.sh,
+# scripts/fuzz.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.
@@ -95,6 +96,15 @@ if [ "${1:-}" = tests ] && [ ! -x "$target/tools/bin/h2spec" ]; then
   mkdir -p "$target/tools/bin"
   tools=$(cd "$target/tools/bin" && pwd)
   (cd tests/h2spec && GOTOOLCHAIN=local go build -o "$tools/h2spec" github.com/summerwind/h2spec/cmd/h2spec)
+fi
+
+# One version, so that a newer one with stricter rules fails no build of an old commit.
+cargo_deny=0.20.2
+if [ "${1:-}" = tests ] || [ "${1:-}" = deny ]; then
+  if [ "$("$target/tools/bin/cargo-deny" --version 2>/dev/null)" != "cargo-deny $cargo_deny" ]; then
+    say "building cargo-deny $cargo_deny"
+    cargo install cargo-deny --locked --version "$cargo_deny" --root "$target/tools"
+  fi
 fi
 
 if [ "${1:-}" = tests ]; then
