@@ -1,4 +1,4 @@
-//! Connections to callbacks: upstreams that come and go with the subscriptions of a worker.
+//! Connections to callbacks: upstreams that exist as long as the worker has subscriptions that need them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,18 +17,18 @@ use upstream::{
 };
 
 use crate::callback::{self, Callback};
-use crate::places::{OF_ORIGIN_MAX, UnderWay, Usage, Way};
+use crate::places::{OF_ORIGIN_MAX, RequestCounters, RequestPermit, Usage};
 
-/// Origins to which a worker keeps connections. Of more, those that were not used for longest lose theirs.
+/// The number of origins to which a worker keeps connections. Above it, the least recently used lose theirs.
 const ORIGINS_MAX: usize = 4096;
 
 /// Idle connections kept for each origin: as many as requests under way, or a burst would close some only to open them again.
 const IDLE_MAX: usize = OF_ORIGIN_MAX as usize;
-/// For how long. Servers close theirs after about a minute.
+/// How long an idle connection is kept. Servers close theirs after about a minute.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// What all connections to callbacks have in common.
-pub(crate) struct Ways {
+pub(crate) struct CallbackSettings {
     pub(crate) tls: tls::Client,
     pub(crate) rule: Arc<AddressRule>,
     pub(crate) metrics: Arc<UpstreamMetrics>,
@@ -37,9 +37,9 @@ pub(crate) struct Ways {
 
 /// The origins of a worker's callbacks.
 pub(crate) struct Callbacks {
-    ways: Ways,
+    settings: CallbackSettings,
     origins: RefCell<HashMap<String, Rc<Origin>>>,
-    /// The same, as callbacks write them: to find one needs no look at what a URL means.
+    /// The origins by their spelling in callbacks, so that finding one needs no parsing of a URL.
     written: RefCell<HashMap<Box<str>, Rc<Origin>>>,
     /// All requests under way.
     pub(crate) all: Rc<Usage>,
@@ -53,16 +53,28 @@ pub(crate) struct Origin {
     pub(crate) authority: Box<str>,
     upstream: Arc<Upstream>,
     used: Cell<Instant>,
-    /// It answered the last time.
+    /// It answered the last request.
     works: Cell<bool>,
     /// Requests under way to it.
     pub(crate) usage: Usage,
 }
 
 impl Callbacks {
-    pub(crate) fn new(ways: Ways) -> Callbacks {
+    /// Callbacks that are never called.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Callbacks {
+        let rule = AddressRule { allow: Vec::new(), public: true };
+        Callbacks::new(CallbackSettings {
+            tls: tls::Client::new(&tls::ClientSpec::default()).unwrap(),
+            rule: Arc::new(rule),
+            metrics: telemetry::Telemetry::new(1).upstream("callbacks"),
+            timeout: Duration::from_secs(1),
+        })
+    }
+
+    pub(crate) fn new(settings: CallbackSettings) -> Callbacks {
         Callbacks {
-            ways,
+            settings,
             origins: RefCell::default(),
             written: RefCell::default(),
             all: Rc::default(),
@@ -112,12 +124,12 @@ impl Callbacks {
         origin
     }
 
-    /// The way to an origin for a subject.
-    pub(crate) fn way(&self, origin: Rc<Origin>, subject: Rc<Usage>) -> Way {
-        Way { all: self.all.clone(), subject, origin }
+    /// The upstream of an origin, for requests of a subject.
+    pub(crate) fn counters(&self, origin: Rc<Origin>, subject: Rc<Usage>) -> RequestCounters {
+        RequestCounters { all: self.all.clone(), subject, origin }
     }
 
-    /// Forgets who waits for a place at an origin, or for any.
+    /// Drops all subscriptions that wait for a place.
     pub(crate) fn clear_waiting(&self) {
         self.all.clear_waiting();
         self.origins.borrow().values().for_each(|origin| origin.usage.clear_waiting());
@@ -128,14 +140,14 @@ impl Callbacks {
         let settings = upstream::UpstreamSettings {
             protocol: upstream::Protocol::Http1,
             name: "(callbacks)".to_owned(),
-            addresses: Some(self.ways.rule.clone()),
+            addresses: Some(self.settings.rule.clone()),
             targets: Targets::Fixed(vec![target]),
             balance: Balance::RoundRobin,
             timeout: Timeouts {
-                connect: self.ways.timeout,
-                response: self.ways.timeout,
+                connect: self.settings.timeout,
+                response: self.settings.timeout,
                 write: None,
-                total: Some(self.ways.timeout),
+                total: Some(self.settings.timeout),
                 idle: IDLE,
             },
             retry: Retry { elsewhere: false, ..Retry::none(none) },
@@ -152,14 +164,14 @@ impl Callbacks {
             // Names are looked up whenever a connection is made.
             dns: Dns::never(),
             writes_at_once: true,
-            tls: self.ways.tls.clone(),
+            tls: self.settings.tls.clone(),
             additions: upstream::Additions::default(),
         };
-        Upstream::new(settings, self.ways.metrics.clone())
+        Upstream::new(settings, self.settings.metrics.clone())
     }
 }
 
-/// Drops the half that was not used for longest. What is under way goes on.
+/// Drops the least recently used half. Requests in progress continue.
 fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
     let mut times: Vec<Instant> = origins.values().map(|origin| origin.used.get()).collect();
     let middle = times.len() / 2;
@@ -169,18 +181,19 @@ fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
 }
 
 impl Origin {
-    /// True if it answered the last time. One that was never asked may not: it must not take the places of those that work.
+    /// True if it answered the last request. One without requests so far counts as not answering, so that it takes no place from servers
+    /// that work.
     pub(crate) fn works(&self) -> bool {
         self.works.get()
     }
 }
 
-impl UnderWay {
+impl RequestPermit {
     pub(crate) fn origin(&self) -> &Origin {
-        &self.way.origin
+        &self.counters.origin
     }
 
-    /// Sends a request and gives the reply once its head is there.
+    /// Sends a request. Returns the reply once its head has arrived.
     pub(crate) async fn send(
         &self,
         caller: &Caller,
@@ -195,7 +208,7 @@ impl UnderWay {
         sent
     }
 
-    /// Notes whether the origin works.
+    /// Records whether the origin answers.
     pub(crate) fn note(&self, works: bool) {
         self.origin().works.set(works);
     }

@@ -1,25 +1,27 @@
 //! The deliveries of one worker: which subscription gets which event when.
 //!
-//! One task has all of the worker's subscriptions of a hub. What takes time (reading, sending, writing) are futures in it, of a
-//! bounded number. What was begun and not written yet is done again after a crash, and nothing else: the next event of a subscription
-//! begins once the end of the one before is written.
+//! One task has all of the worker's subscriptions to a hub. It runs a bounded number of futures for reads, requests and writes. After a
+//! crash, only work is repeated that was started and not recorded: the next event of a subscription starts once the end of the one
+//! before is stored.
+//!
+//! Four parts have one responsibility each: [`Ownership`] which subscriptions are the worker's, [`Agenda`] when each is checked,
+//! [`Sending`] the jobs in progress, and [`UnwrittenChanges`] what has to be stored. The rest is here and in the files named after what
+//! happens: `members`, `outcomes`, `partitions`.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
-use store::nodes::{NodeStanding, PARTITIONS};
-use store::{Change, Error, Expect, Guard, Watch};
-use tokio::sync::{Semaphore, mpsc, watch};
+use store::{Change, Error, Expect, Watch};
+use tokio::sync::{Semaphore, mpsc};
 
+use crate::agenda::Agenda;
 use crate::callbacks::Callbacks;
 use crate::compact::{CommonParts, CompactSubscription};
 use crate::failures::Failures;
@@ -28,38 +30,36 @@ use crate::hub::Hub;
 use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, Job, JobOutcome};
 use crate::member::{Member, Need};
-use crate::partitions::{Part, changed, woken};
-use crate::places::{PLACES_MAX, UnderWay};
+use crate::ownership::Ownership;
+use crate::partitions::woken;
+use crate::places::RequestPermit;
 use crate::positions::{self, Group};
+use crate::sending::{Permit, Sending};
 use crate::subscription::{Id, Subscription};
 use crate::write_batch::{End, UnwrittenChanges};
 
-/// Requests to callbacks, reads and writes under way on a worker. The latter have places of their own: however many callbacks hang, leases
-/// end and events are read.
-const UNDER_WAY_MAX: usize = PLACES_MAX + 256;
-
-/// Of those, so many begin at once.
+/// At most this many are started per wake-up.
 const BEGUN_MAX: usize = 32;
-/// And so many end before it is looked at anything else.
+/// At most this many completed jobs are handled before other events are checked.
 const ENDED_MAX: usize = 64;
 
-/// The pause before something is tried again that the store did not do.
+/// The pause before a failed operation of the store is retried.
 pub(crate) const AWAY: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether the hub of the plan before is done.
+/// The interval of checks whether the hub of the previous plan has finished.
 const HANDOVER: Duration = Duration::from_millis(20);
 
-/// How often lags are measured and old events dropped.
+/// The interval at which lags are measured and old events are dropped.
 const TICK: Duration = Duration::from_secs(1);
 const TICK_MIN: Duration = Duration::from_millis(100);
 
-/// How often dead events are counted.
+/// The interval at which dead events are counted.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// Topics whose old events are dropped at one tick. Ten thousand have their turn every three minutes.
+/// The number of topics whose old events are dropped at one tick. With ten thousand topics each is visited every three minutes.
 const TRIMS_MAX: usize = 64;
 
-/// What a subscriber is told whose subscription an operator has removed.
+/// The reason that is sent to a subscriber whose subscription an operator has removed.
 pub(crate) const REMOVED: &str = "the subscription was removed";
 
 /// A topic with the worker's subscriptions to it.
@@ -69,51 +69,44 @@ pub(crate) struct Members {
     pub(crate) ids: std::collections::BTreeSet<Id>,
 }
 
-/// The deliveries of one worker.
+/// The deliveries of one worker: its four parts, and what connects them.
 pub(crate) struct Deliveries {
     pub(crate) hub: Arc<Hub>,
-    /// What the node may do, and what of that was taken over.
-    pub(crate) standing: watch::Receiver<NodeStanding>,
-    standing_news: LocalBoxFuture<'static, ()>,
-    pub(crate) term: u64,
-    pub(crate) guard: Option<Guard>,
-    pub(crate) parts: [Part; PARTITIONS],
-    /// Partitions are read one after the other: what reading needs beside the subscriptions is used again for the next.
+    pub(crate) ownership: Ownership,
+    pub(crate) agenda: Agenda,
+    pub(crate) sending: Sending,
+    /// Positions and other changes that are not stored yet.
+    pub(crate) unwritten: UnwrittenChanges,
+    /// Partitions are read one after the other, so that the memory for reading is reused.
     pub(crate) loads: Arc<Semaphore>,
-    /// Wakes up when another node or an operator has left something to see.
+    /// Wakes up when another node or an operator has written a change.
     left: LocalBoxFuture<'static, Watch>,
     pub(crate) is_checking: bool,
     pub(crate) checks_again: bool,
-    /// News of dead events that were taken and are not forgotten yet.
+    /// Retries of dead events, accepted but not yet acknowledged.
     pub(crate) again: HashSet<String>,
     pub(crate) place: Residence,
-    pub(crate) callbacks: Rc<Callbacks>,
     pub(crate) members: HashMap<Id, Member>,
     pub(crate) common_parts: CommonParts,
     pub(crate) topics: Vec<Members>,
-    /// Subscriptions that may need something.
-    pub(crate) ready: VecDeque<Id>,
-    pub(crate) timers: BinaryHeap<Reverse<(Instant, Id)>>,
-    pub(crate) under_way: FuturesUnordered<LocalBoxFuture<'static, JobOutcome>>,
     news: Rc<ReadyFeeds>,
-    pub(crate) unwritten: UnwrittenChanges,
     pub(crate) gone: HashMap<Id, u64>,
     pub(crate) failures: Failures,
-    /// An operator has paused the deliveries; also until it is known that none has.
+    /// An operator has paused the deliveries. Also true until it is known that none has.
     pub(crate) is_paused: bool,
     pub(crate) is_ending: bool,
-    /// When dead events were counted.
+    /// The time of the last count of dead events.
     swept: Instant,
-    /// The topic whose old events are dropped next.
+    /// The index of the topic whose old events are dropped next.
     pub(crate) trimmed: usize,
 }
 
-/// What happens next.
+/// The next thing to handle.
 enum Next {
     SubscriptionUpdate(SubscriptionUpdate),
     /// Some jobs have ended.
     Ended,
-    /// More can be begun.
+    /// More jobs can be started.
     Room,
     News(usize),
     Written(Vec<End>),
@@ -136,7 +129,7 @@ impl Resident for Hub {
 }
 
 impl Hub {
-    /// The updates for a worker, once the hub of the plan before has given them back. None if it has to end before.
+    /// The updates for a worker, once the hub of the previous plan has returned them. None if the worker stops first.
     async fn updates(&self, place: &Residence) -> Option<mpsc::Receiver<SubscriptionUpdate>> {
         loop {
             if let Some(updates) = self.state.take_updates(place.caller.worker) {
@@ -153,13 +146,11 @@ impl Hub {
 impl Deliveries {
     fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
         Deliveries {
-            callbacks: Rc::new(Callbacks::new(hub.ways())),
+            ownership: Ownership::new(hub.nodes.clone()),
+            agenda: Agenda::default(),
+            sending: Sending::new(Callbacks::new(hub.callback_settings())),
+            unwritten: UnwrittenChanges::default(),
             topics: hub.topics.iter().map(|_| Members::default()).collect(),
-            standing: hub.nodes.follow(),
-            standing_news: changed(hub.nodes.follow()),
-            term: hub.nodes.standing().term,
-            guard: None,
-            parts: std::array::from_fn(|_| Part::Elsewhere),
             loads: Arc::new(Semaphore::new(1)),
             left: woken(hub.store.watch(&hub.tables.news)),
             is_checking: false,
@@ -169,11 +160,7 @@ impl Deliveries {
             place,
             members: HashMap::new(),
             common_parts: CommonParts::default(),
-            ready: VecDeque::new(),
-            timers: BinaryHeap::new(),
-            under_way: FuturesUnordered::new(),
             news: Rc::default(),
-            unwritten: UnwrittenChanges::default(),
             gone: HashMap::new(),
             failures: Failures::default(),
             is_paused: true,
@@ -196,7 +183,7 @@ impl Deliveries {
             self.start_ready();
             self.write();
             self.give_back();
-            if self.is_ending && self.under_way.is_empty() && self.unwritten.is_empty() {
+            if self.is_ending && self.sending.is_idle() && self.unwritten.is_empty() {
                 return;
             }
             self.set_timer(&mut timer);
@@ -216,7 +203,7 @@ impl Deliveries {
                 Next::End => {
                     self.is_ending = true;
                     if self.unwritten.is_stuck() {
-                        // What is not written is done again by whoever comes next.
+                        // The next owner repeats what is not stored.
                         return;
                     }
                 }
@@ -234,15 +221,14 @@ impl Deliveries {
         if !self.is_ending && self.place.ending.poll_asked(cx).is_ready() {
             return Poll::Ready(Next::End);
         }
-        if self.standing_news.as_mut().poll(cx).is_ready() {
-            self.standing_news = changed(self.hub.nodes.follow());
+        if self.ownership.poll_changed(cx).is_ready() {
             return Poll::Ready(Next::Standing);
         }
         if let Poll::Ready(left) = self.left.as_mut().poll(cx) {
             self.left = woken(left);
             return Poll::Ready(Next::Left);
         }
-        if !self.has_notes_enough()
+        if !self.ownership.is_full()
             && let Poll::Ready(Some(update)) = updates.poll_recv(cx)
         {
             return Poll::Ready(Next::SubscriptionUpdate(update));
@@ -250,7 +236,7 @@ impl Deliveries {
         if let Poll::Ready(written) = self.unwritten.poll(cx) {
             let ends = written.unwrap_or_else(|error| {
                 if error == Error::Fenced {
-                    self.hub.nodes.tell_fenced(self.term);
+                    self.hub.nodes.tell_fenced(self.ownership.term());
                 }
                 tracing::warn!(hub = self.hub.name(), "deliveries wait for the store: {error}");
                 Vec::new()
@@ -266,50 +252,42 @@ impl Deliveries {
         if timer.poll(cx).is_ready() {
             return Poll::Ready(Next::Timer);
         }
-        if self.may_begin() && !self.ready.is_empty() {
+        if self.may_begin() && self.agenda.has_ready() {
             Poll::Ready(Next::Room)
         } else {
             ticks.poll(cx).map(|()| Next::Tick)
         }
     }
 
-    /// Takes over what has come of jobs, of many at once: a look at everything else costs more than most of them. False if none has
-    /// ended.
+    /// Handles the results of completed jobs, many at once, since the other checks cost more than most results. False if none has ended.
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> bool {
         for count in 0..ENDED_MAX {
-            let Poll::Ready(Some(ended)) = self.under_way.poll_next_unpin(cx) else {
-                return count > 0;
-            };
+            let Poll::Ready(ended) = self.sending.poll_ended(cx) else { return count > 0 };
             self.ended(ended);
         }
         true
     }
 
     fn set_timer(&self, timer: &mut Alarm) {
-        let first = self.timers.peek().map(|Reverse((at, _))| *at);
-        match first.into_iter().chain(self.unwritten.wakes()).min() {
+        match self.agenda.first().into_iter().chain(self.unwritten.wakes()).min() {
             Some(at) => timer.set_by(at, Duration::ZERO, None),
             None => timer.clear(),
         }
     }
 
-    /// Looks at all subscriptions whose time has come.
+    /// Checks all subscriptions that are due.
     fn ring(&mut self) {
         let now = clock::now();
-        while let Some(Reverse((at, id))) = self.timers.peek().copied()
-            && at <= now
-        {
-            self.timers.pop();
-            if let Some(member) = self.members.get_mut(&id).filter(|m| m.timer == Some(at)) {
-                member.timer = None;
-                self.queue(id);
+        while let Some((id, at)) = self.agenda.due(now) {
+            if let Some(member) = self.members.get_mut(&id) {
+                self.agenda.ring(id, &mut member.entry, at);
             }
         }
     }
 
     fn tick(&mut self) {
         let worker = self.worker();
-        // Harmless: the members are kept for each topic of the hub.
+        // Harmless: there is a list of members for each topic of the hub.
         for (members, topic) in self.topics.iter().zip(&self.hub.topics) {
             let Some(feed) = &members.feed else { continue };
             let newest = feed.newest();
@@ -322,29 +300,27 @@ impl Deliveries {
             let lag = members.ids.iter().filter_map(behind).max();
             topic.metrics.set_lag(worker, lag.unwrap_or(0));
         }
-        let counts_dead = worker == 0 && matches!(self.parts.first(), Some(Part::Ours(_)));
+        let counts_dead = worker == 0 && self.ownership.has_partition(0);
         if counts_dead && self.swept.elapsed() >= SWEEP {
             self.swept = clock::now();
-            self.under_way.push(jobs::sweep_dead(self.hub.clone()));
+            self.sending.start(jobs::sweep_dead(self.hub.clone()));
         }
-        // One worker is enough.
+        // One worker does it for all.
         let trims = if worker == 0 { self.topics.len().min(TRIMS_MAX) } else { 0 };
         for _ in 0..trims {
             self.trimmed = (self.trimmed + 1) % self.topics.len().max(1);
-            self.under_way.push(jobs::trim(self.hub.clone(), self.trimmed));
+            self.sending.start(jobs::trim(self.hub.clone(), self.trimmed));
         }
     }
 
-    /// Looks at a subscription soon.
+    /// Schedules a check of a subscription as soon as possible.
     pub(crate) fn queue(&mut self, id: Id) {
-        if let Some(member) = self.members.get_mut(&id)
-            && !std::mem::replace(&mut member.is_queued, true)
-        {
-            self.ready.push_back(id);
+        if let Some(member) = self.members.get_mut(&id) {
+            self.agenda.queue(id, &mut member.entry);
         }
     }
 
-    /// Hears of news of a topic from now on.
+    /// Subscribes to the wake-ups of a topic.
     pub(crate) fn follow(&mut self, topic: usize) {
         let (Some(members), Some(known)) = (self.topics.get_mut(topic), self.hub.topics.get(topic))
         else {
@@ -363,32 +339,31 @@ impl Deliveries {
         ids.into_iter().for_each(|id| self.queue(id));
     }
 
-    /// True if there is room for something new.
+    /// True if another job may be started.
     fn may_begin(&self) -> bool {
         !self.is_ending
             && !self.unwritten.is_stuck()
-            && self.hub.nodes.may_begin(self.term)
-            && self.under_way.len() < UNDER_WAY_MAX
+            && self.ownership.may_begin()
+            && self.sending.has_room()
     }
 
-    /// Begins what is ready, as far as there is room, and some of it at once: each is signed and sent before others of the worker have
-    /// their turn.
+    /// Starts ready jobs up to the limits, and a bounded number per call: each is signed and sent before other tasks of the worker run.
     fn start_ready(&mut self) {
         for _ in 0..BEGUN_MAX {
             if !self.may_begin() {
                 return;
             }
-            let Some(id) = self.ready.pop_front() else { return };
+            let Some(id) = self.agenda.next() else { return };
             if let Some(member) = self.members.get_mut(&id) {
-                member.is_queued = false;
-                if self.is_ours(id) {
+                member.entry.taken();
+                if self.ownership.has(id) {
                     self.start(id);
                 }
             }
         }
     }
 
-    /// Begins all that a subscription needs.
+    /// Starts all jobs that a subscription needs.
     fn start(&mut self, id: Id) {
         let now = (clock::now(), clock::wall());
         loop {
@@ -396,18 +371,23 @@ impl Deliveries {
             let need = member.need(&self.hub.settings, now);
             let job = match need {
                 Need::Nothing => break,
-                // Questions to callbacks and the ends of leases wait for nobody.
+                // Intent verifications and ends of leases do not wait for free places.
                 Need::Next(_) | Need::Retry(_) if self.is_paused => break,
                 Need::Removal => {
                     member.is_removing = true;
-                    jobs::remove(self.hub.clone(), id, member.version, self.guard.clone())
+                    jobs::remove(
+                        self.hub.clone(),
+                        id,
+                        member.version,
+                        self.ownership.guard().cloned(),
+                    )
                 }
                 Need::Next(after) => {
                     let topic = self.topics.get(member.topic as usize);
                     let Some(feed) = topic.and_then(|topic| topic.feed.as_ref()) else { break };
                     match feed.peek(after) {
                         NextEvent::Event(event) => {
-                            // It is not written: after a crash it would be found again behind the one before.
+                            // It is not stored: after a crash it is found again after the previous one.
                             member.begin(event.id);
                             continue;
                         }
@@ -420,20 +400,18 @@ impl Deliveries {
                 }
                 Need::Confirmation | Need::Retry(_) => {
                     let event = need.event();
-                    let origin = self.callbacks.origin(&member.subscription.callback);
-                    let Some(origin) = origin else { return };
-                    let way = self.callbacks.way(origin, member.subscription.common.usage.clone());
-                    let Some(way) = way.begin_or_wait(id) else {
-                        member.is_queued = true;
-                        return;
+                    let permit = match self.sending.permit_or_wait(id, &member.subscription) {
+                        Permit::Granted(permit) => permit,
+                        Permit::Waits => return member.entry.wait(),
+                        Permit::Unusable => return,
                     };
                     match event {
-                        Some(event) => self.job_of_event(id, event, way),
-                        None => self.job_of_intent(id, way),
+                        Some(event) => self.job_of_event(id, event, permit),
+                        None => self.job_of_intent(id, permit),
                     }
                 }
             };
-            self.under_way.push(job);
+            self.sending.start(job);
         }
         self.arm(id);
     }
@@ -442,7 +420,7 @@ impl Deliveries {
         &mut self,
         id: Id,
         event: u64,
-        way: UnderWay,
+        permit: RequestPermit,
     ) -> LocalBoxFuture<'static, JobOutcome> {
         let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
         let feed = self.topics.get(member.topic as usize).and_then(|topic| topic.feed.clone());
@@ -451,59 +429,58 @@ impl Deliveries {
         open.is_being_sent = true;
         let is_first = open.attempts == 0;
         let subscription = member.subscription.clone();
-        self.job(id, subscription, way).deliver(feed, event, is_first)
+        self.job(id, subscription, permit).deliver(feed, event, is_first)
     }
 
-    fn job_of_intent(&mut self, id: Id, way: UnderWay) -> LocalBoxFuture<'static, JobOutcome> {
+    fn job_of_intent(
+        &mut self,
+        id: Id,
+        permit: RequestPermit,
+    ) -> LocalBoxFuture<'static, JobOutcome> {
         let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
         member.is_asking = true;
         let (subscription, version) = (member.subscription.clone(), member.version);
-        self.job(id, subscription, way).confirm(version)
+        self.job(id, subscription, permit).confirm(version)
     }
 
-    /// Tells a subscriber that it gets no more (W3C WebSub, 5.2): once, and not at all where its server has too much to do.
+    /// Informs a subscriber that its subscription has ended (W3C WebSub, 5.2): once, and not at all if its server is at its limits.
     pub(crate) fn deny(&mut self, id: Id, subscription: Subscription, reason: &'static str) {
-        let Some(origin) = self.callbacks.origin(&subscription.callback) else { return };
         let known = self.common_parts.known(subscription, &self.hub.state.lease_clock);
-        let way = self.callbacks.way(origin, known.common.usage.clone());
-        if let Some(way) = way.begin() {
-            let job = self.job(id, known, way);
-            self.under_way.push(job.deny(reason));
+        if let Some(permit) = self.sending.permit(&known) {
+            let job = self.job(id, known, permit);
+            self.sending.start(job.deny(reason));
         }
     }
 
-    fn job(&self, id: Id, subscription: Rc<CompactSubscription>, way: UnderWay) -> Job {
+    fn job(&self, id: Id, subscription: Rc<CompactSubscription>, permit: RequestPermit) -> Job {
         Job {
             hub: self.hub.clone(),
             caller: self.place.caller.clone(),
-            term: self.term,
-            guard: self.guard.clone(),
+            term: self.ownership.term(),
+            guard: self.ownership.guard().cloned(),
             log: (self.place.access_log)(),
             tracing: (self.place.tracing)(),
             id,
             subscription,
-            way,
+            permit,
         }
     }
 
-    /// Sets the time at which a subscription is looked at again.
+    /// Sets the time of a subscription's next check.
     fn arm(&mut self, id: Id) {
         let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_removing) else {
             return;
         };
-        // A change of the time of day is seen when it rings.
+        // A change of the wall clock is noticed when the timer fires.
         let wait = member.due().map(|due| due.saturating_sub(clock::wall()));
         let due = wait.filter(|_| !self.is_paused);
         let due = due.and_then(|wait| clock::now().checked_add(wait));
         let Some(at) = due.into_iter().chain(member.subscription.ends).min() else { return };
-        if member.timer.is_none_or(|timer| at < timer) {
-            member.timer = Some(at);
-            self.timers.push(Reverse((at, id)));
-        }
+        self.agenda.set(id, &mut member.entry, at);
     }
 
     fn write(&mut self) {
-        let Deliveries { hub, members, topics, unwritten, guard, .. } = self;
+        let Deliveries { hub, members, topics, unwritten, ownership, .. } = self;
         let row = |group: Group| {
             let index = group.topic as usize;
             let (topic, of_topic) = (hub.topics.get(index)?, topics.get(index)?);
@@ -519,6 +496,6 @@ impl Deliveries {
                 expect: Expect::Anything,
             })
         };
-        unwritten.begin(&*hub.store, guard.as_ref(), row);
+        unwritten.begin(&*hub.store, ownership.guard(), row);
     }
 }

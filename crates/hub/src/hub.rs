@@ -1,4 +1,4 @@
-//! One hub: its topics, and what is done with their events.
+//! One hub: its topics, and the operations on them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use store::nodes::Nodes;
 use store::{Change, Error, Expect, Guard, Scan, Store};
 use telemetry::{TopicMetrics, UpstreamMetrics};
 
-use crate::callbacks::Ways;
+use crate::callbacks::CallbackSettings;
 use crate::event;
 use crate::feed::Feed;
 use crate::hub_state::HubState;
@@ -22,7 +22,7 @@ use crate::settings::HubSettings;
 use crate::signature::SigningKey;
 use crate::subscription::{Cursor, Id, Subscription, read};
 
-/// One hub. It is made anew when its settings change; what it holds is in the store.
+/// One hub. It is rebuilt when its settings change; its data is in the store.
 pub struct Hub {
     pub(crate) settings: HubSettings,
     pub(crate) topics: Box<[Topic]>,
@@ -32,10 +32,10 @@ pub struct Hub {
     pub(crate) state: Arc<HubState>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) tables: Tables,
-    /// The key of publishers, where they have to sign.
+    /// The key that publishers sign with, if they must.
     publisher: Option<SigningKey>,
     tls: tls::Client,
-    /// Of the connections to callbacks.
+    /// The settings of connections to callbacks.
     connections: Arc<UpstreamMetrics>,
 }
 
@@ -52,25 +52,25 @@ pub(crate) struct Topic {
 /// The tables of a hub.
 pub(crate) struct Tables {
     pub(crate) subscriptions: Arc<str>,
-    /// Where subscriptions stand: a row for each group.
+    /// Positions of subscriptions: a row for each group.
     pub(crate) cursors: Arc<str>,
     /// Events that were given up.
     pub(crate) dead: Arc<str>,
-    /// What the node of a subscription has to see: the key is its id, or that of a dead event to send again.
+    /// Changes for the node that owns a subscription. The key is the subscription's id, or that of a dead event to send again.
     pub(crate) news: Arc<str>,
 }
 
-/// What a hub is made with beside its settings.
+/// The environment of a hub: everything it is made with except its settings.
 pub struct Parts<'a> {
     pub store: Arc<dyn Store>,
     /// This process among those that share the store.
     pub nodes: Arc<Nodes>,
-    /// What goes on while its settings change.
+    /// The state that is kept when the settings change.
     pub state: Arc<HubState>,
     /// For callbacks by https.
     pub tls: tls::Client,
     pub connections: Arc<UpstreamMetrics>,
-    /// Gives the metrics of a topic.
+    /// Returns the metrics of a topic.
     pub metrics: &'a dyn Fn(&str) -> Arc<TopicMetrics>,
 }
 
@@ -89,7 +89,7 @@ impl Topic {
 /// Rows that are read at once.
 pub(crate) const ROWS_MAX: usize = 1000;
 
-/// A subscription as it is stored, with its version and its place.
+/// A stored subscription, with its version and its position.
 pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<Cursor>);
 
 impl Hub {
@@ -140,7 +140,7 @@ impl Hub {
         self.topics.get(self.place_of(name)?)
     }
 
-    /// Its place among the topics.
+    /// Its index among the topics.
     pub(crate) fn place_of(&self, name: &[u8]) -> Option<usize> {
         self.places.get(name).copied()
     }
@@ -150,9 +150,9 @@ impl Hub {
         Feed::of(&self.store, self.state.serial, &topic.log)
     }
 
-    /// What connections to callbacks are made with.
-    pub(crate) fn ways(&self) -> Ways {
-        Ways {
+    /// The settings of connections to callbacks.
+    pub(crate) fn callback_settings(&self) -> CallbackSettings {
+        CallbackSettings {
             tls: self.tls.clone(),
             rule: Arc::new(self.settings.callbacks.clone()),
             metrics: self.connections.clone(),
@@ -160,7 +160,7 @@ impl Hub {
         }
     }
 
-    /// Checks the signature of a publisher, where there has to be one.
+    /// Verifies the signature of a publisher, if one is required.
     pub(crate) fn check_publisher(&self, values: &[&[u8]], body: &[u8]) -> Result<(), Fault> {
         let Some(key) = &self.publisher else { return Ok(()) };
         let header = &self.settings.signature;
@@ -176,7 +176,7 @@ impl Hub {
         self.publisher.is_some()
     }
 
-    /// Publishes an event, and gives its id once it is durable.
+    /// Publishes an event. Returns its id once it is durable.
     pub(crate) async fn publish(
         &self,
         topic: &Topic,
@@ -191,7 +191,7 @@ impl Hub {
         Ok(*positions.end())
     }
 
-    /// Removes a subscription that is as expected. Its place goes when that of its group is written the next time.
+    /// Removes a subscription if its version is the expected one. Its position is removed with the next write of its group.
     pub(crate) async fn remove_row(
         &self,
         id: Id,
@@ -207,18 +207,18 @@ impl Hub {
         Ok(versions.first().copied().unwrap_or(0))
     }
 
-    /// The change of a dead event: to this value, or to none.
+    /// The write that sets or deletes a dead event.
     pub(crate) fn dead_change(&self, key: &str, value: Option<Bytes>) -> Change {
         let (table, key) = (self.tables.dead.clone(), key.as_bytes().to_vec());
         Change { table, key, value, expect: Expect::Anything }
     }
 
-    /// What the writes of this node depend on.
+    /// The condition of this node's writes: its term.
     pub(crate) fn guard(&self) -> Option<Guard> {
         self.nodes.standing().guard
     }
 
-    /// The change that tells the node of a subscription to look at its row, where that may be another one.
+    /// The write that makes the owner of a subscription read its row, if another node may be the owner.
     pub(crate) fn news_of(&self, id: Id) -> Option<Change> {
         let value = Some(Bytes::new());
         (!self.nodes.is_alone()).then(|| self.news_change(id.key(), value, Expect::Anything))
@@ -228,7 +228,7 @@ impl Hub {
         Change { table: self.tables.news.clone(), key, value, expect }
     }
 
-    /// The number of subscriptions on all nodes, up to a bound, also those to topics that the hub has no longer.
+    /// The number of subscriptions on all nodes, up to a bound. Subscriptions to topics that are no longer configured count too.
     pub(crate) async fn count(&self, max: usize) -> Result<usize, Error> {
         let (mut count, mut after) = (0, None);
         while count < max {
@@ -294,7 +294,7 @@ impl Hub {
         Ok(all)
     }
 
-    /// Where a subscription stands, if it ever moved.
+    /// The stored position of a subscription, if there is one.
     pub(crate) async fn cursor(
         &self,
         id: Id,

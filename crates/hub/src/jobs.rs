@@ -1,4 +1,4 @@
-//! What takes time for a subscription: one future each, which the worker's deliveries run beside one another.
+//! The jobs of subscriptions: reads, requests and writes. Each is a future, and the worker runs many concurrently.
 
 use std::borrow::Cow;
 use std::pin::pin;
@@ -20,30 +20,30 @@ use crate::feed::{Feed, NextEvent, ReadBounds};
 use crate::hub::{Hub, StoredSubscription};
 use crate::hub_state::Reservation;
 use crate::partitions::RemoteUpdates;
-use crate::places::{UnderWay, Way};
+use crate::places::{RequestCounters, RequestPermit};
 use crate::send::{self, IntentAnswer, SendOutcome};
 use crate::settings::LimitedBy;
 use crate::subscribing::confirm;
 use crate::subscription::{Id, Intent, Subscription, stored};
 
-/// A request to a callback, with everything it needs.
+/// A request to a callback, with all that it needs.
 pub(crate) struct Job {
     pub(crate) hub: Arc<Hub>,
     pub(crate) caller: Rc<Caller>,
-    /// The term of the node in which it was begun, and what its writes depend on.
+    /// The node's term when it was started. Its writes depend on it.
     pub(crate) term: u64,
     pub(crate) guard: Option<Guard>,
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) tracing: Option<Rc<Tracing>>,
     pub(crate) id: Id,
     pub(crate) subscription: Rc<CompactSubscription>,
-    pub(crate) way: UnderWay,
+    pub(crate) permit: RequestPermit,
 }
 
-/// What has come of a job.
+/// The result of a job.
 pub(crate) enum JobOutcome {
     Nothing,
-    /// The event behind `after` is this one, or there is none yet; an error where the store is away.
+    /// The event that follows `after`, or none if there is none yet; an error if the store is unavailable.
     Fetched {
         id: Id,
         after: u64,
@@ -53,17 +53,17 @@ pub(crate) enum JobOutcome {
         id: Id,
         event: u64,
         outcome: Outcome,
-        way: Way,
+        counters: RequestCounters,
     },
-    /// What was written about the version that was asked about. None: nothing was.
+    /// What was written after an intent verification. None: nothing.
     Confirmed {
         id: Id,
         asked: u64,
         written: Option<Confirmation>,
-        way: Way,
+        counters: RequestCounters,
     },
     Denied {
-        way: Way,
+        counters: RequestCounters,
     },
     Removed {
         id: Id,
@@ -75,7 +75,7 @@ pub(crate) enum JobOutcome {
         found: Result<Vec<StoredSubscription>, Error>,
     },
     Noticed(Result<RemoteUpdates, Error>),
-    /// The row of a subscription that was known in a version.
+    /// The row of a subscription that another node had changed, with the version known before.
     Looked {
         id: Id,
         known: u64,
@@ -83,37 +83,37 @@ pub(crate) enum JobOutcome {
     },
 }
 
-/// What was written of a subscription about which its callback was asked.
+/// What was written of a subscription after its callback was asked to confirm.
 pub(crate) enum Confirmation {
-    /// It is in a new version now.
+    /// A new version of it.
     Kept {
         version: u64,
         subscription: Box<Subscription>,
-        /// Its place, if it is new.
+        /// Its reserved slot, if it is new.
         reservation: Option<Reservation>,
     },
     Removed {
         version: u64,
-        /// The subscription, if its callback confirmed it and there was no place for it.
+        /// The subscription, if its callback confirmed it and the limit was reached.
         denied: Option<Box<Subscription>>,
     },
 }
 
-/// What became of an event.
+/// The outcome of an event.
 pub(crate) enum Outcome {
     Taken,
-    /// The subscriber wants no more.
+    /// The subscriber ends the subscription (410).
     Gone,
     Failed {
         why: String,
-        /// The time after which the callback wants to be tried again.
+        /// The pause that the callback asks for.
         again: Option<Duration>,
     },
-    /// It is over the limits.
+    /// It exceeds the limits of the subscriber's plan.
     Limited,
-    /// It is not in the log any more.
+    /// The log no longer has it.
     Expired,
-    /// The store did not say.
+    /// The store did not answer.
     Away,
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn remove(
     })
 }
 
-/// Forgets news of a subscription that is gone.
+/// Deletes the changes written for a subscription that no longer exists.
 pub(crate) fn forget_news(
     hub: Arc<Hub>,
     id: Id,
@@ -176,12 +176,12 @@ pub(crate) fn forget_news(
     })
 }
 
-/// Finds the event behind another.
+/// Finds the event that follows another.
 pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let event = match feed.read(after, ReadBounds::ONE).await {
             Ok(events) => Ok(events.first().map(|event| event.id)),
-            // The oldest that is kept comes next. Nobody can have the others any more.
+            // The oldest event that is kept follows. Those before it are no longer available.
             Err(Error::Trimmed { oldest }) => Ok(Some(oldest)),
             Err(_) => Err(()),
         };
@@ -206,9 +206,9 @@ impl Job {
                 tracing::error!("a delivery has panicked: {panic}");
                 Outcome::Failed { why: "an error of the gateway".to_owned(), again: None }
             });
-            let (id, way) = (self.id, self.way.way.clone());
+            let (id, counters) = (self.id, self.permit.counters.clone());
             drop(self);
-            JobOutcome::Delivered { id, event, outcome, way }
+            JobOutcome::Delivered { id, event, outcome, counters }
         })
     }
 
@@ -234,7 +234,7 @@ impl Job {
             }
         }
         if !self.hub.nodes.may_begin(self.term) {
-            // The node has lost the event meanwhile, or may have.
+            // The node may have lost the partition meanwhile.
             return Outcome::Away;
         }
         let (time, began) = (clock::wall(), clock::now());
@@ -244,8 +244,8 @@ impl Job {
         let trace = self.tracing.as_ref().map(|tracing| ExchangeTrace::of_own(tracing, cause));
         let call = trace.as_ref().map(|trace| CallTrace { trace, parent: None, link: cause });
         let (status, sent) =
-            send::event(&self.way, &self.caller, &self.subscription, how, &event, call).await;
-        self.way.note(!matches!(sent, SendOutcome::Failed { .. }));
+            send::event(&self.permit, &self.caller, &self.subscription, how, &event, call).await;
+        self.permit.note(!matches!(sent, SendOutcome::Failed { .. }));
         self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
         match sent {
             SendOutcome::Taken => Outcome::Taken,
@@ -273,8 +273,8 @@ impl Job {
             }
         }
         let store = &self.hub.store;
-        // What one of several refuses must not count in the others. Between the look and the count another delivery may come; then
-        // one counts that was dropped.
+        // A delivery that one window refuses must not count in the others. Between the check and the count another delivery may
+        // arrive; then a dropped one is counted.
         if counters.len() > 1 {
             for (counter, by, limit, per) in &counters {
                 let used = store.add(counter, 0, *limit, *per).await?.total;
@@ -291,7 +291,7 @@ impl Job {
         Ok(true)
     }
 
-    /// Writes a delivery to the access log. The query of a callback may hold what only the subscriber should know.
+    /// Writes a delivery to the access log, without the query of the callback, which may hold secrets.
     fn record(
         &self,
         event: &Event,
@@ -303,7 +303,7 @@ impl Job {
         let target = callback::split(&self.subscription.callback);
         let target = target.map_or(Cow::Borrowed(""), |(_, target)| target);
         let path = target.split('?').next().unwrap_or_default();
-        let (id, origin) = (event.id.to_string(), self.way.origin());
+        let (id, origin) = (event.id.to_string(), self.permit.origin());
         let CompactSubscription { common, .. } = &*self.subscription;
         let cause = match sent {
             SendOutcome::Taken | SendOutcome::Gone => None,
@@ -343,37 +343,37 @@ impl Job {
         log.write(self.caller.worker, &entry);
     }
 
-    /// Asks a callback whether it wants what was asked for, once, and writes down what it says.
+    /// Verifies the intent of a subscriber by one request to its callback, and stores the result.
     pub(crate) fn confirm(self, asked: u64) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let written = self.confirmed(asked).await;
-            let (id, way) = (self.id, self.way.way.clone());
+            let (id, counters) = (self.id, self.permit.counters.clone());
             drop(self);
-            JobOutcome::Confirmed { id, asked, written, way }
+            JobOutcome::Confirmed { id, asked, written, counters }
         })
     }
 
-    /// Tells a callback that its subscription is over. Whatever it answers, that is so.
+    /// Informs a callback that its subscription has ended. Its answer changes nothing.
     pub(crate) fn deny(self, reason: &'static str) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let timeout = self.hub.settings.delivery.timeout;
             let how = (timeout, reason);
-            let answers = send::denial(&self.way, &self.caller, &self.subscription, how).await;
-            self.way.note(answers);
-            let way = self.way.way.clone();
+            let answers = send::denial(&self.permit, &self.caller, &self.subscription, how).await;
+            self.permit.note(answers);
+            let counters = self.permit.counters.clone();
             drop(self);
-            JobOutcome::Denied { way }
+            JobOutcome::Denied { counters }
         })
     }
 
     async fn confirmed(&self, version: u64) -> Option<Confirmation> {
         let intent = self.subscription.intent.as_ref()?;
         let how = (&*self.subscription.callback, self.hub.settings.delivery.timeout);
-        let answer = send::confirmation(&self.way, &self.caller, how, intent).await;
-        self.way.note(answer != IntentAnswer::Silence);
+        let answer = send::confirmation(&self.permit, &self.caller, how, intent).await;
+        self.permit.note(answer != IntentAnswer::Silence);
         let is_confirmed = answer == IntentAnswer::Confirmed;
         if !is_confirmed {
-            let (hub, origin) = (self.hub.name(), self.way.origin());
+            let (hub, origin) = (self.hub.name(), self.permit.origin());
             tracing::debug!(
                 hub,
                 callback = &*origin.url,
@@ -389,7 +389,7 @@ impl Job {
                 if !is_known {
                     let plan = subscription.plan.as_deref();
                     let reserved = self.hub.reserved(&subscription.subject, plan, 0).await;
-                    // Harmless: if the store is away it is asked again, and if the limit is reached the subscriber gets a reply that says so.
+                    // Harmless: if the store is unavailable the callback is asked again, and at the limit the subscriber is informed.
                     reservation = reserved.ok()?.ok();
                 }
                 if !is_known && reservation.is_none() {
@@ -399,7 +399,7 @@ impl Job {
                 denied.is_none()
             }
             Intent::Subscribe(_) => is_known,
-            // One that was never confirmed has no lease that would end it.
+            // An unconfirmed subscription has no lease that would end it.
             Intent::Unsubscribe(_) => !is_confirmed && is_known,
         };
         if !remains {

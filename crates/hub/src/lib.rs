@@ -1,6 +1,6 @@
 //! Hubs: topics with publishers, subscribers by WebSub and readers, as the destination of a route.
 //!
-//! Owns what a publisher, a subscriber and a reader may ask, the form of events in the log, every reader's place in it, and the
+//! Owns the protocol of publishers, subscribers and readers, the format of events in the log, the positions of readers, and the
 //! deliveries to callbacks. Events are in a [`store::Store`], which decides when they are durable. A request enters by [`HubEnd`], an
 //! [`Answerer`](policy::Answerer), and leaves as a reply, which for a reader may be a stream without an end. Deliveries live on the
 //! workers: a hub is a [`Resident`](policy::Resident).
@@ -9,11 +9,14 @@
 //! HubEnd::answer -> Hub::publish -> log ── wakes ──> Feed, one for each topic and worker
 //!                -> Reader, over the feed and the log -> long poll, EventStream, EventSocket
 //!                -> Hub::serve_subscriber -> table, and an update to the worker
-//! Hub::live -> Deliveries: Member by Member -> jobs -> Callbacks
+//! Hub::live -> Deliveries: Ownership, Agenda -> Member by Member -> jobs, in Sending -> Callbacks
+//!                   ▲                                                      │ outcomes
+//!                   └───────────── write_batch -> positions  ◄─────────────┘
 //! ```
 #![forbid(unsafe_code)]
 
 mod admin;
+mod agenda;
 mod callback;
 mod callbacks;
 mod compact;
@@ -31,6 +34,7 @@ mod member;
 mod members;
 mod outcomes;
 mod own_url;
+mod ownership;
 mod partitions;
 mod places;
 mod positions;
@@ -38,6 +42,7 @@ mod reader;
 mod representation;
 mod retry;
 mod send;
+mod sending;
 mod settings;
 mod signature;
 mod socket;

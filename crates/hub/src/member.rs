@@ -1,10 +1,11 @@
-//! A subscription as its worker has it: where it stands, and what it waits for.
+//! The state of a subscription on its worker: its position, and what it waits for.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use kit::clock::Instant;
 
+use crate::agenda::Entry;
 use crate::compact::CompactSubscription;
 use crate::positions::Group;
 use crate::settings::HubSettings;
@@ -17,7 +18,7 @@ pub(crate) struct Member {
     pub(crate) version: u64,
     /// The index of its topic.
     pub(crate) topic: u32,
-    /// Events that have ended since its place was written.
+    /// The number of events that have ended since its position was stored.
     pub(crate) unwritten_ends: u32,
     pub(crate) cursor: Cursor,
     /// The next event is being read.
@@ -26,23 +27,21 @@ pub(crate) struct Member {
     pub(crate) is_asking: bool,
     /// Its row is being removed.
     pub(crate) is_removing: bool,
-    pub(crate) is_queued: bool,
-    /// When it is looked at again.
-    pub(crate) timer: Option<Instant>,
+    pub(crate) entry: Entry,
 }
 
-/// What a subscription needs next.
+/// The next job of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// To be removed: its lease is over.
+    /// Remove it: its lease has ended.
     Removal,
-    /// That its callback is asked.
+    /// Verify the intent with its callback.
     Confirmation,
-    /// That this event is sent again.
+    /// Send this event again.
     Retry(u64),
-    /// The event behind this one.
+    /// Find the event that follows this one.
     Next(u64),
-    /// Nothing now.
+    /// Nothing at present.
     Nothing,
 }
 
@@ -62,7 +61,7 @@ impl Member {
         Group { topic: self.topic, first: id.first() }
     }
 
-    /// What it needs now, by both clocks.
+    /// The job that is due, by both clocks.
     pub(crate) fn need(&self, settings: &HubSettings, (now, wall): (Instant, Duration)) -> Need {
         if self.is_removing {
             return Need::Nothing;
@@ -90,16 +89,16 @@ impl Member {
         }
     }
 
-    /// True while something of it is under way.
+    /// True while one of its jobs is in progress.
     pub(crate) fn is_busy(&self) -> bool {
         let is_sending = self.cursor.open.iter().any(|open| open.is_being_sent);
         is_sending || self.is_fetching || self.is_asking || self.is_removing
     }
 
-    /// Begins an event: from now on it is open until it is delivered or given up.
+    /// Starts an event, which is open until it is delivered or given up.
     pub(crate) fn begin(&mut self, event: u64) {
         self.cursor.head = event;
-        // Most have one at a time, and of many subscriptions.
+        // Most subscriptions have one at a time, so no spare memory is kept.
         self.cursor.open.reserve_exact(1);
         self.cursor.open.push(PendingEvent::new(event));
     }
@@ -112,7 +111,7 @@ impl Member {
         }
     }
 
-    /// Notes that an event has ended, which has to be written.
+    /// Counts an ended event, which has to be stored.
     pub(crate) fn ended(&mut self, id: Id) -> End {
         self.unwritten_ends = self.unwritten_ends.saturating_add(1);
         End { id, from: self.subscription.from }
@@ -128,7 +127,7 @@ impl Member {
         waiting.map(|open| Duration::from_millis(open.due)).min()
     }
 
-    /// Its state in one word, for operators.
+    /// Its state as one word, for operators.
     pub(crate) fn status(subscription: &Subscription, cursor: Option<&Cursor>) -> &'static str {
         match (subscription.until, cursor) {
             (None, _) => "pending",

@@ -1,12 +1,13 @@
-//! The subscriptions of a worker: they come, change and go.
+//! The subscriptions of a worker: how they are added, changed and removed.
 
+use crate::agenda::Entry;
 use crate::deliver::{Deliveries, REMOVED};
 use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
 use crate::positions::Group;
 use crate::subscription::{Cursor, Id, Subscription};
 
-/// Removed subscriptions that are remembered, so that older news of them brings none of them back.
+/// The number of removed subscriptions that are remembered, so that a late change does not add one again.
 const GONE_MAX: usize = 4096;
 
 impl Deliveries {
@@ -38,8 +39,7 @@ impl Deliveries {
             is_fetching: false,
             is_asking,
             is_removing: false,
-            is_queued: false,
-            timer: None,
+            entry: Entry::default(),
         };
         self.members.insert(id, member);
         if let Some(members) = self.topics.get_mut(topic) {
@@ -49,7 +49,7 @@ impl Deliveries {
         self.queue(id);
     }
 
-    /// Notes that a subscription was removed.
+    /// Removes a subscription.
     pub(crate) fn removed(&mut self, id: Id, version: u64) {
         self.hub.state.answered(id);
         self.forget(id, version);
@@ -57,7 +57,7 @@ impl Deliveries {
 
     pub(crate) fn forget(&mut self, id: Id, version: u64) {
         if let Some(group) = self.drop_member(id) {
-            // Its place goes.
+            // Its position is deleted.
             self.unwritten.note(group);
         }
         if self.gone.len() >= GONE_MAX {
@@ -66,7 +66,7 @@ impl Deliveries {
         self.gone.insert(id, version);
     }
 
-    /// Has a subscription no more, without a word about its row. Gives the group that it was in.
+    /// Drops a subscription without changing its row. Returns its group.
     pub(crate) fn drop_member(&mut self, id: Id) -> Option<Group> {
         let member = self.members.remove(&id)?;
         self.failures.forget(id, member.cursor.open.iter().map(|open| open.event));
@@ -81,7 +81,7 @@ impl Deliveries {
 
     pub(crate) fn noted(&mut self, update: SubscriptionUpdate) {
         match update {
-            // What it has reserved is given back once it is held.
+            // Its reservation ends once the subscription itself is counted.
             SubscriptionUpdate::Written {
                 id,
                 version,
@@ -93,7 +93,7 @@ impl Deliveries {
                 let latest = known.max(self.gone.get(&id).copied());
                 if latest.is_none_or(|latest| version > latest) {
                     if is_new {
-                        // What an older one of the same id left.
+                        // Left by an earlier subscription with the same id.
                         self.forget(id, 0);
                     }
                     self.replace(id, version, *subscription);
@@ -104,7 +104,7 @@ impl Deliveries {
         }
     }
 
-    /// Takes over what was written about a subscription; what is being sent goes on.
+    /// Adopts a stored subscription. Requests in progress continue.
     pub(crate) fn replace(&mut self, id: Id, version: u64, subscription: Subscription) {
         let worker = self.worker();
         match self.members.get_mut(&id) {

@@ -1,6 +1,5 @@
-//! What comes of the jobs of a worker's deliveries: a place that moves on, another try, a subscription that is gone.
+//! The results of a worker's jobs: a position that advances, another attempt, or the end of a subscription.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use kit::clock;
@@ -12,26 +11,26 @@ use crate::jobs::{self, Confirmation, JobOutcome, Outcome};
 use crate::subscription::{Dead, Failure, Id, dead_key, stored};
 use crate::write_batch::End;
 
-/// What a subscriber is told whose callback confirmed a subscription when there was no place for it any more.
+/// The reason that is sent to a subscriber whose callback confirmed after the limit was reached.
 const NO_ROOM: &str = "there are too many subscriptions";
 
 impl Deliveries {
-    /// Takes over what has come of a job.
+    /// Applies the result of a job.
     pub(crate) fn ended(&mut self, ended: JobOutcome) {
         match ended {
             JobOutcome::Nothing => {}
             JobOutcome::Fetched { id, after, event } => self.fetched(id, after, event),
-            JobOutcome::Delivered { id, event, outcome, way } => {
+            JobOutcome::Delivered { id, event, outcome, counters } => {
                 self.delivered(id, event, outcome);
-                way.next(&mut self.ready);
+                counters.next(self.agenda.ready());
             }
-            JobOutcome::Denied { way } => way.next(&mut self.ready),
+            JobOutcome::Denied { counters } => counters.next(self.agenda.ready()),
             JobOutcome::Loaded { partition, found } => self.loaded(partition, found),
             JobOutcome::Noticed(found) => self.remote_updates_found(found),
             JobOutcome::Looked { id, known, row } => self.looked(id, known, row),
-            JobOutcome::Confirmed { id, asked, written, way } => {
+            JobOutcome::Confirmed { id, asked, written, counters } => {
                 self.confirmed(id, asked, written);
-                way.next(&mut self.ready);
+                counters.next(self.agenda.ready());
             }
             JobOutcome::Removed { id, version, is_done } => {
                 if is_done {
@@ -48,7 +47,7 @@ impl Deliveries {
 
     fn confirmed(&mut self, id: Id, asked: u64, written: Option<Confirmation>) {
         match written {
-            // What it has reserved is given back once it is held.
+            // Its reservation ends once the subscription itself is counted.
             Some(Confirmation::Kept { version, subscription, reservation: _reserved }) => {
                 self.hub.state.answered(id);
                 let is_known = self.members.get(&id).is_some_and(|member| member.version == asked);
@@ -63,7 +62,7 @@ impl Deliveries {
                 }
             }
             None => {
-                // Somebody else has changed it, and news of that comes; or the store is away.
+                // Another node has changed it and a change follows, or the store is unavailable.
                 if let Some(member) = self.members.get_mut(&id).filter(|m| m.version == asked) {
                     member.is_asking = false;
                     self.look_later(id);
@@ -72,12 +71,11 @@ impl Deliveries {
         }
     }
 
-    /// Looks at a subscription once the store may work again.
+    /// Checks a subscription again once the store may work.
     fn look_later(&mut self, id: Id) {
         let Some(at) = clock::now().checked_add(AWAY) else { return };
         if let Some(member) = self.members.get_mut(&id) {
-            member.timer = Some(at);
-            self.timers.push(Reverse((at, id)));
+            self.agenda.set_anew(id, &mut member.entry, at);
         }
     }
 
@@ -90,7 +88,7 @@ impl Deliveries {
                 self.queue(id);
             }
             Ok(Some(_)) => self.queue(id),
-            // News of the next is followed.
+            // The topic's wake-ups announce the next one.
             Ok(None) => {}
             Err(()) => self.look_later(id),
         }
@@ -111,11 +109,11 @@ impl Deliveries {
                 member.cursor.failing = false;
                 member.end(event);
                 drop(self.failures.take(id, event));
-                // The next one begins once that is written.
+                // The next one starts once that is stored.
                 let end = member.ended(id);
                 return self.unwritten.note_end(group, end);
             }
-            // Nobody got these, so the next one need not wait.
+            // These were not sent, so the next one need not wait.
             Outcome::Limited => {
                 count(DeliveryOutcome::Limited);
                 member.end(event);
@@ -129,8 +127,8 @@ impl Deliveries {
                 count(DeliveryOutcome::Success);
                 member.end(event);
                 member.is_removing = true;
-                let (version, guard) = (member.version, self.guard.clone());
-                self.under_way.push(jobs::remove(self.hub.clone(), id, version, guard));
+                let (version, guard) = (member.version, self.ownership.guard().cloned());
+                self.sending.start(jobs::remove(self.hub.clone(), id, version, guard));
             }
             Outcome::Away => {
                 if let Some(open) = member.open(event) {
@@ -146,7 +144,7 @@ impl Deliveries {
         self.queue(id);
     }
 
-    /// The ends of events are written: the next ones may begin.
+    /// The ends of events are stored, so that the next events may start.
     pub(crate) fn written(&mut self, ends: Vec<End>) {
         for End { id, from } in ends {
             let member = self.members.get_mut(&id).filter(|m| m.subscription.from == from);
@@ -157,7 +155,7 @@ impl Deliveries {
         }
     }
 
-    /// Sets when an event is tried again, or gives it up. A callback that says when is not asked before, as long as the longest pause.
+    /// Schedules the next attempt for an event, or gives it up. A callback's `Retry-After` is respected up to the longest pause.
     fn failed(
         &mut self,
         id: Id,

@@ -1,9 +1,9 @@
-//! Places for the requests to callbacks that a worker has under way, and who may have how many of them.
+//! Permits for a worker's requests to callbacks, and how they are shared among subjects and servers.
 //!
-//! A callback that hangs keeps its place for as long as a delivery may take, and one subscriber may name thousands of such callbacks. So
-//! nobody gets the last places: a subject may have a third of what the others leave, and a server of callbacks half of what its subject
-//! has left. However many there are that take all they may, the next one finds a place. Requests to servers that did not answer the last
-//! time, or never did, have a part of the places and no more.
+//! A callback that hangs keeps its permit for as long as a delivery may take, and one subscriber may name thousands of such callbacks. So a
+//! subject may have a third of the permits that others leave, and a server half of what its subject has left: there is always a permit
+//! for the next one. Requests to servers that did not answer the last time, or have not been asked yet, are limited to a part of all
+//! permits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,14 +15,14 @@ use crate::subscription::Id;
 /// Requests to callbacks under way on a worker.
 pub(crate) const PLACES_MAX: usize = 1024;
 
-/// Of those, the ones to servers that may not answer: half, so that there are always as many for those that do.
+/// Those to servers that may not answer: half, so that as many remain for those that do.
 const DOUBTFUL_MAX: usize = PLACES_MAX / 2;
-/// And of one subject. A server that answers is doubtful no more, so this is not what limits a subject whose callbacks work.
+/// Those of one subject to such servers. A server that answers no longer counts as doubtful, so this does not limit working callbacks.
 const DOUBTFUL_OF_SUBJECT_MAX: usize = 64;
 
 /// Requests under way to one server of callbacks.
 pub(crate) const OF_ORIGIN_MAX: u32 = 128;
-/// And to one that may not answer.
+/// Requests under way to one server that may not answer.
 const OF_DOUBTFUL_ORIGIN_MAX: usize = 8;
 
 /// Requests under way: of a worker, of a subject, or to a server.
@@ -31,21 +31,21 @@ pub(crate) struct Usage {
     under_way: Cell<usize>,
     /// Those to servers that may not answer.
     doubtful: Cell<usize>,
-    /// Subscriptions that wait until one of them ends.
+    /// Subscriptions that wait for a permit.
     waiting: RefCell<VecDeque<Id>>,
 }
 
-/// All that a request to a callback counts in.
+/// The counters that a request to a callback counts in.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub(crate) struct RequestCounters {
     pub(crate) all: Rc<Usage>,
     pub(crate) subject: Rc<Usage>,
     pub(crate) origin: Rc<Origin>,
 }
 
-/// A request to a callback under way; it is over when this is dropped.
-pub(crate) struct UnderWay {
-    pub(crate) way: Way,
+/// The permit of a request to a callback, returned when it is dropped.
+pub(crate) struct RequestPermit {
+    pub(crate) counters: RequestCounters,
     is_doubtful: bool,
 }
 
@@ -54,13 +54,13 @@ impl Usage {
         self.under_way.get()
     }
 
-    /// Forgets who waits.
+    /// Drops all that wait.
     pub(crate) fn clear_waiting(&self) {
         self.waiting.borrow_mut().clear();
     }
 
-    /// Moves the first of those that wait, two at most, to the end of `ready`. Some may need no place any more, so where nothing is under
-    /// way that would move the others, all are moved.
+    /// Moves the first two that wait to the end of `ready`. Some may no longer need a permit; if no request is left whose end would move the
+    /// others, all are moved.
     fn next(&self, ready: &mut VecDeque<Id>) {
         let mut waiting = self.waiting.borrow_mut();
         let count = match self.under_way.get() {
@@ -81,17 +81,17 @@ impl Usage {
     }
 }
 
-impl Way {
-    /// A place for one more request, if there is one.
-    pub(crate) fn begin(&self) -> Option<UnderWay> {
+impl RequestCounters {
+    /// A permit for one more request, if there is one.
+    pub(crate) fn begin(&self) -> Option<RequestPermit> {
         match self.full() {
             Some(_) => None,
             None => Some(self.taken()),
         }
     }
 
-    /// The same for a subscription, which otherwise waits until a place is free.
-    pub(crate) fn begin_or_wait(&self, id: Id) -> Option<UnderWay> {
+    /// The same for a subscription, which otherwise waits until a permit is free.
+    pub(crate) fn begin_or_wait(&self, id: Id) -> Option<RequestPermit> {
         if let Some(full) = self.full() {
             full.waiting.borrow_mut().push_back(id);
             return None;
@@ -99,14 +99,14 @@ impl Way {
         Some(self.taken())
     }
 
-    fn taken(&self) -> UnderWay {
+    fn taken(&self) -> RequestPermit {
         let is_doubtful = !self.origin.works();
         self.usages().for_each(|usage| usage.add(is_doubtful));
-        UnderWay { way: self.clone(), is_doubtful }
+        RequestPermit { counters: self.clone(), is_doubtful }
     }
 
-    /// Has those continue that wait for a place, after one was given back. Two come for each that ended, so that a server that works again
-    /// is used in full soon.
+    /// Continues subscriptions that wait, after a permit was returned: two for each, so that a server that works again is soon used in
+    /// full.
     pub(crate) fn next(&self, ready: &mut VecDeque<Id>) {
         self.usages().for_each(|usage| usage.next(ready));
     }
@@ -115,7 +115,7 @@ impl Way {
         [&*self.all, &*self.subject, &self.origin.usage].into_iter()
     }
 
-    /// What has to become less before one more request may begin. Something of it is under way, so whoever waits for it is moved.
+    /// The counter that has to fall before another request may start. It is above zero, so those that wait for it will be moved.
     fn full(&self) -> Option<&Usage> {
         let (all, subject, origin) = (&*self.all, &*self.subject, &self.origin.usage);
         let free = PLACES_MAX.saturating_sub(all.under_way());
@@ -144,13 +144,13 @@ impl Way {
     }
 }
 
-/// Half of what is left, and one at least: with that much for each that comes, there is always something left for the next.
+/// Half of what is left, and at least one, so that something remains for the next.
 fn part(left: usize) -> usize {
     (left / 2).max(1)
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.way.usages().for_each(|usage| usage.remove(self.is_doubtful));
+        self.counters.usages().for_each(|usage| usage.remove(self.is_doubtful));
     }
 }

@@ -1,4 +1,4 @@
-//! One request to a callback: an event, or the question whether it wants what was asked for.
+//! One request to a callback: an event, or an intent verification.
 
 use std::future::poll_fn;
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,47 +12,47 @@ use policy::{CallTrace, Caller};
 use crate::callback;
 use crate::compact::CompactSubscription;
 use crate::event::Event;
-use crate::places::UnderWay;
+use crate::places::RequestPermit;
 use crate::signature::{Algorithm, SigningKey};
 use crate::subscription::Intent;
 
-/// What came of sending an event.
+/// The outcome of sending an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SendOutcome {
-    /// The subscriber has it.
+    /// The subscriber accepted it.
     Taken,
-    /// The subscriber wants no more.
+    /// The subscriber ends the subscription (410).
     Gone,
     Failed {
         why: String,
-        /// The time after which the callback wants to be tried again.
+        /// The pause that the callback asks for.
         again: Option<Duration>,
     },
 }
 
-/// What a callback says about an intent.
+/// The answer of a callback to an intent verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntentAnswer {
     Confirmed,
-    /// It answered, and does not want that.
+    /// It refused.
     Refused,
-    /// It did not answer, or not in time, or its server failed.
+    /// It did not answer in time, or its server failed.
     Silence,
 }
 
-/// The most that is read of a reply so that its connection can be used again, and for how long.
+/// The size, and the time, up to which a reply is read so that its connection can be reused.
 const REPLY_BYTES_MAX: usize = 16 * 1024;
 const REPLY_WAIT: Duration = Duration::from_secs(1);
 
-/// How the gateway names itself to callbacks. Some servers refuse requests of nobody.
+/// The `User-Agent` of requests to callbacks. Some servers refuse requests without one.
 const USER_AGENT: &[u8] = concat!("tidegate/", env!("CARGO_PKG_VERSION")).as_bytes();
 
-/// Bytes of a challenge, before they are written in hex.
+/// The number of random bytes of a challenge, which is sent in hex.
 const CHALLENGE_BYTES: usize = 16;
 
-/// Sends an event, and gives the status of the reply, or of the fault without one.
+/// Sends an event. Returns the outcome with the status of the reply, or of the fault if there was none.
 pub(crate) async fn event(
-    way: &UnderWay,
+    permit: &RequestPermit,
     caller: &Caller,
     known: &CompactSubscription,
     (algorithm, timeout): (Algorithm, Duration),
@@ -64,7 +64,7 @@ pub(crate) async fn event(
         Err(fault) => return (0, SendOutcome::failed(&fault)),
     };
     let deadline = clock::now().checked_add(timeout);
-    match way.send(caller, deadline, request, trace).await {
+    match permit.send(caller, deadline, request, trace).await {
         Ok(reply) => {
             let status = reply.head.status;
             let again = reply.head.headers.get("retry-after").and_then(retry_after);
@@ -122,14 +122,14 @@ fn delivery(
     }
     headers.add_known("X-Hub-Event-Id", event.id.to_string().as_bytes());
     if event.body.is_empty() {
-        // A POST says so (RFC 9110, 8.6): some servers answer 411 otherwise.
+        // A POST without a body has a length too (RFC 9110, 8.6): some servers answer 411 otherwise.
         headers.add_known("Content-Length", b"0");
     }
     Ok(Request { head, body: Body::whole(event.body.clone()) })
 }
 
-/// The links of a topic: to the hub, and to itself (W3C WebSub, 4), as one line: some readers see only one. A topic whose name is a URL is
-/// there, and any other at the hub.
+/// The links of a topic, to the hub and to itself (W3C WebSub, 4), as one line, since some clients read only one. A topic whose name is a
+/// URL has that URL, and any other one below the hub's.
 pub(crate) fn links(base: &str, topic: &str) -> String {
     let hub = if base.matches('/').count() > 2 { base.to_owned() } else { format!("{base}/") };
     let is_url = topic.starts_with("http://") || topic.starts_with("https://");
@@ -145,9 +145,9 @@ pub(crate) fn links(base: &str, topic: &str) -> String {
     format!("<{hub}>; rel=\"hub\", <{topic}>; rel=\"self\"")
 }
 
-/// Asks a callback about an intent. It confirms with success, and the challenge as all of its body (W3C WebSub, 5.3).
+/// Verifies an intent. The callback confirms by a 2xx whose body is the challenge (W3C WebSub, 5.3).
 pub(crate) async fn confirmation(
-    way: &UnderWay,
+    permit: &RequestPermit,
     caller: &Caller,
     (written, timeout): (&str, Duration),
     intent: &Intent,
@@ -169,7 +169,7 @@ pub(crate) async fn confirmation(
     head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
     let answered = async {
-        let sent = way.send(caller, deadline, Request { head, body: Body::Empty }, None).await;
+        let sent = permit.send(caller, deadline, Request { head, body: Body::Empty }, None).await;
         let reply = match sent {
             Ok(reply) if reply.head.status < 500 => reply,
             Ok(_) | Err(_) => return IntentAnswer::Silence,
@@ -182,13 +182,13 @@ pub(crate) async fn confirmation(
             Ok(_) | Err(_) => IntentAnswer::Refused,
         }
     };
-    // The whole answer within the time, however slowly it comes.
+    // The limit is for the whole answer.
     tokio::time::timeout(timeout, answered).await.unwrap_or(IntentAnswer::Silence)
 }
 
-/// Tells a callback that its subscription is over, without its wish (W3C WebSub, 5.2). True if its server answers.
+/// Informs a callback that its subscription was ended by the hub (W3C WebSub, 5.2). True if its server answers.
 pub(crate) async fn denial(
-    way: &UnderWay,
+    permit: &RequestPermit,
     caller: &Caller,
     known: &CompactSubscription,
     (timeout, reason): (Duration, &str),
@@ -205,19 +205,21 @@ pub(crate) async fn denial(
     let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
     head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
-    match way.send(caller, deadline, Request { head, body: Body::Empty }, None).await {
+    match permit.send(caller, deadline, Request { head, body: Body::Empty }, None).await {
         Ok(reply) => {
             read_away(reply).await;
             true
         }
         Err(fault) => {
-            tracing::debug!("a subscriber was not told that it gets no more: {fault}");
+            tracing::debug!(
+                "a subscriber could not be informed that its subscription has ended: {fault}"
+            );
             false
         }
     }
 }
 
-/// Random text that nobody can guess.
+/// Random text that cannot be guessed.
 fn challenge() -> Option<String> {
     let mut bytes = [0; CHALLENGE_BYTES];
     rand::fill(&mut bytes).ok()?;
@@ -229,7 +231,7 @@ fn escaped(text: &str) -> String {
     kit::percent::encoded(text.as_bytes(), b"")
 }
 
-/// Reads a short reply to its end. The connection of a longer or slower one is closed.
+/// Reads a short reply to its end, and closes the connection of a longer or slower one.
 async fn read_away(mut reply: Reply) {
     if !matches!(reply.body, Body::Stream(_)) {
         return;
