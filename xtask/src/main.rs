@@ -9,6 +9,7 @@
 
 mod conformance;
 mod differential;
+mod extensions;
 mod tidy;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ usage: cargo xtask TASK [ARGUMENTS]
 tasks:
   conformance SUITE PACK   run a pack of foreign tests; `cargo xtask conformance --help`
   differential             the XML engine beside others, on random documents; see `make differential`
+  extensions               add a policy, a step and a metric by templates, count the files and compile
   tidy                     the rules of ARCHITECTURE.md and STYLE.md that a program can check
 ";
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["conformance", rest @ ..] => conformance::run(rest),
         ["differential", rest @ ..] => differential::run(rest),
+        ["extensions", rest @ ..] => extensions::run(rest),
         ["tidy", rest @ ..] => tidy::run(rest),
         ["--help" | "-h" | "help"] => {
             print!("{HELP}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{AdminRole, AdminTls, AdminUser, At, Config, FilePath, LogTo, Report, Spanned};
-use plan::telemetry::Telemetry;
+use plan::telemetry::{Telemetry, Total};
 use plan::{
     AccessLogSettings, Admin, AdminProof, AuditReceiver, AuditSink, Follow, Plan, Role,
     ShownCertificate, StatusListener, TraceExport,
@@ -297,7 +297,7 @@ fn audit_log(
             };
             AuditSink::Receiver(match previous.map(|plan| &plan.audit_log) {
                 Some(AuditSink::Receiver(known)) if *known.receiver() == receiver => known.clone(),
-                _ => Arc::new(AuditReceiver::new(receiver, telemetry.audit_log_dropped().clone())),
+                _ => Arc::new(AuditReceiver::new(receiver, telemetry.total(Total::AuditLogDropped))),
             })
         }
     }

@@ -2,9 +2,12 @@
 //!
 //! All flows of a configuration share one table of names, since a flow can run the steps of another.
 
+mod bodies;
 mod calls;
+mod conditions;
 mod databases;
 mod endpoints;
+mod enrich;
 mod expressions;
 mod gathers;
 mod labels;
@@ -140,7 +143,7 @@ pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the queues that a flow may store messages in, either itself or through flows that it runs.
+/// The queues that a flow may store messages in, directly or in flows that it runs.
 pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c str> {
     let (mut passed, mut open, mut queues) = (BTreeSet::new(), vec![flow], BTreeSet::new());
     while let Some(name) = open.pop() {
@@ -234,30 +237,15 @@ fn declare_of(
     variables: &mut Variables,
     report: &mut Report,
 ) {
-    let mut declare = |name: &str, at: At, holds_reply: bool| {
-        if config::RESERVED_NAMES.contains(&name) {
+    for (Spanned { value: name, at, .. }, holds_reply) in steps::kind(step).sets() {
+        if config::RESERVED_NAMES.contains(&name.as_str()) {
             let what = format!("`{name}` is a name of the message, and no variable's");
-            report.error(at, what, "give the variable another name");
+            report.error(*at, what, "give the variable another name");
         } else if !is_variable(name) {
             let what = format!("`{}` cannot be a variable", name.escape_debug());
-            report.error(at, what, "write letters, digits, `_` and `-`, beginning with a letter");
+            report.error(*at, what, "write letters, digits, `_` and `-`, beginning with a letter");
         }
         variables.add(table.declare(name), holds_reply);
-    };
-    if let config::Step::Set(values) = step {
-        values.iter().for_each(|(name, _)| declare(&name.value, name.at, false));
-    }
-    if let config::Step::Call(call) = step {
-        call.0.into.iter().for_each(|name| declare(&name.value, name.at, true));
-    }
-    if let config::Step::Store(store) = step {
-        store.into.iter().for_each(|name| declare(&name.value, name.at, false));
-    }
-    if let config::Step::Script(script) = step {
-        script.into.iter().for_each(|name| declare(&name.value, name.at, false));
-    }
-    if let config::Step::Sql(sql) = step {
-        sql.into.iter().for_each(|name| declare(&name.value, name.at, false));
     }
 }
 
@@ -318,7 +306,7 @@ impl<'a> Compiler<'a, '_> {
         made
     }
 
-    /// Compiles a list of steps. All of them are checked, even after a fault.
+    /// A list of steps. All of them are checked, even where one is wrong.
     fn steps(
         &mut self,
         steps: &'a config::Steps,
@@ -340,12 +328,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// Warns of steps after the end of a flow: they never run.
     fn warn_of_unreachable(&mut self, steps: &config::Steps) {
-        use config::Step::{Drop, Fault, Respond, Store};
-        let ends = |step: &Spanned<NamedStep>| {
-            let step = &step.value.step;
-            matches!(step, Respond(_) | Drop(_) | Fault(_))
-                || matches!(step, Store(keys) if keys.end)
-        };
+        let ends = |step: &Spanned<NamedStep>| steps::kind(&step.value.step).ends_flow();
         let behind = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));
         if let Some(step) = behind {
             let what = format!("this `{}` is never reached", step.value.step.name());

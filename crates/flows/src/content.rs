@@ -1,4 +1,4 @@
-//! A body and its parsed form: bytes until a step looks inside, from then on a tree or a tape as well.
+//! A body in memory and its parsed form, which is made when a step first reads inside.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -18,38 +18,38 @@ use crate::infoset::Infoset;
 use crate::soap::Envelope;
 use mediation::attachments::Root;
 
-/// Objects and arrays of JSON inside one another.
+/// The deepest nesting of objects and arrays in JSON.
 const JSON_DEPTH_MAX: usize = 512;
 
-/// Values of one JSON text: 40 MB of tape, for a text of at least 4 MB.
+/// The number of values in one JSON text: 40 MB of tape, for a text of at least 4 MB.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
-/// A body from which it is worth dropping the tree: it takes up to ten times as much.
+/// From this size on the tree of a body is dropped early: it takes up to ten times as much memory.
 const LARGE_BYTES: usize = 16 << 10;
 
-/// A body that is in memory. It never changes: a step that makes another message makes another of these.
+/// A body in memory. It is immutable: a step that changes the message makes a new one.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
     pub(crate) maker: Maker,
-    /// The value of the message's header.
+    /// The value of `Content-Type`.
     content_type: Option<Box<[u8]>>,
-    /// The levels of elements of it that steps look at, if they copy what is further down; none: perhaps all.
+    /// The levels of elements that steps read, if they only copy what is below; none: perhaps all.
     levels: Option<usize>,
     /// JSON in which an object has a member twice is malformed.
     refuses_doubled: bool,
     view: OnceCell<Result<View, Box<str>>>,
-    /// Of a message with attachments the part that is looked into, once it was.
+    /// The root part of a message with attachments, once it was read.
     root: OnceCell<Box<Root>>,
-    /// Of a form, once somebody asked.
+    /// The fields of a form, once an expression asked for them.
     fields: OnceCell<Result<Arc<JsonText>, Box<str>>>,
-    /// The JSON in a text, once a path was followed into it; none: it is not JSON.
+    /// The JSON in a text, once a path led into it; none: it is not JSON.
     json: OnceCell<Result<Option<Arc<JsonText>>, Box<str>>>,
-    /// The message as an envelope, once somebody asked.
+    /// The message as an envelope, once an expression asked for it.
     infoset: OnceCell<Result<Infoset, Box<str>>>,
 }
 
-/// The sender of a message, whose fault it is if it is malformed.
+/// The sender of a message, which is at fault if the message is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Maker {
     Client,
@@ -59,7 +59,7 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
-    /// The waits for more of its bodies.
+    /// The kind of wait while its body arrives.
     pub(crate) fn waits(self, totals: &Totals) -> &WaitTime {
         match self {
             Maker::Client => &totals.client_wait,
@@ -67,7 +67,7 @@ impl Maker {
         }
     }
 
-    /// The fault of whoever made a message that cannot be read.
+    /// The fault for an unreadable message of this sender.
     pub(crate) fn malformed(self, what: &str) -> Fault {
         let kind = match self {
             Maker::Client => Kind::RequestInvalid,
@@ -77,7 +77,7 @@ impl Maker {
         Fault::with_detail(kind, what, "The message is malformed.")
     }
 
-    /// The fault of whoever made a message that takes more work than a flow may do.
+    /// The fault for a message of this sender that takes more work than a flow may do.
     pub(crate) fn costly(self, what: &str) -> Fault {
         let kind = match self {
             Maker::Client => Kind::RequestInvalid,
@@ -98,11 +98,11 @@ pub(crate) enum View {
     },
     Json(Arc<JsonText>),
     Text(Arc<str>),
-    /// Neither of these, and no text.
+    /// None of these, and not text.
     Bytes,
 }
 
-/// The format that a content type says.
+/// The format of a content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Xml,
@@ -144,8 +144,7 @@ impl Content {
         }
     }
 
-    /// The same with the tree that a policy has read already. Steps look at so many levels of its elements, and copy what is further
-    /// down; none: perhaps at all of them.
+    /// The same with the tree that a policy has made. Steps read `levels` levels of its elements and copy what is below; none: perhaps all.
     pub(crate) fn of(
         body: GatheredBody,
         content_type: Option<&[u8]>,
@@ -164,7 +163,7 @@ impl Content {
         content
     }
 
-    /// The same without what was parsed of it, if that is worth dropping. Steps look at so many levels of it; none: perhaps all.
+    /// The same without its parsed form, if that is large. Steps read `levels` levels of it; none: perhaps all.
     pub(crate) fn unread(&self, levels: Option<usize>) -> Option<Content> {
         let is_large = self.view.get().is_some() && self.bytes.len() >= LARGE_BYTES;
         is_large.then(|| {
@@ -177,7 +176,7 @@ impl Content {
         })
     }
 
-    /// The body for an engine, which gets the tree if there is one.
+    /// The body for an engine, with the tree if there is one.
     pub(crate) fn gathered(&self) -> GatheredBody {
         let (content_type, bytes) = self.looked_into();
         let mut body = GatheredBody::new(bytes.clone(), Trailers::new());
@@ -188,20 +187,20 @@ impl Content {
         body
     }
 
-    /// True if it says that it is a message with attachments.
+    /// True if its content type is that of a message with attachments.
     pub(crate) fn has_attachments(&self) -> bool {
         // Harmless: a message may have no type.
         Root::is_in(self.content_type.as_deref().unwrap_or_default())
     }
 
-    /// The root part of a message with attachments. No other message is parsed for that.
+    /// The root part of a message with attachments. Other messages are not parsed for it.
     pub(crate) fn root(&self) -> Option<&Root> {
         // Harmless: the next caller gets the error.
         let _read = self.has_attachments().then(|| self.view());
         self.root.get().map(|root| &**root)
     }
 
-    /// The content type and the bytes that are parsed: those of the root part, of a message with attachments.
+    /// The content type and the bytes that are parsed. In a message with attachments they are those of the root part.
     pub(crate) fn looked_into(&self) -> (Option<&[u8]>, &Bytes) {
         match self.root() {
             Some(root) => (Some(&root.content_type), &root.bytes),
@@ -209,8 +208,8 @@ impl Content {
         }
     }
 
-    /// What a path that follows the text of the body finds its way in: the fields of a form, and JSON that says to be other text. What
-    /// begins as JSON and is none is malformed: a service that reads it less strictly would find there what no step has seen.
+    /// The value that a path into the text of the body searches: the fields of a form, or JSON with the content type of other text. A text
+    /// that starts like JSON and is not JSON is malformed: a less strict service would read values in it that no step has seen.
     pub(crate) fn followed(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
         if let Some(fields) = self.fields()? {
             return Ok(Some(fields));
@@ -261,14 +260,13 @@ impl Content {
         view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 
-    /// Parses it for whoever has it alone, looks at so many levels of elements and copies markup: what is further down may have no
-    /// nodes.
+    /// Parses it for a sole owner that reads `levels` levels of elements and copies markup: what is below may have no nodes.
     pub(crate) fn read_levels(&self, levels: usize) {
         // Harmless: the same.
         let _parsed = self.view_of(Some(levels));
     }
 
-    /// Reading may pause, and another task may have read it meanwhile: the first one counts.
+    /// Parsing may yield, and another task may have parsed it meanwhile: the first result counts.
     fn view_of(&self, levels: Option<usize>) -> &Result<View, Box<str>> {
         match self.view.get() {
             Some(view) => view,
@@ -279,7 +277,7 @@ impl Content {
         }
     }
 
-    /// The parsed body, for a step that needs it in any format.
+    /// The parsed body, for a step that accepts any format.
     pub(crate) fn known(&self) -> Result<&View, Fault> {
         self.view().map_err(|malformed| self.malformed(&malformed.to_string()))
     }
@@ -308,7 +306,7 @@ impl Content {
             View::Xml { document, .. } => {
                 Ok(Value::Nodes(Nodes::one(document.clone(), Document::ROOT)))
             }
-            // Markup that says to be other text is markup for paths.
+            // Markup with the content type of other text is markup for paths.
             View::Text(text) if text.trim_start().starts_with('<') => {
                 let document = Document::parse(text.as_bytes(), &xml::Options::default());
                 let nodes = |document| Nodes::one(Arc::new(document), Document::ROOT);
@@ -331,7 +329,7 @@ impl Content {
         infoset.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 
-    /// The envelope that was made around it, if an expression asked for one.
+    /// The envelope made around it, if an expression asked for one.
     pub(crate) fn made_infoset(&self) -> Option<&Infoset> {
         // Harmless: a message without such a form has no places that were found in it.
         self.infoset.get()?.as_ref().ok().filter(|infoset| infoset.is_made)
@@ -342,7 +340,7 @@ impl Content {
         matches!(self.view(), Ok(View::Bytes))
     }
 
-    /// True if that is the document that was parsed of it.
+    /// True if the document is its parsed form.
     pub(crate) fn has(&self, document: &Arc<Document>) -> bool {
         matches!(self.view(), Ok(View::Xml { document: own, .. }) if Arc::ptr_eq(own, document))
     }
@@ -359,7 +357,7 @@ impl Content {
         })
     }
 
-    /// The SOAP envelope, of a body that can be read as one.
+    /// The SOAP envelope, if the body is one.
     pub(crate) fn envelope(&self) -> Option<(&Arc<Document>, Envelope)> {
         match self.view() {
             Ok(View::Xml { document, envelope: Some(envelope) }) => Some((document, *envelope)),
@@ -406,7 +404,7 @@ impl Content {
     }
 }
 
-/// The form of a body that its content type says.
+/// Parses a body by the format of its content type.
 fn read(
     format: Format,
     content_type: &[u8],
@@ -420,11 +418,11 @@ fn read(
             let bytes = settled.as_deref().unwrap_or(bytes);
             parses::count(parses::Format::Xml);
             let document = match levels {
-                // An envelope is known by its parts.
+                // An envelope is recognised by its children.
                 Some(levels) => expression::parse_levels(bytes, levels.max(Envelope::LEVELS)),
                 None => Document::parse(bytes, &xml::Options::default()),
             };
-            // A document is large: it is moved once, into its place.
+            // A document is a large value, so it is moved only once.
             let document = match document {
                 Ok(document) => Arc::new(document),
                 Err(error) => return Err(error.to_string().into_boxed_str()),
@@ -443,7 +441,7 @@ fn read(
     }
 }
 
-/// A text, or bytes. A text in a charset that cannot be read here is an error: as bytes it would be read in UTF-8.
+/// A text, or bytes. A text in an unsupported charset is an error: as bytes it would be read as UTF-8.
 fn text(content_type: &[u8], bytes: &[u8]) -> Result<View, Box<str>> {
     if let Some(text) = form::text_of(Some(content_type), bytes) {
         return Ok(View::Text((&*text).into()));

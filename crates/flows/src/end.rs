@@ -11,10 +11,11 @@ use serde_json::{Value as Json, json};
 use telemetry::FlowMetrics;
 use telemetry::trace::Tracer;
 
+use crate::block::Block;
 use crate::message::{Message, take_lines_about_reply};
 use crate::names::Slots;
 use crate::state::{Run, State};
-use crate::step::Block;
+use crate::step::Shape;
 use crate::trace::Recording;
 
 /// A compiled flow.
@@ -43,15 +44,15 @@ pub struct FlowEnd {
 }
 
 impl Flow {
-    /// The upstream and the name of the step, if all it does is to call that and to answer with the reply, in whatever time.
+    /// The upstream and the name of the step, if the flow only calls it and answers with the reply, without a timeout of its own.
     pub fn plain_upstream(&self) -> Option<(&str, Arc<str>)> {
         let call = match self.block.steps() {
             [call] => call,
-            [call, respond] if respond.is_plain_respond() => call,
+            [call, respond] if matches!(respond.shape(), Shape::PlainRespond) => call,
             _ => return None,
         };
-        let upstream = call.plain_call()?;
-        let is_plain = !self.block.has_catch() && !self.block.has_own_timeout();
+        let Shape::PlainCall(upstream) = call.shape() else { return None };
+        let is_plain = !self.block.has_catch() && self.block.timeout().is_none();
         is_plain.then(|| (upstream, call.name().clone()))
     }
 }
@@ -73,7 +74,7 @@ impl Answerer for FlowEnd {
     }
 }
 
-/// As many steps as a line can name.
+/// The number of steps that a line names.
 const STEPS_SHOWN_MAX: usize = 20;
 
 fn explained(labels: &[&str]) -> String {
@@ -115,7 +116,7 @@ impl FlowEnd {
             run.refuses_doubled = flow.refuses_doubled;
             run.levels = needs.levels;
             run.reads_replies = needs.bodies;
-            // The steps have the flow's time, and those for a fault once more.
+            // The steps have the flow's timeout, and those of `catch` have it again.
             let longest = flow.timeout.saturating_mul(2);
             let deadline = clock::now().checked_add(longest).unwrap_or_else(clock::now);
             let mut state = State::new(Message::request(&mut lines, body), lines, deadline);
@@ -134,7 +135,7 @@ impl FlowEnd {
             fault.cause = [&*fault.cause, &*place].concat().into();
         }
         if ran.is_err() {
-            // The content type of SOAP 1.1 is that of any XML, and attachments may come with anything.
+            // The content type of SOAP 1.1 is that of any XML, and attachments may belong to any message.
             let content = state.message.content();
             match (state.soap_format(), content.is_some_and(|content| content.has_attachments())) {
                 (Some(format), _) => ex.notes().message_format = Some(format),

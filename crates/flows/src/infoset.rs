@@ -1,6 +1,6 @@
-//! A message as a SOAP envelope, whatever it is: the model of products that show all messages to their expressions in one way.
+//! Any message as a SOAP envelope: the model of products in which expressions see all messages in one form.
 //!
-//! Plain XML stands in the Body, JSON there as the XML that Synapse makes of it. Of a SOAP message it is the message itself.
+//! Plain XML is placed in the Body, and JSON as the XML that Synapse makes of it. A SOAP message is its own envelope.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::soap::Envelope;
 use crate::state::{Run, State};
 use crate::steps::convert::{self, Marks};
 
-/// The element that a text stands in.
+/// The element around a text.
 const TEXT: &str = "http://ws.apache.org/commons/ns/payload";
 
 /// A message as an envelope.
@@ -22,12 +22,12 @@ const TEXT: &str = "http://ws.apache.org/commons/ns/payload";
 pub(crate) struct Infoset {
     pub(crate) document: Arc<Document>,
     pub(crate) envelope: Envelope,
-    /// It was made around the message.
+    /// True if it was made around the message.
     pub(crate) is_made: bool,
 }
 
 impl Infoset {
-    /// The error says what of the message cannot be written as XML.
+    /// The error names the part of the message that cannot be written as XML.
     pub(crate) fn of(content: &Content) -> Result<Infoset, Box<str>> {
         let view = content.view().map_err(|kind| kind.to_string())?;
         let inside = match view {
@@ -76,7 +76,7 @@ impl Infoset {
     }
 }
 
-/// `$infoset_payload`: what is in the Body, of JSON and texts the value itself.
+/// `$infoset_payload`: the content of the Body; for JSON and texts the value itself.
 pub(crate) fn payload(content: &Content) -> Result<Value, FailureKind> {
     let View::Xml { document, envelope: Some(envelope) } = content.view()? else {
         return content.body();
@@ -92,7 +92,7 @@ pub(crate) fn unwrapped(document: &Document, envelope: &Envelope) -> String {
     first.map_or_else(String::new, |node| markup(document, node))
 }
 
-/// Gives the message the content of an envelope that was made around it and then changed.
+/// Replaces the message by the content of an envelope that was made around it and then changed.
 pub(crate) fn put_back(
     text: &str,
     content: &Content,

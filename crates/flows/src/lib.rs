@@ -5,18 +5,19 @@
 //! as a reply. A message is bytes until a step looks inside; bytes that several steps read are parsed once.
 //!
 //! ```text
-//! FlowEnd::answer -> Block::run -> step::run -> steps::{call, payload, gather, ...}
+//! FlowEnd::answer -> Block::run -> step::run -> Action::run of steps::{call, payload, gather, ...}
 //!                        │ fault -> catch
 //! ```
 #![forbid(unsafe_code)]
 
+mod block;
 mod content;
 mod edit;
 mod end;
 mod infoset;
+mod levels;
 mod message;
 mod names;
-mod needs;
 mod soap;
 mod spans;
 mod state;
@@ -29,10 +30,9 @@ pub use end::{Flow, FlowEnd};
 pub use mediation::soap::Version as SoapVersion;
 pub use tracing::Level;
 
+pub use block::Block;
+pub use levels::{ActionNeeds, Levels};
 pub use names::{FlowNames, NameTable, Slots, Variables};
-pub use step::{
-    Action, Block, Cache, Call, CallPath, CallTo, CallUrl, Condition, Convert, Endpoint,
-    EndpointFinder, Enrich, EnrichAction, FaultTemplate, Foreach, Gather, Header, Into, Method,
-    Payload, PayloadSource, Query, Respond, Scatter, Schemas, Script, SoapHeader, Source, Split,
-    Sql, Status, Step, Steps, Store, TapPlaces, Test, Throttle, Type, Validate, WireTap, Xslt,
-};
+pub use state::{Run, State};
+pub use step::{Action, Shape, Step, StepRun, Steps, StepsEnd};
+pub use steps::*;

@@ -15,36 +15,36 @@ use crate::content::{Content, Maker};
 use crate::state::Run;
 use crate::steps::call::{call_timeout, flow_timeout, within_from};
 
-/// A message: the request as it came, a reply, or the product of steps.
+/// A message: the request as received, a reply, or the product of steps.
 #[derive(Debug)]
 pub(crate) struct Message {
     /// The status of a reply; none for a request.
     pub(crate) status: Option<u16>,
-    /// All lines of a reply. Of a request those about its body, and those that the flow set: the client's own lines stay with
-    /// [`State::request_lines`](crate::state::State) and never go back to it.
+    /// All lines of a reply. Of a request the lines about its body, and those that the flow set: the client's other lines are in
+    /// [`State::request_lines`](crate::state::State) and are never sent back to it.
     pub(crate) lines: Headers,
     pub(crate) payload: Payload,
 }
 
 pub(crate) enum Payload {
-    /// Nobody has looked at it.
+    /// It was not read into memory.
     Stream {
         body: Body,
         maker: Maker,
-        /// The time that its call has left, if the call has its own.
+        /// The remaining time of its call, if the call has a timeout.
         time: Option<Duration>,
     },
     Held(Rc<Content>),
 }
 
 impl Payload {
-    /// No body, by a step.
+    /// A step has removed the body.
     pub(crate) fn empty() -> Payload {
         Payload::Stream { body: Body::Empty, maker: Maker::Flow, time: None }
     }
 }
 
-/// Lines about a body, which go where it goes.
+/// Lines about a body, which are sent with it.
 const OF_BODY: Names<10> = Names::new(
     [
         "content-type",
@@ -61,8 +61,8 @@ const OF_BODY: Names<10> = Names::new(
     "content-type\ncontent-encoding\ncontent-language\ncontent-location\ncontent-disposition\ncontent-range\ncontent-digest\nrepr-digest\ndigest\ncontent-md5",
 );
 
-/// Lines by which a client gets a part of a reply, none of it, or another coding of it (RFC 9110, 12.5.3, 13 and 14). They speak of
-/// the reply to the client.
+/// Lines by which a client asks for a part of a reply, a condition, or a coding (RFC 9110, 12.5.3, 13 and 14). They apply to the reply to the
+/// client.
 const ABOUT_REPLY: Names<7> = Names::new(
     [
         ACCEPT_ENCODING,
@@ -78,7 +78,7 @@ const ABOUT_REPLY: Names<7> = Names::new(
 
 pub(crate) const ACCEPT_ENCODING: &str = "accept-encoding";
 
-/// Moves the lines that speak of the reply to the client out of a request's lines.
+/// Removes the lines about the reply to the client from a request's lines, and returns them.
 pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Option<Rc<Headers>> {
     let mut taken = lines.has_any(&ABOUT_REPLY).then(Headers::new);
     if let Some(taken) = &mut taken {
@@ -91,18 +91,18 @@ pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Option<Rc<Headers>>
     taken.filter(|taken| !taken.is_empty()).map(Rc::new)
 }
 
-/// True for a line that is the message's alone, and not one that later calls send, too.
+/// True for a line that belongs to the message, and that later calls do not send.
 pub(crate) fn is_of_body(name: &str) -> bool {
     of_body(name.as_bytes()).is_some()
 }
 
-/// The name among them that a name is, whatever its case.
+/// The one of these names that a name equals, ignoring case.
 fn of_body(name: &[u8]) -> Option<&'static str> {
     let each = OF_BODY.each();
     each.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Lines that are true of the bytes that came, and not of others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
+/// Lines that describe the received bytes, and no longer apply to others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
 const OF_BYTES: Names<8> = Names::new(
     [
         "content-encoding",
@@ -131,7 +131,7 @@ impl Message {
         }
     }
 
-    /// A reply of an upstream. A step may take that time to read its body.
+    /// A reply of an upstream, with the time in which a step may read its body.
     pub(crate) fn reply(reply: Reply, time: Option<Duration>) -> Message {
         Message {
             status: Some(reply.head.status),
@@ -149,7 +149,7 @@ impl Message {
         matches!(self.payload, Payload::Stream { body: Body::Stream(_), .. })
     }
 
-    /// Reads its body into memory, in the time that is left.
+    /// Reads its body into memory, within the remaining time.
     pub(crate) async fn hold(&mut self, run: &Run<'_>, left: Duration) -> Result<(), Fault> {
         let Payload::Stream { body, maker, time } = &mut self.payload else { return Ok(()) };
         let (body, maker, time) = (std::mem::take(body), *maker, *time);
@@ -167,7 +167,7 @@ impl Message {
             let late = || if limit < left { call_timeout() } else { flow_timeout() };
             gathered.unwrap_or_else(|| Err(late()))
         } else {
-            // It is in memory, so that there is nothing to wait for.
+            // It is in memory, so this does not wait.
             gathering.await
         };
         let mut body = gathered?;
@@ -184,7 +184,7 @@ impl Message {
         Ok(())
     }
 
-    /// The wait for the rest of its body; none if it is in memory.
+    /// Marks a wait for the rest of its body; none if it is in memory.
     pub(crate) fn waiting<'r>(&self, run: &'r Run<'_>) -> Option<OpenWait<'r>> {
         let Payload::Stream { body: Body::Stream(_), maker, .. } = &self.payload else {
             return None;
@@ -200,7 +200,7 @@ impl Message {
         }
     }
 
-    /// Gets another body, and the content type that goes with it.
+    /// Replaces the body and its content type.
     pub(crate) fn replace(&mut self, bytes: Bytes, content_type: &[u8]) {
         self.lines.remove_all(&OF_BYTES);
         self.lines.remove("content-type");
@@ -209,7 +209,7 @@ impl Message {
         self.payload = Payload::Held(Rc::new(content));
     }
 
-    /// The same message with another text of the same type. Attachments stay as they are.
+    /// Replaces the body by a text of the same content type. Attachments are kept.
     pub(crate) fn rewrite(&mut self, text: String) -> Result<(), Fault> {
         if self.exchange_root(text.as_bytes(), None)? {
             return Ok(());
@@ -225,7 +225,7 @@ impl Message {
         Ok(())
     }
 
-    /// Puts another root part into a message with attachments. False: it has none.
+    /// Replaces the root part of a message with attachments. False if it has none.
     pub(crate) fn exchange_root(
         &mut self,
         root: &[u8],
@@ -243,7 +243,7 @@ impl Message {
         Ok(true)
     }
 
-    /// A second message with the same content. A body that nobody has looked at stays where it is.
+    /// A second message with the same content. A body that is not in memory is not copied.
     pub(crate) fn copy(&self) -> Message {
         let payload = match &self.payload {
             Payload::Held(content) => Payload::Held(content.clone()),
@@ -254,7 +254,7 @@ impl Message {
         Message { status: self.status, lines: self.lines.clone(), payload }
     }
 
-    /// The body to send. A held one stays.
+    /// The body to send. A body in memory is kept.
     pub(crate) fn body(&mut self) -> Body {
         match &mut self.payload {
             Payload::Stream { body, .. } => std::mem::take(body),
@@ -262,7 +262,7 @@ impl Message {
         }
     }
 
-    /// Drops the tree or tape of a large body. Steps may still look at the message, at so many levels of it; then it is parsed again.
+    /// Drops the parsed form of a large body. If steps read the message later, `levels` levels of it, it is parsed again.
     pub(crate) fn forget_view(&mut self, levels: Option<usize>) {
         match &mut self.payload {
             Payload::Stream { body, .. } => body.forget_view(),
@@ -279,7 +279,7 @@ impl Message {
         add_of_body(to, &self.lines);
     }
 
-    /// The message as the reply to a HEAD. What steps made of a reply without a body does not show how long that to a GET would be.
+    /// The message as the reply to a HEAD. A body that steps made does not show the length of the reply to a GET.
     pub(crate) fn into_reply_to_head(mut self) -> Reply {
         if matches!(self.payload, Payload::Held(_)) {
             self.lines.remove("content-length");

@@ -40,7 +40,7 @@ pub(crate) enum SlotMeaning {
     RequestHeader(Box<str>),
     Error,
     ErrorPart(ErrorPart),
-    /// `gather`: what became of the branches of the last `scatter` or `split`.
+    /// `gather`: the outcome of the branches of the last `scatter` or `split`.
     Gather,
     GatherFailed,
     GatherBranches,
@@ -115,7 +115,7 @@ impl Variables {
 }
 
 impl NameTable {
-    /// Makes a variable known, and gives its number.
+    /// Declares a variable. Returns its number.
     pub fn declare(&mut self, name: &str) -> u32 {
         let at = self.variables.iter().position(|known| &**known == name);
         let at = at.unwrap_or_else(|| {
@@ -158,7 +158,7 @@ impl NameTable {
         }
     }
 
-    /// True if some expression asks for the body of the request as it came.
+    /// True if the meaning of a slot fits.
     pub(crate) fn has(&self, slot: Slot, is: impl Fn(&SlotMeaning) -> bool) -> bool {
         self.slots.borrow().get(slot.0 as usize).is_some_and(is)
     }
@@ -290,7 +290,7 @@ impl SlotMeaning {
             || matches!(self, SlotMeaning::Request | SlotMeaning::Variables)
     }
 
-    /// True if its value is a body that was kept, or what was taken of one.
+    /// True if its value is a stored body, or a part of one.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(
             self,

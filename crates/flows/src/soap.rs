@@ -14,7 +14,7 @@ pub(crate) fn content_type(version: Version) -> &'static str {
     }
 }
 
-/// The nodes as they go into the Body of a message: of another Body what is in it.
+/// The nodes to put into the Body of a message: for another Body its content.
 pub(crate) fn inner(nodes: Nodes) -> Nodes {
     if !nodes.iter().any(|(document, node)| is_body(document, node)) {
         return nodes;
@@ -28,7 +28,7 @@ pub(crate) fn inner(nodes: Nodes) -> Nodes {
     Nodes::new(groups.collect())
 }
 
-/// True for the Body of a SOAP message, also where it is a document of its own, as a variable may hold it.
+/// True for the Body of a SOAP message, also if it is a document of its own, as in a variable.
 pub(crate) fn is_body(document: &Document, node: NodeId) -> bool {
     if document.kind(node) != Kind::Element || document.name(node).local != "Body" {
         return false;

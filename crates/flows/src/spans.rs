@@ -1,4 +1,4 @@
-//! A span for each step of a flow, where the exchange is sampled. Otherwise none of this runs.
+//! A span for each step of a flow, if the exchange is sampled. Otherwise none of this runs.
 
 use fault::Fault;
 use kit::clock;

@@ -23,9 +23,9 @@ use crate::steps::gather::Gathered;
 use crate::trace::Recording;
 use crate::values::Values;
 
-/// The state that one line of steps changes. Branches have copies.
+/// The state that a sequence of steps changes. Branches have copies.
 #[derive(Debug)]
-pub(crate) struct State {
+pub struct State {
     pub(crate) message: Message,
     /// The lines that calls send, as the flow has changed them. Branches share them until one changes its own.
     pub(crate) request_lines: Rc<Headers>,
@@ -38,7 +38,7 @@ pub(crate) struct State {
     senders: Vec<(u32, Maker)>,
     /// The fault that a `catch` is about.
     pub(crate) caught: Option<Rc<Fault>>,
-    /// What became of the branches of the last `scatter` or `split`.
+    /// The outcome of the branches of the last `scatter` or `split`.
     pub(crate) gathered: Option<Rc<Gathered>>,
     /// The depth of the step that runs, for a trace.
     pub(crate) depth: u16,
@@ -46,11 +46,11 @@ pub(crate) struct State {
     pub(crate) part: Option<usize>,
     /// The span of the step that runs; none: that of the exchange.
     pub(crate) span: Option<SpanId>,
-    /// A fault would go to steps that use the message: a call keeps its body in memory.
+    /// A `catch` would use the message, so a call keeps the body in memory.
     pub(crate) keeps: bool,
-    /// The replies to steps inside a `cache`. Branches note theirs in the same place.
+    /// The cache terms of the replies to steps inside a `cache`. Branches share them.
     pub(crate) noted: Option<Rc<NotedReplies>>,
-    /// The end of the time of the flow whose steps run, or of its `catch`.
+    /// The deadline of the flow whose steps run, or of its `catch`.
     pub(crate) deadline: Instant,
 }
 
@@ -61,40 +61,40 @@ pub(crate) enum Variable {
 }
 
 /// The state that all steps of a run share.
-pub(crate) struct Run<'a> {
+pub struct Run<'a> {
     pub(crate) ex: &'a Exchange,
     pub(crate) head: &'a RequestHead,
     pub(crate) slots: &'a Arc<Slots>,
     /// Names of the route's path parameters.
     pub(crate) parameters: &'a Arc<[Box<str>]>,
-    /// The route's name; empty for a run that came by none.
+    /// The route's name; empty for a run without a route.
     pub(crate) route: &'a str,
     pub(crate) body_bytes_max: usize,
-    /// JSON of clients and services in which an object has a member twice is malformed.
+    /// JSON of clients and services with a duplicate member is malformed.
     pub(crate) refuses_doubled: bool,
-    /// The sender of the last value that an expression asked for; none: a step made it, or it is not known.
+    /// The sender of the last value that an expression read; none: a step made it, or it is unknown.
     pub(crate) asked: Cell<Option<Maker>>,
-    /// A step looks into a body, perhaps that of a reply.
+    /// A step reads a body, perhaps that of a reply.
     pub(crate) reads_replies: bool,
-    /// The levels of elements of messages that its steps look at, if they copy what is further down; none: perhaps all.
+    /// The levels of elements that its steps read, if they only copy what is below; none: perhaps all.
     pub(crate) levels: Option<usize>,
-    /// An expression asks for the request's body as it came, and nobody has read it yet.
+    /// An expression needs the request's original body, which is not in memory yet.
     pub(crate) asks_request: Cell<bool>,
-    /// The request's body as it came, once it was read for that.
+    /// The request's original body, once it was read for that.
     pub(crate) request: RefCell<Option<Rc<Content>>>,
-    /// Steps of expressions that are left for the whole run.
+    /// The remaining budget of work of the whole run.
     steps_left: Cell<u64>,
-    /// The time that the running step has waited for others. It is read before the next wait.
+    /// The time that the running step has waited for calls. It is read before the next wait.
     pub(crate) waited: Cell<Duration>,
-    /// Looks at the clock that are still of now: when the step began, for that step before it waits, and when its wait ended, for
-    /// whoever reads that first.
+    /// Clock readings that are still current, to save reading the clock: the step's start, until it waits, and the end of its wait, until it is
+    /// read.
     pub(crate) began: Cell<Option<Instant>>,
     pub(crate) ended: Cell<Option<Instant>>,
     /// The target of the last call.
     pub(crate) target: RefCell<Option<Arc<str>>>,
     /// The label of the step that failed last, and was not caught.
     pub(crate) failed: RefCell<Option<Arc<str>>>,
-    /// What the reply says of the limits of `throttle` steps.
+    /// The reply's lines about the limits of `throttle` steps.
     pub(crate) limit_lines: RefCell<Option<Headers>>,
     /// The record of its steps, if a trace was requested.
     pub(crate) recording: Option<Recording>,
@@ -129,7 +129,7 @@ impl Drop for StepBudget<'_> {
 }
 
 impl State {
-    /// `deadline` is the end of all the time that the run has.
+    /// `deadline` is that of the whole run.
     pub(crate) fn new(message: Message, request_lines: Headers, deadline: Instant) -> State {
         State {
             message,
@@ -171,7 +171,7 @@ impl State {
 
     /// Adds the lines of a request with a method, without those about its body.
     ///
-    /// Steps that read a reply need all of it. A precondition of a change holds for that change alone.
+    /// Steps that read a reply need all of it. A precondition applies only to the client's own method.
     pub(crate) fn add_request_lines(&self, method: &[u8], run: &Run<'_>, to: &mut Headers) {
         to.add_all(&self.request_lines);
         let Some(withheld) = &self.withheld_lines else { return };
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// The version of SOAP that the message is of, as far as it was read.
+    /// The SOAP version of the message, if it was read.
     pub(crate) fn soap_format(&self) -> Option<MessageFormat> {
         let (_, envelope) = self.message.content()?.envelope()?;
         Some(match envelope.version {
@@ -215,7 +215,7 @@ impl State {
 
     /// Reads the message's body into memory.
     pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
-        // One that is in memory takes no time.
+        // A body in memory takes no time.
         let left = if self.message.arrives() { self.left() } else { Duration::MAX };
         self.message.hold(run, left).await
     }
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets the message pass a limit, or refuses it.
+    /// Counts the message in a limit, or refuses it.
     pub(crate) async fn limited(&self, limit: &dyn RequestLimit) -> Result<(), Fault> {
         let began = clock::now();
         let told = limit.admit(self.ex, self.head, self.route).await;
@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Keeps the request's body as it came, before the first step, if an expression asks for it.
+    /// Keeps the request's original body, before the first step, if an expression needs it.
     pub(crate) async fn keep_request(&self, state: &mut State) -> Result<(), Fault> {
         if self.asks_request.take() {
             state.hold(self).await?;
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Notes that a step failed. Of a step that holds others, the one inside that failed is known already.
+    /// Records a failed step. For a step that holds others, the inner one that failed is recorded already.
     pub(crate) fn note_failed(&self, step: &Step) {
         let mut failed = self.failed.borrow_mut();
         if failed.is_none() || !step.holds_steps() {
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The fault with the sender of the last value that was asked for, if it is one about a value.
+    /// The fault with the sender of the last value that was read, if the fault is about a value.
     pub(crate) fn blamed(&self, fault: Fault) -> Fault {
         let is_of_value = matches!(fault.kind, Kind::Template | Kind::FlowFailed);
         match self.asked.get().filter(|_| is_of_value) {
@@ -322,7 +322,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A budget for one step. What it spends is taken from the run's budget of work.
+    /// A budget for one step. Its work is deducted from the run's budget.
     pub(crate) fn budget(&self) -> StepBudget<'_> {
         let steps_max = self.steps_left.get();
         let output_bytes_max = self.body_bytes_max as u64;
@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         StepBudget { budget, steps_max, run: &self.steps_left }
     }
 
-    /// Takes work that no expression does from the run's budget.
+    /// Deducts other work than that of expressions from the run's budget.
     pub(crate) fn charge(&self, steps: u64) -> Result<(), Fault> {
         let charged = self.budget().charge(steps);
         charged.map_err(|kind| Fault::new(Kind::FlowFailed, kind.to_string()))
@@ -353,7 +353,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The fault of an expression or template. `unread` sent the body that was not readable, if it is not that of the message.
+/// The fault of an expression or template. `unread` is the sender of the unreadable body, if it is not that of the message.
 fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
     let cause = failure.to_string();
     match &failure.kind {
@@ -367,7 +367,7 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
             let of_message = || state.message.content().map(|content| content.maker);
             unread.or_else(of_message).unwrap_or(Maker::Flow).malformed(what)
         }
-        // Bytes where a text is wanted are their sender's fault.
+        // Bytes in place of text are their sender's fault.
         FailureKind::NotText => {
             let message = state.message.content().filter(|content| content.is_binary());
             match unread.or(message.map(|content| content.maker)) {
@@ -375,7 +375,7 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
                 None => Fault::new(Kind::FlowFailed, cause),
             }
         }
-        // Too much output is the step's, which may make it of any message.
+        // Too much output is the step's fault, which may make it of any message.
         FailureKind::Limit { name, .. } if *name != "output_bytes_max" => {
             let of_message = || state.message.content().map(|content| content.maker);
             unread.or_else(of_message).unwrap_or(Maker::Flow).costly(&cause)

@@ -1,4 +1,4 @@
-//! The steps of one run as they were, where somebody asked for a trace. Without a question none of this runs.
+//! Records the steps of a run for a trace. Without a request for one, none of this runs.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::message::{Message, Payload};
 use crate::state::{Run, State};
 use crate::step::{Step, StepsEnd, run_all};
 
-/// A record of the steps of a run so far. It is left for whoever asked when the run is over, also if its client has gone.
+/// The record of a run's steps. It is published when the run ends, also if the client has left.
 #[derive(Debug)]
 pub(crate) struct Recording {
     tracer: Arc<Tracer>,
     trace: RefCell<Trace>,
 }
 
-/// A body that nobody looked at is read for a trace only if it is no larger than this: a trace should change nothing.
+/// The largest body that is read into memory only for a trace: a trace should not change the run.
 const HELD_BYTES_MAX: u64 = 64 * 1024;
 
 /// Runs steps one by one, and records the message before and after each.
@@ -56,7 +56,7 @@ async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
 }
 
 impl Recording {
-    /// None if nobody asks.
+    /// None if no trace was requested.
     pub(crate) fn of(
         tracer: &Arc<Tracer>,
         flow: &str,

@@ -11,8 +11,8 @@ use std::time::Duration;
 use plan::export::{SpanCollector, SpanExporter};
 use plan::{AccessLogSettings, Background, LogSink, Plan, TraceExport};
 use policy::{Caller, Scheme};
-use telemetry::Telemetry;
 use telemetry::access::{AccessLog, Sink};
+use telemetry::{Telemetry, Total};
 use tokio::sync::{mpsc, oneshot};
 use upstream::Upstream;
 
@@ -238,7 +238,7 @@ impl RetainedState {
         if let Some(running) = self.spans.as_ref().filter(|(known, _)| known == collector) {
             return Ok(Some(running.clone()));
         }
-        let exporter = SpanExporter::start(collector, telemetry.traces_dropped().clone());
+        let exporter = SpanExporter::start(collector, telemetry.total(Total::TracesDropped));
         let exporter = exporter.map_err(|e| format!("traces cannot be sent: {e}"))?;
         Ok(Some((collector.clone(), Arc::new(exporter))))
     }

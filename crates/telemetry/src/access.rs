@@ -20,6 +20,7 @@ pub use template::{Template, TemplateError};
 
 use crate::Telemetry;
 use crate::count::SharedCounter;
+use crate::names::Total;
 use crate::span::SpanIds;
 use courier::Courier;
 use grpc::Outcome;
@@ -144,7 +145,7 @@ thread_local! {
 impl AccessLog {
     /// Opens the sink and starts the thread that writes to it.
     pub fn start(format: Format, sink: Sink, telemetry: &Telemetry) -> io::Result<AccessLog> {
-        let (rings, dropped) = (rings(telemetry), telemetry.access_log_dropped.clone());
+        let (rings, dropped) = (rings(telemetry), telemetry.total(Total::AccessLogDropped));
         let inbox = Writer::start(sink, rings.clone(), dropped.clone())?;
         Ok(AccessLog { format, rings, inbox, dropped })
     }
@@ -157,7 +158,7 @@ impl AccessLog {
         open: OpenSink,
         telemetry: &Telemetry,
     ) -> io::Result<AccessLog> {
-        let (rings, dropped) = (rings(telemetry), telemetry.access_log_dropped.clone());
+        let (rings, dropped) = (rings(telemetry), telemetry.total(Total::AccessLogDropped));
         let inbox = Courier::start(name, open, rings.clone(), dropped.clone())?;
         Ok(AccessLog { format, rings, inbox, dropped })
     }

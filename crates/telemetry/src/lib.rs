@@ -48,6 +48,7 @@ pub use flow::{FlowMetrics, FlowNumbers};
 pub use hub::{DeliveryOutcome, TopicMetrics};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
+pub use names::Total;
 pub use operation::{OperationMetrics, SoapFault};
 pub use plain_text::{PLAIN_CONTENT_TYPE, plain_text};
 pub use queue::{QueueMetrics, QueueRun};
@@ -66,6 +67,7 @@ use count::{CachePadded, Counter, SharedCounter};
 use durable::DurableMetrics;
 use engine::EngineMetrics;
 use named_map::NamedMap;
+use names::Metric;
 use reason::Reasons;
 use std::sync::Arc;
 
@@ -139,9 +141,8 @@ pub struct Telemetry {
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
-    access_log_dropped: Arc<SharedCounter>,
-    audit_log_dropped: Arc<SharedCounter>,
-    traces_dropped: Arc<SharedCounter>,
+    /// In the order of [`Metric::ALL`]; those of other kinds of rows count nothing.
+    totals: Vec<Arc<SharedCounter>>,
     tracer: Arc<trace::Tracer>,
     refusals: refusals::Refusals,
     tail: tail::Tail,
@@ -183,9 +184,7 @@ impl Telemetry {
             engine: EngineMetrics::default(),
             reasons,
             reload: ReloadMetrics::default(),
-            access_log_dropped: Arc::default(),
-            audit_log_dropped: Arc::default(),
-            traces_dropped: Arc::default(),
+            totals: Metric::ALL.iter().map(|_| Arc::default()).collect(),
             tracer: Arc::default(),
             refusals: refusals::Refusals::new(workers),
             tail: tail::Tail::new(workers),
@@ -199,14 +198,10 @@ impl Telemetry {
         &self.tracer
     }
 
-    /// Lines of the audit log that its receiver did not take.
-    pub fn audit_log_dropped(&self) -> &Arc<SharedCounter> {
-        &self.audit_log_dropped
-    }
-
-    /// Spans that the collector did not take.
-    pub fn traces_dropped(&self) -> &Arc<SharedCounter> {
-        &self.traces_dropped
+    /// The counter of a row without labels.
+    pub fn total(&self, total: Total) -> Arc<SharedCounter> {
+        // Harmless: there is one for each row.
+        self.totals.get(total.0 as usize).cloned().unwrap_or_default()
     }
 
     /// The last refused exchanges.

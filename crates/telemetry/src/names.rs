@@ -4,6 +4,38 @@
 
 use prometheus_client::metrics::MetricType;
 
+/// The type of a row. A `Total` is a counter without labels, which is kept and rendered by its row alone.
+macro_rules! metric_type {
+    (Total) => {
+        MetricType::Counter
+    };
+    ($kind:ident) => {
+        MetricType::$kind
+    };
+}
+
+/// The constant of a row that is a `Total`.
+macro_rules! total {
+    (Total, $metric:ident) => {
+        #[allow(non_upper_case_globals, reason = "it has the name of its row")]
+        pub const $metric: Total = Total(Metric::$metric);
+    };
+    ($kind:ident, $metric:ident) => {};
+}
+
+macro_rules! is_total {
+    (Total) => {
+        true
+    };
+    ($kind:ident) => {
+        false
+    };
+}
+
+/// A counter of the whole process without labels. [`Telemetry::total`](crate::Telemetry::total) counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Total(pub(crate) Metric);
+
 macro_rules! metrics {
     ($($metric:ident = $kind:ident $name:literal $([$($label:ident),*])?, $help:literal;)*) => {
         /// A family of metrics.
@@ -25,7 +57,9 @@ macro_rules! metrics {
             /// The help text.
             pub const fn help(self) -> &'static str { match self { $(Metric::$metric => $help),* } }
 
-            pub(crate) const fn kind(self) -> MetricType { match self { $(Metric::$metric => MetricType::$kind),* } }
+            pub(crate) const fn kind(self) -> MetricType { match self { $(Metric::$metric => metric_type!($kind)),* } }
+
+            pub(crate) const fn is_total(self) -> bool { match self { $(Metric::$metric => is_total!($kind)),* } }
 
             /// The kind of metric, and the name of its series with the suffix of that kind. A histogram has several.
             pub fn shown(self) -> (&'static str, String) {
@@ -38,6 +72,8 @@ macro_rules! metrics {
                 (kind, format!("{}{suffix}", self.name()))
             }
         }
+
+        impl Total { $( total!($kind, $metric); )* }
     };
 }
 
@@ -138,9 +174,9 @@ metrics! {
     ConfigReloads = Counter "tidegate_config_reloads" [Result], "Attempts to bring a configuration into effect, by result.";
     ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
     CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds" [Certificate], "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";
-    AccessLogDropped = Counter "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough, or its receiver did not take them.";
-    AuditLogDropped = Counter "tidegate_audit_log_dropped", "Audit log lines that their receiver did not take; those that it could not be sent at all are in the program's own log.";
-    TracesDropped = Counter "tidegate_traces_dropped", "Spans that were lost because there were too many, or the collector did not take them.";
+    AccessLogDropped = Total "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough, or its receiver did not take them.";
+    AuditLogDropped = Total "tidegate_audit_log_dropped", "Audit log lines that their receiver did not take; those that it could not be sent at all are in the program's own log.";
+    TracesDropped = Total "tidegate_traces_dropped", "Spans that were lost because there were too many, or the collector did not take them.";
     ProcessResident = Gauge "process_resident_memory_bytes", "Resident memory.";
     ProcessVirtual = Gauge "process_virtual_memory_bytes", "Virtual memory.";
     ProcessCpu = Counter "process_cpu_seconds", "User and system CPU time.";

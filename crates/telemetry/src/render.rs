@@ -96,9 +96,12 @@ impl Snapshot {
         let version = [(Label::Version.name(), env!("CARGO_PKG_VERSION"))];
         family(encoder, Metric::BuildInfo)?.encode_info(&version)?;
         family(encoder, Metric::Workers)?.encode_gauge(&self.workers.len())?;
-        counter(&mut family(encoder, Metric::AccessLogDropped)?, &self.access_log_dropped)?;
-        counter(&mut family(encoder, Metric::AuditLogDropped)?, &self.audit_log_dropped)?;
-        counter(&mut family(encoder, Metric::TracesDropped)?, &self.traces_dropped)
+        for (metric, total) in Metric::ALL.iter().zip(&self.totals) {
+            if metric.is_total() {
+                counter(&mut family(encoder, *metric)?, total)?;
+            }
+        }
+        Ok(())
     }
 
     fn workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

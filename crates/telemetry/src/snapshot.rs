@@ -47,9 +47,8 @@ pub(crate) struct Snapshot {
     pub(crate) reloads: Reloads,
     pub(crate) memory: MemoryReading,
     pub(crate) process: Process,
-    pub(crate) access_log_dropped: u64,
-    pub(crate) audit_log_dropped: u64,
-    pub(crate) traces_dropped: u64,
+    /// In the order of [`Metric::ALL`](crate::names::Metric::ALL).
+    pub(crate) totals: Vec<u64>,
     pub(crate) started_unix_seconds: u64,
 }
 
@@ -167,9 +166,7 @@ impl Snapshot {
             reloads: telemetry.reload.read(),
             memory: MemoryReading::take(),
             process: Process::read(),
-            access_log_dropped: telemetry.access_log_dropped.get(),
-            audit_log_dropped: telemetry.audit_log_dropped.get(),
-            traces_dropped: telemetry.traces_dropped.get(),
+            totals: telemetry.totals.iter().map(|total| total.get()).collect(),
             started_unix_seconds: telemetry.started_unix_seconds,
         }
     }

@@ -2,14 +2,36 @@
 
 use config::{CallStep, NamedStep, QueryTemplate, Spanned};
 use expression::Kind;
-use flows::{Call, CallPath, Method, Query};
+use flows::{Action, Call, CallPath, Method, Query};
 
-use super::{Compiler, Namespaces};
+use super::steps::{StepKind, StepPlace};
+use super::{Compiler, Namespaces, labels};
 use crate::names;
 
+impl StepKind for config::Call {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.call(&self.0, place.step, place.namespaces)?))
+    }
+
+    fn sets(&self) -> Vec<(&Spanned<String>, bool)> {
+        self.0.into.iter().map(|name| (name, true)).collect()
+    }
+
+    fn subject(&self) -> String {
+        match (&self.0.upstream, &self.0.url) {
+            (Some(upstream), _) => upstream.value.clone(),
+            (None, Some(url)) => labels::condition(&url.value),
+            (None, None) => String::new(),
+        }
+    }
+}
+
 impl Compiler<'_, '_> {
-    /// Compiles a call.
-    pub(super) fn call(
+    fn call(
         &mut self,
         keys: &CallStep,
         step: &Spanned<NamedStep>,

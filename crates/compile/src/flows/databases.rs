@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::flows::Sql;
+use ::flows::{Action, Sql};
 use config::{Config, Report, Spanned, SqlStep};
 use sql::{Address, Database, DatabaseSettings, Statement, TlsMode};
 
+use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces};
 use crate::listeners::count;
 use crate::policy_builder::PolicyBuilder;
@@ -89,8 +90,7 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
     })
 }
 
-/// Returns a TLS client that does not verify the server. With this `sslmode`, verification would add nothing: an attacker could claim that
-/// the server has no TLS, and the client would continue without it.
+/// A client that verifies no certificate, as with `sslmode=prefer`, where the server may also refuse TLS.
 fn unverified(keys: &config::Database, report: &mut Report) -> Option<tls::Client> {
     if let Some(ca) = &keys.tls.ca {
         let what = "no server is verified, since `sslmode` does not ask for it";
@@ -107,8 +107,26 @@ fn unverified(keys: &config::Database, report: &mut Report) -> Option<tls::Clien
     tls::Client::new(&spec).map_err(told).ok()
 }
 
+impl StepKind for SqlStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.sql(self, place.namespaces)?))
+    }
+
+    fn sets(&self) -> Vec<(&Spanned<String>, bool)> {
+        self.into.iter().map(|name| (name, false)).collect()
+    }
+
+    fn subject(&self) -> String {
+        self.database.value.clone()
+    }
+}
+
 impl<'a> Compiler<'a, '_> {
-    pub(super) fn sql(&mut self, keys: &'a SqlStep, namespaces: &Namespaces) -> Option<Sql> {
+    fn sql(&mut self, keys: &'a SqlStep, namespaces: &Namespaces) -> Option<Sql> {
         let arguments: Vec<Option<_>> =
             keys.arguments.iter().map(|text| self.expression(text, namespaces)).collect();
         let wants = self.placeholders(&keys.query);

@@ -1,15 +1,103 @@
-//! Compiles how results are gathered into one message, and complains about conditions that can never be met.
+//! The steps that make several messages of one, `foreach`, `split` and `scatter`: how results become one message, and what can never be
+//! reached of that.
 
 use std::time::Duration;
 
-use config::{At, Between, GatherComplete, GatherInto, Partial, Spanned, Timeout};
-use flows::{Gather, Into};
+use config::{
+    At, Between, ForeachStep, GatherComplete, GatherInto, Partial, ScatterStep, Spanned, SplitStep,
+    Timeout,
+};
+use flows::{Action, Foreach, Gather, Into, Scatter, Split};
 
-use super::{Compiler, Namespaces};
+use super::steps::{StepKind, StepPlace};
+use super::{Compiler, Namespaces, labels};
 use crate::listeners::count;
 
-impl Compiler<'_, '_> {
-    /// Complains if `complete` asks for more results than there are branches.
+impl StepKind for ForeachStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.foreach(self, place.namespaces, place.depth)?))
+    }
+
+    fn subject(&self) -> String {
+        labels::condition(&self.over.text.value)
+    }
+}
+
+impl StepKind for SplitStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.split(self, place.namespaces, place.depth)?))
+    }
+
+    fn subject(&self) -> String {
+        labels::condition(&self.over.text.value)
+    }
+}
+
+impl StepKind for ScatterStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.scatter(self, place)?))
+    }
+}
+
+impl<'a> Compiler<'a, '_> {
+    fn foreach(
+        &mut self,
+        keys: &'a ForeachStep,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Foreach> {
+        let over = self.finder(&keys.over, namespaces);
+        let steps = self.inner("steps", &keys.steps, namespaces, depth);
+        let (parallel, max) = self.parts(&keys.parallel, keys.max.get());
+        Some(Foreach { over: over?, steps: steps?, parallel, max })
+    }
+
+    fn split(
+        &mut self,
+        keys: &'a SplitStep,
+        namespaces: &Namespaces,
+        depth: usize,
+    ) -> Option<Split> {
+        let over = self.finder(&keys.over, namespaces);
+        let steps = self.inner("steps", &keys.steps, namespaces, depth);
+        let gather = self.gather(&keys.gather, namespaces);
+        self.check_complete_of_parts(&keys.gather, keys.max.get());
+        let (parallel, max) = self.parts(&keys.parallel, keys.max.get());
+        let (over, steps, gather) = (over?, steps?, gather?);
+        Some(Split { over, steps, parallel, max, gather })
+    }
+
+    fn scatter(&mut self, keys: &'a ScatterStep, place: &StepPlace<'a, '_>) -> Option<Scatter> {
+        let StepPlace { step, namespaces, depth } = *place;
+        if keys.branches.is_empty() {
+            let help = "add branches, such as `branches: [{ call: a }, { call: b }]`";
+            self.report.error(step.at, "a scatter without branches", help);
+        }
+        if step.intact {
+            self.check_complete(&keys.gather, keys.branches.len());
+        }
+        let branches = (1_usize..).zip(&keys.branches);
+        let branches: Vec<Option<_>> = branches
+            .map(|(number, branch)| self.inner(&number.to_string(), branch, namespaces, depth))
+            .collect();
+        let gather = self.gather(&keys.gather, namespaces);
+        let branches = branches.into_iter().collect::<Option<_>>()?;
+        Some(Scatter { branches, gather: gather? })
+    }
+
+    /// Complains about more results than there can be.
     pub(super) fn check_complete(&mut self, keys: &config::Gather, branches: usize) {
         let GatherComplete::Number(number) = keys.complete.value else { return };
         if branches > 0 && count(number) > branches {

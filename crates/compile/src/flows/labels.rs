@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use config::{Decode as _, FilterStep, HeaderStep, NamedStep, PayloadStep, Report, Spanned, Step};
+use config::{NamedStep, Report, Spanned, Step};
+
+use super::steps;
 
 /// The labels of one flow that are in use, and the path of the steps that are being compiled.
 #[derive(Default)]
@@ -61,73 +63,26 @@ impl Labels {
 
 /// Describes a step: its kind, and a text that distinguishes it from others of its kind.
 fn what(step: &Step) -> String {
-    let of = match step {
-        Step::Call(call) => match (&call.0.upstream, &call.0.url) {
-            (Some(upstream), _) => upstream.value.clone(),
-            (None, url) => url.as_ref().map_or_else(String::new, |url| condition(&url.value)),
-        },
-        Step::Sequence(name) => name.value.clone(),
-        Step::Store(keys) => keys.queue.value.clone(),
-        Step::Sql(keys) => keys.database.value.clone(),
-        Step::Set(values) => names(values.iter().map(|(name, _)| name)),
-        Step::Header(HeaderStep { set, add, remove }) => {
-            let changed = set.iter().chain(add.iter()).map(|(name, _)| name);
-            names(changed.chain(remove))
-        }
-        Step::SoapHeader(keys) => names(keys.remove.iter()),
-        Step::Xslt(keys) => file(&keys.stylesheet.value.to_string()),
-        Step::Validate(keys) => {
-            let schema = keys.schema.iter().chain(&keys.json_schema).next();
-            schema
-                .map_or_else(String::new, |schema| file(&schema.value.as_path().to_string_lossy()))
-        }
-        Step::Payload(keys) => kind_of(keys).to_owned(),
-        Step::Convert(keys) => word(&keys.to.encode()),
-        Step::Enrich(keys) => word(&keys.action.encode()),
-        Step::Filter(FilterStep { when, .. }) => condition(&when.value.text.value),
-        Step::Switch(keys) => condition(&keys.on.text.value),
-        Step::Foreach(keys) => condition(&keys.over.text.value),
-        Step::Split(keys) => condition(&keys.over.text.value),
-        Step::Log(_)
-        | Step::Respond(_)
-        | Step::Drop(_)
-        | Step::Fault(_)
-        | Step::Script(_)
-        | Step::Scatter(_)
-        | Step::Cache(_)
-        | Step::Throttle(_)
-        | Step::WireTap(_) => String::new(),
-    };
-    format!("{} {of}", step.name()).trim_end().to_owned()
+    format!("{} {}", step.name(), steps::kind(step).subject()).trim_end().to_owned()
 }
 
-fn names<'n>(names: impl Iterator<Item = &'n Spanned<String>>) -> String {
+pub(super) fn names<'n>(names: impl Iterator<Item = &'n Spanned<String>>) -> String {
     let names: Vec<&str> = names.map(|name| name.value.as_str()).collect();
     text(&names.join(", "))
 }
 
-fn kind_of(keys: &PayloadStep) -> &'static str {
-    match keys {
-        PayloadStep { xml: Some(_), .. } => "xml",
-        PayloadStep { json: Some(_), .. } => "json",
-        PayloadStep { text: Some(_), .. } => "text",
-        PayloadStep { from: Some(_), .. } => "from",
-        PayloadStep { .. } => "file",
-    }
-}
-
-/// Returns an encoded word of the configuration as text.
-fn word(encoded: &serde_json::Value) -> String {
+/// A word of the configuration.
+pub(super) fn word(encoded: &serde_json::Value) -> String {
     encoded.as_str().unwrap_or("").to_owned()
 }
 
-/// Returns the beginning of an expression or a URL, up to the first quoted text or query, which may contain a secret.
-fn condition(whole: &str) -> String {
+/// The beginning of an expression or a URL, up to a text or a query in it: that may be a secret.
+pub(super) fn condition(whole: &str) -> String {
     text(whole.split(['\'', '"', '?', '@']).next().unwrap_or_default())
 }
 
-/// Returns the name of a file without its folder.
-fn file(path: &str) -> String {
+/// The name of a file without its folder.
+pub(super) fn file(path: &str) -> String {
     text(path.rsplit('/').next().unwrap_or(path))
 }
 

@@ -1,18 +1,28 @@
 //! Compiles the step `script`: its program, and the values it gets in addition to the message.
 
-use ::flows::Script;
+use ::flows::{Action, Script};
 use config::{At, ScriptStep, Spanned};
 use script::{Language, Program};
 
+use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces};
 
+impl StepKind for ScriptStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.script(self, place.step.at, place.namespaces)?))
+    }
+
+    fn sets(&self) -> Vec<(&Spanned<String>, bool)> {
+        self.into.iter().map(|name| (name, false)).collect()
+    }
+}
+
 impl<'a> Compiler<'a, '_> {
-    pub(super) fn script(
-        &mut self,
-        keys: &'a ScriptStep,
-        at: At,
-        namespaces: &Namespaces,
-    ) -> Option<Script> {
+    fn script(&mut self, keys: &'a ScriptStep, at: At, namespaces: &Namespaces) -> Option<Script> {
         let program = match (&keys.jq, &keys.js) {
             (Some(text), None) => {
                 if let Some((name, _)) = keys.values.iter().next() {

@@ -1,9 +1,8 @@
-//! Compiles the steps that keep state from one message to the next: `throttle` and `cache`. The state of an unchanged step survives a
-//! reload.
+//! Steps that keep something from one message to the next: `throttle`, `cache` and `wire_tap`. It outlives a reload where they are unchanged.
 
 use std::sync::Arc;
 
-use ::flows::{Cache, TapPlaces, Throttle, WireTap};
+use ::flows::{Action, Cache, TapPlaces, Throttle, WireTap};
 use config::{
     CacheCookies, CacheStep, Decode as _, LimitBy, NamedStep, RateLimit, Spanned, WireTapStep,
 };
@@ -11,13 +10,44 @@ use expression::Kind;
 use policies::cache::{self, StepCache, StepCacheSettings, Store};
 use policies::rate_limit;
 
+use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces};
 use crate::listeners::{bytes, count};
 use crate::policies::rate_limit::{BuiltLimit, LimitPlace, limit};
 
+impl StepKind for RateLimit {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.throttle(self, place.step)))
+    }
+}
+
+impl StepKind for CacheStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.cache(self, place.namespaces, place.depth)?))
+    }
+}
+
+impl StepKind for WireTapStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.wire_tap(self, place)?))
+    }
+}
+
 impl<'a> Compiler<'a, '_> {
-    /// Compiles `throttle` like `rate_limit`. Without `by`, all messages of the step share one count.
-    pub(super) fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
+    /// The limit of `rate_limit`. Without `by` all messages of the step share a count.
+    fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
         let whose = self.name_of("throttle", &keys.encode().to_string());
         let mut place = LimitPlace {
             config: self.config,
@@ -30,10 +60,10 @@ impl<'a> Compiler<'a, '_> {
         };
         let BuiltLimit { settings, counts, shared } = limit(keys, &mut place, self.report);
         let by_route = keys.by.as_ref().is_some_and(|by| by.value == LimitBy::Route);
-        rate_limit::step(settings, counts, shared, by_route)
+        Throttle(rate_limit::step(settings, counts, shared, by_route))
     }
 
-    pub(super) fn cache(
+    fn cache(
         &mut self,
         keys: &'a CacheStep,
         namespaces: &Namespaces,
@@ -69,13 +99,8 @@ impl<'a> Compiler<'a, '_> {
         Some(Some(methods.into_iter().map(Into::into).collect()))
     }
 
-    pub(super) fn wire_tap(
-        &mut self,
-        keys: &'a WireTapStep,
-        step: &Spanned<NamedStep>,
-        namespaces: &Namespaces,
-        depth: usize,
-    ) -> Option<WireTap> {
+    fn wire_tap(&mut self, keys: &'a WireTapStep, place: &StepPlace<'a, '_>) -> Option<WireTap> {
+        let StepPlace { step, namespaces, depth } = *place;
         if keys.steps.0.is_empty() && step.intact {
             let help = "add steps, such as `steps: [{ call: audit }]`";
             self.report.error(step.at, "a wire_tap without steps", help);

@@ -1,18 +1,19 @@
-//! Compiles the stylesheets and schemas of flows.
+//! The steps `xslt` and `validate`: stylesheets and schemas.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use ::flows::{Schemas, Xslt};
+use ::flows::{Action, Schemas, Validate, Xslt};
 use config::{
     Decode as _, DefinitionAt, FilePath, Map, MessageSide, Report, Route, RouteHost, Spanned,
-    XsltStep,
+    ValidateStep, XsltStep,
 };
 use mediation::json_schema::Schema;
 use plan::Slots;
 use xsd::{Directory, Limits, SchemaSet};
 
-use super::{Compiler, Namespaces};
+use super::steps::{StepKind, StepPlace};
+use super::{Compiler, Namespaces, labels};
 use crate::files;
 use crate::policies::xslt;
 use crate::policy::RouteScope;
@@ -20,8 +21,60 @@ use crate::policy::RouteScope;
 /// The bound on the total size of the schema documents of one set.
 const SCHEMA_BYTES_MAX: u64 = 16 << 20;
 
+impl StepKind for XsltStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.xslt(self, place.namespaces)?))
+    }
+
+    fn subject(&self) -> String {
+        labels::file(&self.stylesheet.value.to_string())
+    }
+}
+
+impl StepKind for ValidateStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.validate(self, place)?))
+    }
+
+    fn subject(&self) -> String {
+        let schema = self.schema.iter().chain(&self.json_schema).next();
+        let path = schema.map(|schema| schema.value.as_path().to_string_lossy());
+        path.map_or_else(String::new, |path| labels::file(&path))
+    }
+}
+
 impl<'a> Compiler<'a, '_> {
-    pub(super) fn xslt(&mut self, keys: &'a XsltStep, namespaces: &Namespaces) -> Option<Xslt> {
+    fn validate(&mut self, keys: &'a ValidateStep, place: &StepPlace<'a, '_>) -> Option<Validate> {
+        let StepPlace { step, namespaces, depth } = *place;
+        let schema = match (&keys.schema, &keys.json_schema) {
+            (Some(file), None) => self.xml_schema(file),
+            (None, Some(file)) => self.json_schema(file),
+            (None, None) | (Some(_), Some(_)) => {
+                let what = "a validate needs one schema";
+                self.report.error(step.at, what, "write `schema: FILE.xsd` or `json_schema: FILE`");
+                None
+            }
+        };
+        let of = match &keys.of {
+            Some(of) => self.finder(of, namespaces).map(Some),
+            None => Some(None),
+        };
+        let otherwise = match &keys.otherwise {
+            Some(steps) => self.inner("else", steps, namespaces, depth).map(Some),
+            None => Some(None),
+        };
+        Some(Validate { schema: schema?, of: of?, otherwise: otherwise? })
+    }
+
+    fn xslt(&mut self, keys: &'a XsltStep, namespaces: &Namespaces) -> Option<Xslt> {
         let of = match &keys.of {
             Some(of) => Some(self.expression(of, namespaces)?),
             None => None,
@@ -94,8 +147,8 @@ impl<'a> Compiler<'a, '_> {
         Some(work(&mut place, self.report))
     }
 
-    /// Compiles an XML schema with its imports, which are read from its folder.
-    pub(super) fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
+    /// An XML schema with its imports from beside it.
+    fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         let bytes = files::read_text(file, self.report)?;
         let path = file.value.as_path();
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -115,8 +168,8 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// Compiles a JSON Schema that refers to no other file.
-    pub(super) fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
+    /// A JSON Schema, complete in itself.
+    fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         files::json_schema(file, Schema::alone, self.report).map(Schemas::Json)
     }
 }

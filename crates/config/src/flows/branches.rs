@@ -1,15 +1,58 @@
-//! The keys of steps that split one message into several, or join several into one.
+//! The keys of steps that choose other steps, split one message into several, or join several into one.
 
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::{ExpressionText, Steps};
+use super::{Condition, ExpressionText, Steps};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::report::quote;
 use crate::schema::SchemaBuilder;
-use crate::values::{Between, Spanned, Timeout};
+use crate::values::{Between, OneOrMore, Spanned, Timeout};
+
+keys! {
+    /// Runs one of two lists of steps, by a condition.
+    pub struct FilterStep {
+        /// The condition.
+        when: Condition,
+        /// Steps if it holds.
+        then: Steps = OneOrMore(Vec::new()),
+        /// Steps if it does not.
+        otherwise as "else": Steps = OneOrMore(Vec::new()),
+    }
+}
+
+keys! {
+    /// Runs the steps of the first matching case.
+    pub struct SwitchStep {
+        /// The value that is compared, as text.
+        on: ExpressionText,
+        /// The cases.
+        cases: Vec<SwitchCase>,
+        /// Steps if no case matches.
+        default: Steps = OneOrMore(Vec::new()),
+    }
+}
+
+impl SwitchStep {
+    /// The lists of steps inside it.
+    pub(super) fn lists(&self) -> Vec<&Steps> {
+        self.cases.iter().map(|case| &case.steps).chain([&self.default]).collect()
+    }
+}
+
+keys! {
+    /// A case of a `switch`.
+    pub struct SwitchCase {
+        /// The text that the value must equal.
+        equals: Option<Spanned<String>>,
+        /// A regular expression to search in it.
+        matches: Option<Spanned<String>>,
+        /// The steps.
+        steps: Steps,
+    }
+}
 
 keys! {
     /// Runs steps for each part of the message, and replaces each part by the result.

@@ -1,6 +1,8 @@
 //! `flows.NAME`: the steps that process a message between services.
 
+mod bodies;
 mod branches;
+mod calls;
 mod expression;
 mod named_step;
 mod step_values;
@@ -10,25 +12,18 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-pub use branches::{
-    ForeachStep, Gather, GatherComplete, GatherInto, Partial, ScatterStep, SplitStep,
-};
+pub use bodies::*;
+pub use branches::*;
+pub use calls::*;
 pub use expression::{
     Condition, ExpressionLanguage, ExpressionText, JsonTemplate, SetValue, ValueType,
 };
 pub use named_step::NamedStep;
 pub use step_values::{QueryTemplate, StatusClass, StatusTemplate};
-pub use steps::{
-    CacheStep, Call, CallHeaders, CallStep, ConvertStep, ConvertTo, DropStep, EmptyArrays,
-    EnrichAction, EnrichSource, EnrichStep, EnvelopeUse, FaultCode, FaultStep, FilterStep,
-    HeaderStep, LogLevel, LogStep, PayloadStep, RespondStep, ScriptStep, SoapHeaderStep, SqlStep,
-    Steps, StoreStep, SwitchCase, SwitchStep, ValidateStep, WireTapStep, XsltStep,
-};
+pub use steps::*;
 
-use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};
-use crate::node::{MapEntry, Node, Value};
-use crate::policies::RateLimit;
-use crate::report::quote;
+use crate::decode::{Decode, Decoder, keys, words};
+use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{Map, Size, Spanned, Timeout};
 
@@ -96,154 +91,6 @@ keys! {
         // As large as documents of services are. The tree of one takes about ten times as much memory.
         body_bytes_max: Size = Size(16 * 1024 * 1024),
     }
-}
-
-/// The key of a step's name, next to the key of the step.
-const NAME: &str = "name";
-const NAME_DOC: &str = "The name of the step in metrics, traces, the log and `explain`.";
-
-/// Generates the enum of all steps, with parsing, writing and schema by name.
-macro_rules! steps {
-    ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal, )*) => {
-        /// One step: a map with one key, the step's name.
-        #[derive(Clone, Debug, PartialEq)]
-        #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists of their own")]
-        pub enum Step {
-            $( $(#[doc = $doc])* $kind($keys), )*
-        }
-
-        impl Step {
-            /// The names of all steps in the configuration.
-            pub const NAMES: &[&str] = &[$($name),*];
-
-            /// Returns the name of the step in the configuration.
-            pub fn name(&self) -> &'static str {
-                match self {
-                    $( Self::$kind(_) => $name, )*
-                }
-            }
-
-            fn decode_named(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Self> {
-                match entry.key.as_str() {
-                    $( $name => <$keys>::decode(&entry.node, decoder).map(Self::$kind), )*
-                    _ => unknown(entry, decoder),
-                }
-            }
-
-            fn encode_keys(&self) -> Json {
-                match self {
-                    $( Self::$kind(keys) => keys.encode(), )*
-                }
-            }
-
-            fn schemas(schema: &mut SchemaBuilder) -> Json {
-                let doc = "One step of a flow: exactly one of these keys, and perhaps `name`.";
-                schema.section("Step", doc, |section| {
-                    section.key::<Option<String>>(NAME, NAME_DOC, Some(None));
-                    $( section.key::<Option<$keys>>($name, concat!($($doc),*), Some(None)); )*
-                })
-            }
-        }
-    };
-}
-
-steps! {
-    /// Sends the message to an upstream.
-    Call(Call) = "call",
-    /// Ends the flow with a reply.
-    Respond(RespondStep) = "respond",
-    /// Ends the flow with 202 and no body.
-    Drop(DropStep) = "drop",
-    /// Ends the flow with a fault.
-    Fault(FaultStep) = "fault",
-    /// Sets variables, in the order written.
-    Set(Map<SetValue>) = "set",
-    /// Changes headers of the message.
-    Header(HeaderStep) = "header",
-    /// Changes the header of a SOAP message.
-    SoapHeader(SoapHeaderStep) = "soap_header",
-    /// Builds a new body for the message.
-    Payload(PayloadStep) = "payload",
-    /// Changes parts of the message.
-    Enrich(EnrichStep) = "enrich",
-    /// Transforms the message with a stylesheet.
-    Xslt(XsltStep) = "xslt",
-    /// Validates the message against a schema.
-    Validate(ValidateStep) = "validate",
-    /// Converts the message to another format.
-    Convert(ConvertStep) = "convert",
-    /// Runs a program over the message.
-    Script(ScriptStep) = "script",
-    /// Runs one of two lists of steps, by a condition.
-    Filter(FilterStep) = "filter",
-    /// Runs the steps of the first matching case.
-    Switch(SwitchStep) = "switch",
-    /// Runs steps for each part of the message, and replaces the part by the result.
-    Foreach(ForeachStep) = "foreach",
-    /// Runs steps for each part of the message, and gathers the results.
-    Split(SplitStep) = "split",
-    /// Runs branches concurrently, and gathers the results.
-    Scatter(ScatterStep) = "scatter",
-    /// Runs the steps of another flow.
-    Sequence(Spanned<String>) = "sequence",
-    /// Writes a line to the log.
-    Log(LogStep) = "log",
-    /// Caches the result of steps.
-    Cache(CacheStep) = "cache",
-    /// Limits the rate of messages, like the policy `rate_limit`. A message beyond the limit gets 429. Without `by`, all messages share one
-    /// count.
-    Throttle(RateLimit) = "throttle",
-    /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
-    Store(StoreStep) = "store",
-    /// Runs steps in parallel to the flow, with a copy of the message. Their reply is discarded.
-    WireTap(WireTapStep) = "wire_tap",
-    /// Runs a statement in a database.
-    Sql(SqlStep) = "sql",
-}
-
-impl Step {
-    /// Returns the nested lists of steps, in the order written.
-    pub fn inner(&self) -> Vec<&Steps> {
-        match self {
-            Self::Call(_)
-            | Self::Respond(_)
-            | Self::Drop(_)
-            | Self::Fault(_)
-            | Self::Set(_)
-            | Self::Header(_)
-            | Self::SoapHeader(_)
-            | Self::Payload(_)
-            | Self::Enrich(_)
-            | Self::Xslt(_)
-            | Self::Convert(_)
-            | Self::Script(_)
-            | Self::Sequence(_)
-            | Self::Log(_)
-            | Self::Throttle(_)
-            | Self::Store(_)
-            | Self::Sql(_) => Vec::new(),
-            Self::Validate(keys) => keys.otherwise.iter().collect(),
-            Self::Filter(keys) => vec![&keys.then, &keys.otherwise],
-            Self::Switch(keys) => {
-                keys.cases.iter().map(|case| &case.steps).chain([&keys.default]).collect()
-            }
-            Self::Foreach(keys) => vec![&keys.steps],
-            Self::Split(keys) => vec![&keys.steps],
-            Self::Scatter(keys) => keys.branches.iter().collect(),
-            Self::Cache(keys) => vec![&keys.steps],
-            Self::WireTap(keys) => vec![&keys.steps],
-        }
-    }
-}
-
-fn unknown(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Step> {
-    let meant = decoder.suggest(&entry.key, Step::NAMES.iter().copied());
-    decoder.error(
-        entry.key_at,
-        format!("unknown step {}{}", quote(&entry.key), did_you_mean(meant)),
-        format!("the steps are {}", list(Step::NAMES, "and")),
-    );
-    None
 }
 
 impl Decode for Flow {

@@ -2,7 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{NAME, Step};
+use super::Step;
+use super::steps::NAME;
 use crate::decode::{Decode, Decoder};
 use crate::node::{MapEntry, Node, Value};
 use crate::report::quote;

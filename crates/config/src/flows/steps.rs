@@ -1,86 +1,156 @@
-//! The keys of each step.
+//! The list of steps, and the keys of those that have few.
 
 use serde_json::{Value as Json, json};
 
 use super::{
-    Condition, ExpressionText, JsonTemplate, NamedStep, QueryTemplate, StatusClass, StatusTemplate,
+    Call, EnrichStep, ExpressionText, FilterStep, ForeachStep, NamedStep, PayloadStep, RespondStep,
+    ScatterStep, SetValue, SplitStep, SwitchStep,
 };
-use crate::decode::{Decode, Decoder, keys, words};
-use crate::node::{Node, Value};
-use crate::policies::{CacheCookies, XsltEngine};
+use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};
+use crate::node::{MapEntry, Node};
+use crate::policies::{CacheCookies, RateLimit, XsltEngine};
+use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Size, Spanned, Timeout};
 
 /// A list of steps, or a single one.
 pub type Steps = OneOrMore<Spanned<NamedStep>>;
 
-keys! {
-    /// Sends the message to an upstream. The reply becomes the message, whatever its status, unless `into` stores it in a variable.
-    pub struct CallStep {
-        /// One of the `upstreams`.
-        upstream: Option<Spanned<String>>,
-        /// A template of the URL, in place of `upstream`, for an address that is known only at run time. `endpoints` lists the addresses
-        /// that may be called.
-        url: Option<Spanned<String>>,
-        /// The method, which may be a template; the request's if absent or empty.
-        method: Option<Spanned<String>>,
-        /// A template of the path; as the route forwards it if absent. If it is a single placeholder, its value is the whole path including
-        /// the query.
-        path: Option<Spanned<String>>,
-        /// The query: a template, or templates by the names of parameters; the request's if absent.
-        query: Option<QueryTemplate>,
-        /// Changes to the headers of this call only.
-        headers: CallHeaders,
-        /// The body to send; that of the message if absent.
-        body: Option<ExpressionText>,
-        /// The timeout of the whole call. The timeouts of the upstream also apply.
-        timeout: Option<Spanned<Timeout>>,
-        /// A variable that stores the reply, as `$NAME.status`, `$NAME.headers.X` and `$NAME.body`. The message is not changed.
-        into: Option<Spanned<String>>,
-        /// Statuses that are faults, such as `[5xx, 404]`.
-        // The meaning of a status depends on the flow, so none is a fault by default.
-        fault_on: Vec<StatusClass> = Vec::new(),
-    }
-}
-
-keys! {
-    /// Changes to the headers of one call.
-    pub struct CallHeaders {
-        /// Headers to replace, or to add if they are missing. The values are templates.
-        set: Map<Spanned<String>> = Map::default(),
-        /// Headers to omit.
-        remove: Vec<Spanned<String>> = Vec::new(),
-    }
-}
-
-/// The `call` step: the name of an upstream, or its keys.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Call(pub CallStep);
-
-keys! {
-    /// Ends the flow with a reply: the message, or the content given here.
-    pub struct RespondStep {
-        /// The status, which may be a template. If absent or empty, that of the message, or 200 if the message is a request.
-        status: Option<StatusTemplate>,
-        /// Headers to replace, or to add if they are missing. The values are templates.
-        headers: Map<Spanned<String>> = Map::default(),
-        /// The body as an XML template.
-        xml: Option<Spanned<String>>,
-        /// The body as a JSON template.
-        json: Option<Spanned<JsonTemplate>>,
-        /// The body as a text template.
-        text: Option<Spanned<String>>,
-        /// The body as a form: a template such as `a={{ $body.a }}&b=1`, or templates by the names of fields. Values are
-        /// percent-encoded, so that none can add a field.
-        form: Option<QueryTemplate>,
-        /// The body as the result of an expression.
-        from: Option<ExpressionText>,
-    }
-}
-
 /// Ends the flow with 202 and no body. It has no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropStep;
+
+/// The key of a step's name, next to the key of the step.
+pub(super) const NAME: &str = "name";
+const NAME_DOC: &str = "The name of the step in metrics, traces, the log and `explain`.";
+
+/// The lists of steps inside a step, if its line in the list of kinds has an expression for them.
+macro_rules! inner {
+    ($keys:ident) => {{
+        let _: &_ = $keys;
+        Vec::new()
+    }};
+    ($keys:ident, $of:ident, $inner:expr) => {{
+        let $of = $keys;
+        $inner
+    }};
+}
+
+/// Generates the enum of all steps, with parsing, writing and schema by name. `with` gives the lists of steps inside a step.
+macro_rules! steps {
+    ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal $(with |$of:ident| $inner:expr)?, )*) => {
+        /// One step: a map with one key, the step's name.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists of their own")]
+        pub enum Step {
+            $( $(#[doc = $doc])* $kind($keys), )*
+        }
+
+        impl Step {
+            /// The names of all steps in the configuration.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// Returns the name of the step in the configuration.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$kind(_) => $name, )*
+                }
+            }
+
+            /// The lists of steps inside it, in the order written.
+            pub fn inner(&self) -> Vec<&Steps> {
+                match self {
+                    $( Self::$kind(keys) => inner!(keys $(, $of, $inner)?), )*
+                }
+            }
+
+            pub(super) fn decode_named(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Self> {
+                match entry.key.as_str() {
+                    $( $name => <$keys>::decode(&entry.node, decoder).map(Self::$kind), )*
+                    _ => unknown(entry, decoder),
+                }
+            }
+
+            pub(super) fn encode_keys(&self) -> Json {
+                match self {
+                    $( Self::$kind(keys) => keys.encode(), )*
+                }
+            }
+
+            pub(super) fn schemas(schema: &mut SchemaBuilder) -> Json {
+                let doc = "One step of a flow: exactly one of these keys, and perhaps `name`.";
+                schema.section("Step", doc, |section| {
+                    section.key::<Option<String>>(NAME, NAME_DOC, Some(None));
+                    $( section.key::<Option<$keys>>($name, concat!($($doc),*), Some(None)); )*
+                })
+            }
+        }
+    };
+}
+
+steps! {
+    /// Sends the message to an upstream.
+    Call(Call) = "call",
+    /// Ends the flow with a reply.
+    Respond(RespondStep) = "respond",
+    /// Ends the flow with 202 and no body.
+    Drop(DropStep) = "drop",
+    /// Ends the flow with a fault.
+    Fault(FaultStep) = "fault",
+    /// Sets variables, in the order written.
+    Set(Map<SetValue>) = "set",
+    /// Changes headers of the message.
+    Header(HeaderStep) = "header",
+    /// Changes the header of a SOAP message.
+    SoapHeader(SoapHeaderStep) = "soap_header",
+    /// Builds a new body for the message.
+    Payload(PayloadStep) = "payload",
+    /// Changes parts of the message.
+    Enrich(EnrichStep) = "enrich",
+    /// Transforms the message with a stylesheet.
+    Xslt(XsltStep) = "xslt",
+    /// Validates the message against a schema.
+    Validate(ValidateStep) = "validate" with |keys| keys.otherwise.iter().collect(),
+    /// Converts the message to another format.
+    Convert(ConvertStep) = "convert",
+    /// Runs a program over the message.
+    Script(ScriptStep) = "script",
+    /// Runs one of two lists of steps, by a condition.
+    Filter(FilterStep) = "filter" with |keys| vec![&keys.then, &keys.otherwise],
+    /// Runs the steps of the first matching case.
+    Switch(SwitchStep) = "switch" with |keys| keys.lists(),
+    /// Runs steps for each part of the message, and replaces the part by the result.
+    Foreach(ForeachStep) = "foreach" with |keys| vec![&keys.steps],
+    /// Runs steps for each part of the message, and gathers the results.
+    Split(SplitStep) = "split" with |keys| vec![&keys.steps],
+    /// Runs branches concurrently, and gathers the results.
+    Scatter(ScatterStep) = "scatter" with |keys| keys.branches.iter().collect(),
+    /// Runs the steps of another flow.
+    Sequence(Spanned<String>) = "sequence",
+    /// Writes a line to the log.
+    Log(LogStep) = "log",
+    /// Caches the result of steps.
+    Cache(CacheStep) = "cache" with |keys| vec![&keys.steps],
+    /// Limits the rate of messages, like the policy `rate_limit`. A message beyond the limit gets 429. Without `by`, all messages share one
+    /// count.
+    Throttle(RateLimit) = "throttle",
+    /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
+    Store(StoreStep) = "store",
+    /// Runs steps in parallel to the flow, with a copy of the message. Their reply is discarded.
+    WireTap(WireTapStep) = "wire_tap" with |keys| vec![&keys.steps],
+    /// Runs a statement in a database.
+    Sql(SqlStep) = "sql",
+}
+
+fn unknown(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Step> {
+    let meant = decoder.suggest(&entry.key, Step::NAMES.iter().copied());
+    decoder.error(
+        entry.key_at,
+        format!("unknown step {}{}", quote(&entry.key), did_you_mean(meant)),
+        format!("the steps are {}", list(Step::NAMES, "and")),
+    );
+    None
+}
 
 keys! {
     /// Puts the message into a queue, with its method, path and headers. The step waits until the message is durable.
@@ -150,76 +220,6 @@ keys! {
         set: Vec<Spanned<String>> = Vec::new(),
         /// Names of elements to remove, such as `m:routing`.
         remove: Vec<Spanned<String>> = Vec::new(),
-    }
-}
-
-keys! {
-    /// Builds a new body for the message. In a SOAP message, `xml` and `from` replace the content of the Body.
-    pub struct PayloadStep {
-        /// An XML template.
-        xml: Option<Spanned<String>>,
-        /// A JSON template.
-        json: Option<Spanned<JsonTemplate>>,
-        /// A text template.
-        text: Option<Spanned<String>>,
-        /// A form (`application/x-www-form-urlencoded`): a template such as `a={{ $body.a }}&b=1`, or templates by the names of
-        /// fields. Values are percent-encoded, so that none can add a field.
-        form: Option<QueryTemplate>,
-        /// The result of an expression. A node set becomes its markup.
-        from: Option<ExpressionText>,
-        /// The bytes of a file.
-        file: Option<Spanned<FilePath>>,
-        /// The content type; derived from the kind of the body if absent.
-        content_type: Option<Spanned<String>>,
-        /// What happens to the envelope of a SOAP message.
-        envelope: EnvelopeUse = EnvelopeUse::Keep,
-    }
-}
-
-words! {
-    /// What happens to the envelope of a SOAP message.
-    pub enum EnvelopeUse {
-        /// It is kept around the new content.
-        Keep = "keep",
-        /// The new body is the whole message.
-        Drop = "drop",
-    }
-}
-
-keys! {
-    /// Changes the message at each place that `target` selects.
-    pub struct EnrichStep {
-        /// The content to insert: an expression, or `{ xml: TEMPLATE }`. `remove` needs none.
-        source: Option<EnrichSource>,
-        /// The place.
-        target: ExpressionText,
-        /// The action at the place.
-        action: EnrichAction = EnrichAction::Replace,
-    }
-}
-
-/// The content to insert into a message.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EnrichSource {
-    /// The result of an expression.
-    Expression(ExpressionText),
-    /// An XML template.
-    Xml(Spanned<String>),
-}
-
-words! {
-    /// How the source is inserted at a target.
-    pub enum EnrichAction {
-        /// Replaces the target.
-        Replace = "replace",
-        /// As the target's last child.
-        Child = "child",
-        /// Before the target.
-        Before = "before",
-        /// After the target.
-        After = "after",
-        /// Removes the target.
-        Remove = "remove",
     }
 }
 
@@ -313,42 +313,6 @@ keys! {
 }
 
 keys! {
-    /// Runs one of two lists of steps, by a condition.
-    pub struct FilterStep {
-        /// The condition.
-        when: Condition,
-        /// Steps if it holds.
-        then: Steps = OneOrMore(Vec::new()),
-        /// Steps if it does not.
-        otherwise as "else": Steps = OneOrMore(Vec::new()),
-    }
-}
-
-keys! {
-    /// Runs the steps of the first matching case.
-    pub struct SwitchStep {
-        /// The value that is compared, as text.
-        on: ExpressionText,
-        /// The cases.
-        cases: Vec<SwitchCase>,
-        /// Steps if no case matches.
-        default: Steps = OneOrMore(Vec::new()),
-    }
-}
-
-keys! {
-    /// A case of a `switch`.
-    pub struct SwitchCase {
-        /// The text that the value must equal.
-        equals: Option<Spanned<String>>,
-        /// A regular expression to search in it.
-        matches: Option<Spanned<String>>,
-        /// The steps.
-        steps: Steps,
-    }
-}
-
-keys! {
     /// Writes a line to the log.
     pub struct LogStep {
         /// Its level.
@@ -432,65 +396,5 @@ impl Decode for DropStep {
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         json!({ "type": "object", "additionalProperties": false })
-    }
-}
-
-impl Decode for Call {
-    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Scalar(_) => {
-                let upstream = Spanned::decode(node, decoder)?;
-                Some(Self(CallStep {
-                    upstream: Some(upstream),
-                    url: None,
-                    method: None,
-                    path: None,
-                    query: None,
-                    headers: CallHeaders { set: Map::default(), remove: Vec::new() },
-                    body: None,
-                    timeout: None,
-                    into: None,
-                    fault_on: Vec::new(),
-                }))
-            }
-            Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => {
-                CallStep::decode(node, decoder).map(Self)
-            }
-        }
-    }
-
-    fn encode(&self) -> Json {
-        self.0.encode()
-    }
-
-    fn schema(schema: &mut SchemaBuilder) -> Json {
-        json!({ "anyOf": [String::schema(schema), CallStep::schema(schema)] })
-    }
-}
-
-impl Decode for EnrichSource {
-    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let Some(xml) = node.get("xml") else {
-            return ExpressionText::decode(node, decoder).map(Self::Expression);
-        };
-        decoder.section(node, &["xml"], &[])?;
-        Spanned::decode(xml, decoder).map(Self::Xml)
-    }
-
-    fn encode(&self) -> Json {
-        match self {
-            Self::Expression(expression) => expression.encode(),
-            Self::Xml(template) => json!({ "xml": template.encode() }),
-        }
-    }
-
-    fn schema(schema: &mut SchemaBuilder) -> Json {
-        let xml = json!({
-            "type": "object",
-            "properties": { "xml": String::schema(schema) },
-            "required": ["xml"],
-            "additionalProperties": false,
-        });
-        json!({ "anyOf": [ExpressionText::schema(schema), xml] })
     }
 }

@@ -1,7 +1,6 @@
-//! `cache`: a message that steps made is given again.
+//! `cache`: reuses a message that steps made before.
 //!
-//! The rules are those of the policy `cache`, as are the messages that are kept. They never wait for one another: several that miss
-//! at once each run the steps.
+//! The rules and the store are those of the policy `cache`. Concurrent misses do not wait for one another: each runs the steps.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,12 +10,13 @@ use std::sync::Arc;
 use ::message::{Body, Headers, Reply, ReplyHead};
 use expression::Template;
 use fault::Fault;
-use policy::{CacheHindrance, CacheTerms, KeptMessage, ReplyCache};
+use policy::{CacheHindrance, CacheTerms, Decision, KeptMessage, ReplyCache};
 
 use crate::content::{Content, Maker};
+use crate::levels::{ActionNeeds, Levels};
 use crate::message::Payload;
 use crate::state::{Run, State};
-use crate::step::{self, Steps, StepsEnd};
+use crate::step::{self, Action, Step, StepRun, Steps, StepsEnd};
 
 /// Steps, and the messages that they made.
 pub struct Cache {
@@ -25,14 +25,28 @@ pub struct Cache {
     pub kept: Arc<dyn ReplyCache>,
 }
 
-/// The conditions of the replies that steps of a cache get.
+/// The cache terms of the replies to the steps inside a cache.
 pub(crate) struct NotedReplies {
     kept: Arc<dyn ReplyCache>,
     terms: RefCell<CacheTerms>,
 }
 
+impl Action for Cache {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds { slots: self.key.slots(), keeps_bodies: true, ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        vec![&self.steps]
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        Decision::Waits(Box::pin(cached(self, run, state)))
+    }
+}
+
 impl NotedReplies {
-    /// Notes a reply to a request with these lines.
+    /// Adds the terms of a reply to a request with these lines.
     pub(crate) fn note(&self, run: &Run<'_>, sent: &Headers, reply: &ReplyHead) {
         self.kept.note(run.head, sent, reply, &mut self.terms.borrow_mut());
     }
@@ -44,12 +58,8 @@ impl fmt::Debug for NotedReplies {
     }
 }
 
-/// Gives the cached message, or runs the steps and caches the message that they make.
-pub(crate) async fn cached(
-    cache: &Cache,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<StepsEnd, Fault> {
+/// Returns the cached message, or runs the steps and caches the message that they make.
+async fn cached(cache: &Cache, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     let key = run.fill(state, &cache.key)?;
     let found = cache.kept.find(run.ex, run.head, &key);
     // Harmless: the reasons against caching are reported below.
@@ -87,12 +97,12 @@ pub(crate) async fn cached(
     Ok(ended)
 }
 
-/// `Cache-Status` of a message that was not given again (RFC 9211).
+/// `Cache-Status` of a message that was not served from the cache (RFC 9211).
 fn told(forward: &str, why: CacheHindrance) -> String {
     format!("tidegate; fwd={forward}; detail={why}")
 }
 
-/// The message as it is kept. Its mark says how the steps ended, whether it is a request, and the status of the last call.
+/// The message to store. Its mark encodes how the steps ended, whether it is a request, and the status of the last call.
 fn made(state: &State, ended: StepsEnd) -> Option<KeptMessage> {
     let message = &state.message;
     let body = message.content()?.bytes.clone();

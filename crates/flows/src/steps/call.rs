@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use expression::{Expression, Slot, Template};
+use expression::{Expression, Template};
 use fault::{Fault, Kind};
 use kit::clock::{self, Instant};
 use kit::percent;
@@ -16,11 +16,13 @@ use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::Fetch;
 
 use crate::content::Format;
+use crate::levels::{ActionNeeds, Levels, deepest};
 use crate::message::Message;
 use crate::state::{Run, State, Variable};
+use crate::step::{Action, Shape, Step, StepRun, waits};
 use crate::steps::payload;
 
-/// A call of an upstream, or of an address that is known only when it is made.
+/// A call of an upstream, or of a URL that is computed per message.
 pub struct Call {
     pub to: CallTo,
     /// The request's if absent.
@@ -40,7 +42,7 @@ pub struct Call {
     pub fault_on: Vec<(u16, u16)>,
 }
 
-/// Who is called.
+/// The callee.
 pub enum CallTo {
     /// An upstream, and its name.
     Upstream(Arc<dyn Fetch>, Box<str>),
@@ -49,19 +51,19 @@ pub enum CallTo {
 
 /// The URL of a call.
 pub struct CallUrl {
-    /// Up to the first slash of the path; or a value that is a whole URL, or the beginning of one.
+    /// The URL up to the first slash of the path; or a value that is a whole URL, or the start of one.
     pub base: Template,
-    /// The base begins with a scheme, so that values in it are parts of the host.
+    /// The base starts with a scheme, so values in it must be parts of the host.
     pub has_scheme: bool,
-    /// What follows.
+    /// The rest of the URL.
     pub rest: Option<Template>,
     pub find: EndpointFinder,
 }
 
-/// Finds the way to a URL, and its path and query; or says why it is not called.
+/// Finds the upstream of a URL, and its path and query; or the fault if it may not be called.
 pub type EndpointFinder = Arc<dyn Fn(&str) -> Result<Endpoint, Fault> + Send + Sync>;
 
-/// A place that is called.
+/// The upstream of a URL.
 pub struct Endpoint {
     pub to: Arc<dyn Fetch>,
     /// `https://host`.
@@ -70,11 +72,11 @@ pub struct Endpoint {
     pub target: String,
 }
 
-/// The way of one call.
+/// The callee of one call.
 struct CallWay<'c> {
     to: Cow<'c, Arc<dyn Fetch>>,
     name: Cow<'c, str>,
-    /// Of a URL.
+    /// The path and query of a URL.
     target: Option<String>,
 }
 
@@ -124,9 +126,9 @@ pub enum Method {
 
 /// The path of a call.
 pub enum CallPath {
-    /// Values are parts of it, encoded.
+    /// Values are inserted, encoded.
     Template(Template),
-    /// A value that is all of it.
+    /// One value is the whole path.
     Whole(Template),
 }
 
@@ -137,9 +139,33 @@ pub enum Query {
     Parameters(Vec<(Box<str>, Template)>),
 }
 
+impl Action for Call {
+    fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
+        let slots = self.templates().flat_map(Template::slots);
+        let of_templates = self.templates().map(|template| levels.template(template));
+        let of_body = self.body.iter().map(|body| levels.copied(body));
+        ActionNeeds {
+            slots: slots.chain(self.body.iter().flat_map(Expression::slots)).collect(),
+            content: self.into.is_some(),
+            levels: deepest(of_templates.chain(of_body)),
+            uses_message: self.body.is_none().then_some(true),
+            other_method: self.method.is_some(),
+            ..ActionNeeds::default()
+        }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        waits(call(self, run, state))
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        self.plain().map_or(Shape::Other, Shape::PlainCall)
+    }
+}
+
 impl Call {
     /// The templates of its parts.
-    pub(crate) fn templates(&self) -> impl Iterator<Item = &Template> {
+    fn templates(&self) -> impl Iterator<Item = &Template> {
         let query = self.query.iter().flat_map(Query::templates);
         let set = self.set.iter().map(|(_, template)| template);
         let method = self.method.iter().filter_map(|method| match method {
@@ -152,13 +178,8 @@ impl Call {
         self.to.templates().into_iter().chain(path).chain(method).chain(query).chain(set)
     }
 
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        let templates = self.templates().flat_map(Template::slots);
-        templates.chain(self.body.iter().flat_map(Expression::slots)).collect()
-    }
-
     /// The upstream, if the message is sent there as it is.
-    pub(crate) fn plain(&self) -> Option<&str> {
+    fn plain(&self) -> Option<&str> {
         let CallTo::Upstream(_, upstream) = &self.to else { return None };
         let is_plain = self.method.is_none()
             && self.path.is_none()
@@ -228,7 +249,7 @@ impl Call {
         }
         body.forget_view();
         if self.into.is_none() {
-            // The reply takes its place. Only steps for a fault look at it, or whoever makes the answer of one, at its envelope.
+            // The reply replaces the message. Only a `catch` reads it again, or the format of a fault, which needs its envelope.
             state.message.forget_view(if state.keeps { run.levels } else { Some(0) });
         }
         Ok(Request { head, body })
@@ -280,7 +301,7 @@ impl Method {
     }
 }
 
-/// A path that a value gives as a whole, with its query if it has one.
+/// Checks a path that is one value, with its query if it has one.
 fn whole_path(path: String) -> Result<String, Fault> {
     let refused = |why| Err(bad("path", &path, why));
     if !path.starts_with('/') {
@@ -302,7 +323,7 @@ fn whole_path(path: String) -> Result<String, Fault> {
 /// The longest method of a call; those that are registered have at most 17 bytes.
 const METHOD_BYTES_MAX: usize = 64;
 
-/// The fault of a value that cannot stand in a call.
+/// The fault of a value that is not allowed in a call.
 fn bad(what: &str, value: &str, why: &str) -> Fault {
     // Harmless: it is only shown.
     let shown: String = value.chars().take(100).collect();
@@ -348,8 +369,8 @@ fn push_encoded(text: &str, out: &mut String) {
     }
 }
 
-/// Calls, and takes the reply: in the message's place, or into a variable.
-pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+/// Calls. The reply replaces the message, or is stored in a variable.
+async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let mut began = run.began.take().unwrap_or_else(clock::now);
     if state.left_at(began).is_zero() {
         return Err(flow_timeout());
@@ -364,7 +385,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
     let CallWay { to, name, target: own } = call.to.way(run, state)?;
     let request = call.request(own, run, state)?;
     let noted = state.noted.clone().map(|noted| (noted, request.head.headers.clone()));
-    // Its client gives the whole call up then, whatever the flow allows.
+    // A client of gRPC gives up at its deadline, whatever the flow allows.
     let deadline = run.ex.grpc.as_ref().and_then(|call| call.deadline);
     let mut beside = run.ex.call_beside(deadline);
     let mut target = None;
@@ -415,7 +436,7 @@ pub(crate) async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Resul
 }
 
 impl Call {
-    /// The status of a reply, and the reply as a message, or the fault that the operator makes of it.
+    /// The status of a reply, and the reply as a message, or the fault of a status in `fault_on`.
     async fn taken(
         &self,
         name: &str,
@@ -426,7 +447,7 @@ impl Call {
     ) -> Result<(u16, Result<Message, Fault>), Fault> {
         let status = reply.head.status;
         let refused = self.refuse(name, &reply);
-        // A step may read it later, in the time of the call.
+        // A step may read it later, within the timeout of the call.
         let rest = |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
         let mut message = Message::reply(reply, self.timeout.map(rest));
         if let Err(fault) = refused {
@@ -443,7 +464,7 @@ impl Call {
         Ok((status, Ok(message)))
     }
 
-    /// A status that the operator calls a fault.
+    /// The fault of a status in `fault_on`.
     fn refuse(&self, name: &str, reply: &Reply) -> Result<(), Fault> {
         let status = reply.head.status;
         if self.fault_on.iter().any(|(first, last)| (*first..=*last).contains(&status)) {
@@ -455,7 +476,7 @@ impl Call {
     }
 }
 
-/// Synapse's code for a SOAP fault that is taken as an error of the endpoint.
+/// Synapse's error code for a SOAP fault of an endpoint.
 const SOAP_FAULT_CODE: u32 = 500_000;
 
 async fn is_soap_fault(message: &mut Message, run: &Run<'_>, left: Duration) -> bool {
@@ -475,7 +496,7 @@ async fn is_soap_fault(message: &mut Message, run: &Run<'_>, left: Duration) -> 
 
 const CALL_OVER: &str = "the call's timeout is over";
 
-/// The time of a call ended while a step read its reply.
+/// The fault of a call whose timeout ended while a step read its reply.
 pub(crate) fn call_timeout() -> Fault {
     Fault::new(Kind::UpstreamTimeout, CALL_OVER)
 }
@@ -484,7 +505,7 @@ pub(crate) fn flow_timeout() -> Fault {
     Fault::new(Kind::FlowTimeout, "the flow's timeout is over")
 }
 
-/// Waits for a future as long as the limit allows. None: it was too long. It is borrowed, since a large future is moved at a cost.
+/// Waits for a future up to a limit. None: it took longer. The future is borrowed, since moving a large one is expensive.
 pub(crate) async fn within<T>(
     limit: Duration,
     work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
@@ -492,7 +513,7 @@ pub(crate) async fn within<T>(
     within_from(clock::now(), limit, work).await
 }
 
-/// The same with a limit that runs from a moment on.
+/// The same with a limit that starts at a given time.
 pub(crate) async fn within_from<T>(
     began: Instant,
     limit: Duration,

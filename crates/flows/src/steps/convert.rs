@@ -11,8 +11,10 @@ use xml::{Document, NodeId};
 
 use crate::content::{Content, Maker, View};
 use crate::infoset;
+use crate::levels::{ActionNeeds, Levels};
 use crate::soap;
 use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::{element_names, payload};
 
 /// A change of format.
@@ -56,8 +58,18 @@ impl Marks {
 /// Elements inside one another: as deep as the parser reads.
 const DEPTH_MAX: usize = 512;
 
+impl Action for Convert {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds { content: true, ..ActionNeeds::default() }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        ended(convert(self, run, state))
+    }
+}
+
 /// Converts the message.
-pub(crate) fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let view = content.known()?;
     let form = match view {

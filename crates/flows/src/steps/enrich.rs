@@ -1,24 +1,24 @@
-//! `enrich`: something is put into the message, or into a variable, at each place that an expression finds.
+//! `enrich`: inserts content into the message, or into a variable, at each node that an expression finds.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use expression::{
-    Expression, FailureKind, JsonNode, JsonNodes, JsonText, Nodes, Slot, Template, Value,
-};
+use expression::{Expression, FailureKind, JsonNode, JsonNodes, JsonText, Nodes, Template, Value};
 use fault::{Fault, Kind};
 use xml::Document;
 
 use crate::content::{Format, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::infoset;
+use crate::levels::{ActionNeeds, Levels};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State, Variable};
+use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::payload;
 
-/// A change of parts of the message, or of a variable.
+/// A change to parts of the message, or of a variable.
 pub struct Enrich {
-    /// None: the targets go.
+    /// None: the targets are removed.
     pub source: Option<Source>,
     pub target: Expression,
     /// The number of the variable that the targets are in; the message if absent.
@@ -34,7 +34,7 @@ pub enum Source {
     Xml(Template),
 }
 
-/// The way in which it is put there.
+/// The way in which it is inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnrichAction {
     Replace,
@@ -50,19 +50,24 @@ enum EnrichContent {
     Markup(String),
 }
 
-impl Enrich {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
+impl Action for Enrich {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
         let source = match &self.source {
             Some(Source::Expression(expression)) => expression.slots(),
             Some(Source::Xml(template)) => template.slots(),
             None => Vec::new(),
         };
-        [source, self.target.slots()].concat()
+        let slots = [source, self.target.slots()].concat();
+        ActionNeeds { slots, content: true, ..ActionNeeds::default() }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        ended(enrich(self, run, state))
     }
 }
 
 /// Changes the message or a variable.
-pub(crate) fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let source = match &enrich.source {
         Some(Source::Expression(expression)) => EnrichContent::Value(run.value(state, expression)?),
@@ -111,7 +116,7 @@ fn elsewhere() -> Fault {
     Fault::new(Kind::FlowFailed, "enrich: the target is not part of the message")
 }
 
-/// Changes a variable. What it holds becomes a document of its own first, since others may share it.
+/// Changes a variable. Its value is copied to a document of its own first, since it may be shared.
 fn in_variable(
     enrich: &Enrich,
     source: &EnrichContent,
@@ -133,7 +138,7 @@ fn in_variable(
     }
     let Some(Variable::Value(old)) = state.variable(number).cloned() else { return Ok(()) };
     if matches!(&old, Value::Nodes(nodes) if nodes.is_empty()) {
-        // What was not found has no parts.
+        // A missing value has no parts.
         return Ok(());
     }
     let is_root = |(_, node)| node == Document::ROOT;
@@ -163,7 +168,7 @@ fn in_variable(
     Ok(())
 }
 
-/// The value of a variable that was read again: of a document the document, not its root.
+/// The value of a variable that was parsed again: for a document the document, not its root.
 fn whole_again(value: Value, is_whole: bool) -> Value {
     let root = if let Value::Nodes(root) = &value { root.iter().next() } else { None };
     let document = root.filter(|_| is_whole).map(|(document, _)| document.clone());
@@ -271,7 +276,7 @@ fn in_json(
     }
     let is_object = |target: &JsonNode| text.kind(*target) == json::Kind::Object;
     if action == EnrichAction::Child && put == r#""""# {
-        // What was not found has no members.
+        // A missing value has no members.
         targets.retain(|target| !is_object(target));
     }
     let names;
@@ -316,7 +321,7 @@ pub(crate) enum JsonEdit<'a> {
     Remove,
 }
 
-/// Writes a value with the edit at its targets. It goes down only where a target is, at most as deep as messages are read.
+/// Writes a value with the edit at its targets. It recurses only towards targets, at most as deep as messages are parsed.
 pub(crate) fn write_json(
     text: &JsonText,
     node: JsonNode,

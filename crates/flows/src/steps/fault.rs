@@ -2,8 +2,11 @@
 
 use expression::Template;
 use fault::{Fault, Kind};
+use policy::Decision;
 
+use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun};
 
 /// A fault that a flow makes.
 pub struct FaultTemplate {
@@ -13,8 +16,24 @@ pub struct FaultTemplate {
     pub status: Option<u16>,
 }
 
+impl Action for FaultTemplate {
+    fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
+        let texts = || [&self.reason].into_iter().chain(&self.detail);
+        ActionNeeds {
+            slots: texts().flat_map(Template::slots).collect(),
+            levels: levels.templates(texts()),
+            uses_message: Some(false),
+            ..ActionNeeds::default()
+        }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        Decision::Ready(Err(self.fault(run, state).unwrap_or_else(|fault| fault)))
+    }
+}
+
 impl FaultTemplate {
-    pub(crate) fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
+    fn fault(&self, run: &Run<'_>, state: &State) -> Result<Fault, Fault> {
         let kind = if self.client { Kind::FlowRefused } else { Kind::FlowFault };
         let reason = run.fill(state, &self.reason)?;
         let detail = self.detail.as_ref().map(|detail| run.fill(state, detail)).transpose()?;

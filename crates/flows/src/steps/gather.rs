@@ -1,8 +1,8 @@
 //! `scatter`, `split` and `foreach`: several messages of one, and one of several.
 //!
 //! Branches run inside the task of the exchange, and each is polled only when it was woken. They are dropped with the exchange.
-//! The part that is taken of a result is cut out at once. Where that is an element as it stands, the result is parsed into the
-//! levels that the expression looks at, and no further; that tree is dropped with it.
+//! The part to take is cut from a result at once. If it is an element that is copied unchanged, only the levels that the expression reads are
+//! parsed, and the tree is dropped with the result.
 
 mod gathered;
 mod missing;
@@ -20,15 +20,16 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
 use message::Headers;
-use policy::Totals;
+use policy::{Decision, Totals};
 use xml::{Document, NodeId};
 
 use crate::content::{Content, Maker, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
+use crate::levels::{ActionNeeds, Levels};
 use crate::message::{Message, Payload};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
-use crate::step::{Step, Steps, StepsEnd, run as run_steps};
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps, waits};
 use crate::steps::call::{flow_timeout, within_from};
 use crate::steps::payload;
 pub(crate) use gathered::Gathered;
@@ -41,7 +42,7 @@ pub struct Scatter {
     pub gather: Gather,
 }
 
-/// Parts that become messages, and are gathered again.
+/// Parts that become messages, and whose results are gathered.
 pub struct Split {
     pub over: Expression,
     pub steps: Steps,
@@ -51,7 +52,7 @@ pub struct Split {
     pub gather: Gather,
 }
 
-/// Parts that become messages, and are put back in their places.
+/// Parts that become messages, and are replaced by their results.
 pub struct Foreach {
     pub over: Expression,
     pub steps: Steps,
@@ -76,7 +77,7 @@ pub struct Gather {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Into {
     Json,
-    /// An element: its text before the parts, and behind them.
+    /// An element: its text before the parts, and after them.
     Xml {
         before: Box<str>,
         after: Box<str>,
@@ -84,8 +85,55 @@ pub enum Into {
     },
 }
 
-/// Cannot stand in XML, so that it marks a place in a text of it.
+/// Marks a position in a text of XML, which cannot contain this character.
 const MARK: char = '\0';
+
+impl Action for Scatter {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let levels = match (&self.gather.take, &self.gather.into) {
+            (_, Some(Into::Json)) => None,
+            (Some(take), _) => take.levels(),
+            (None, _) => Some(Envelope::CONTENT_LEVELS),
+        };
+        ActionNeeds { content: true, levels, ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        self.branches.iter().collect()
+    }
+
+    fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        waits(scatter(self, step, run, state))
+    }
+}
+
+impl Action for Split {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds { slots: self.over.slots(), content: true, ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        vec![&self.steps]
+    }
+
+    fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        waits(split(self, step, run, state))
+    }
+}
+
+impl Action for Foreach {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds { slots: self.over.slots(), content: true, ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        vec![&self.steps]
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        Decision::Waits(Box::pin(foreach(self, run, state)))
+    }
+}
 
 impl Into {
     /// An element, from its markup.
@@ -106,11 +154,11 @@ impl Into {
 struct TakenPart {
     text: String,
     is_json: bool,
-    /// None also if that of an earlier branch is known.
+    /// Also none if that of an earlier branch is known.
     around: Option<Wrapper>,
 }
 
-/// The text around the taken parts in the first result.
+/// The text around the parts in the first result.
 struct Wrapper {
     before: String,
     after: String,
@@ -120,16 +168,16 @@ struct Wrapper {
     is_soap: bool,
 }
 
-/// The first of the parts whose wrapper is known: those behind it need none.
+/// The index of the first part whose wrapper is known: those after it need none.
 type FirstPart = Cell<usize>;
 
 type Job<'a> = LocalBoxFuture<'a, (usize, Result<TakenPart, Fault>)>;
 
-/// Parts whose steps wait for nothing run so many in a row, and then all else of the worker has its turn.
+/// Parts whose steps do not wait yield to other tasks of the worker after this many in a row.
 // A part takes ten microseconds or more, and a turn about one.
 const PARTS_IN_A_ROW: usize = 8;
 
-/// Awaited behind each part.
+/// Yields to other tasks, called after each part.
 async fn give_way(parts_done: usize) {
     if parts_done.is_multiple_of(PARTS_IN_A_ROW) {
         kit::task::yield_to_events().await;
@@ -137,7 +185,7 @@ async fn give_way(parts_done: usize) {
 }
 
 /// Runs the branches and gathers their results.
-pub(crate) async fn scatter(
+async fn scatter(
     made: &Scatter,
     step: &Step,
     run: &Run<'_>,
@@ -162,12 +210,7 @@ pub(crate) async fn scatter(
 }
 
 /// Runs the steps with each part, and gathers the results.
-pub(crate) async fn split(
-    made: &Split,
-    step: &Step,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<(), Fault> {
+async fn split(made: &Split, step: &Step, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let parts = Parts::of(&made.over, made.max, run, state)?;
     let total = parts.items.len();
     let first = FirstPart::new(usize::MAX);
@@ -191,11 +234,7 @@ pub(crate) async fn split(
 }
 
 /// Runs the steps with each part, and puts the result in its place.
-pub(crate) async fn foreach(
-    made: &Foreach,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<StepsEnd, Fault> {
+async fn foreach(made: &Foreach, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     let parts = Parts::of(&made.over, made.max, run, state)?;
     let mut results: Vec<Option<String>> = Vec::new();
     let mut len = 0;
@@ -255,7 +294,7 @@ pub(crate) async fn foreach(
     Ok(StepsEnd::Through)
 }
 
-/// Waits of several calls at once count as the time that went by, also if the client goes meanwhile.
+/// Counts concurrent waits once, by the elapsed time, also if the client leaves meanwhile.
 struct AtOnce<'a> {
     totals: &'a Totals,
     before: Duration,
@@ -275,17 +314,17 @@ impl Drop for AtOnce<'_> {
     }
 }
 
-/// The results of branches in their order, and what became of the others.
+/// The results of branches in their order, and the failures of the others.
 struct Collected {
     results: Vec<Option<TakenPart>>,
     /// The branches that failed, in the order of their faults.
     failed: Vec<(usize, Fault)>,
-    /// Of all of them: enough results came, or those that came are kept.
+    /// True if there are enough results, or incomplete results are kept.
     ended: Result<(), Fault>,
 }
 
 impl Collected {
-    /// Makes known which branches failed, and gives the results.
+    /// Records the failed branches, and returns the results.
     fn end(
         self,
         step: &Step,
@@ -301,7 +340,7 @@ impl Collected {
     }
 }
 
-/// Waits for as many results as are needed, in whatever order they come. The rest is dropped.
+/// Waits for as many results as are needed, in any order. The other branches are dropped.
 async fn collect<'a>(
     mut jobs: impl Iterator<Item = Job<'a>>,
     total: usize,
@@ -318,7 +357,7 @@ async fn collect<'a>(
     let (mut good, mut failed) = (0, Vec::new());
     let (mut len, mut too_large) = (0, Ok(()));
     let at_once = AtOnce::new(began, &run.ex.totals);
-    // With too few branches there is nothing to wait for.
+    // With too few branches the result is already decided.
     let limit =
         if needed > total && !gather.keep { Duration::ZERO } else { gather.timeout.min(left) };
     let ended = {
@@ -398,7 +437,7 @@ async fn taken(
     Ok(taken)
 }
 
-/// Parses a result that nobody else has, from which elements of its first levels are cut. JSON takes the texts inside them.
+/// Parses the first levels of an unshared result, from which elements are cut. For JSON their texts are needed, so all is parsed.
 fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Into>) {
     if let (Some(levels), Some(content)) = (levels, message.content())
         && into != Some(&Into::Json)
@@ -408,7 +447,7 @@ fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Into>) {
     }
 }
 
-/// The whole body as it stands in the place of a part.
+/// The whole result, serialised for the position of its part.
 fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<String, Fault> {
     read_levels(message, Some(Envelope::CONTENT_LEVELS), into.as_ref());
     let value = whole_value(message)?;
@@ -424,7 +463,7 @@ fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<Stri
     Ok(text)
 }
 
-/// The value of the whole body: of SOAP the content of the Body.
+/// The value of the whole body: for SOAP the content of the Body.
 fn whole_value(message: &Message) -> Result<Value, Fault> {
     let Some(content) = message.content() else { return Ok(Value::Nothing) };
     Ok(match content.known()? {
@@ -501,7 +540,7 @@ fn around(value: &Value, message: &Message) -> Option<Wrapper> {
     })
 }
 
-/// The text of a document before and behind the content of an element.
+/// The text of a document before and after the content of an element.
 fn frame(document: &Document, element: NodeId) -> (String, String) {
     let mut edits = Edits::default();
     edits.at(element).content = Some(MARK.to_string());
@@ -519,7 +558,7 @@ fn join(
 ) -> Result<(), Fault> {
     // Harmless: a branch that failed is in the list of those.
     let there = || results.iter().flatten();
-    // Where there was nothing to split, a SOAP message keeps its own envelope.
+    // If there was nothing to split, a SOAP message keeps its own envelope.
     let own = if results.is_empty() && gather.into != Some(Into::Json) {
         around(&Value::Nothing, &state.message)
     } else {
@@ -541,7 +580,7 @@ fn join(
         Some(Into::Json) | None => ("", ""),
     };
     let around = there().find_map(|taken| taken.around.as_ref()).or(own.as_ref());
-    // The element around the first node is only for parts that nothing else holds.
+    // The element around the first node is used only if there is no other wrapper.
     let around = around.filter(|around| gather.into.is_none() || around.is_soap);
     let default_namespace = around.is_some_and(|around| around.default_namespace);
     let (before, after, content_type) = match around {

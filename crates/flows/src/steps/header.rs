@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 
-use expression::{Slot, Template};
+use expression::Template;
 use fault::{Fault, Kind};
 use message::Headers;
 
+use crate::levels::{ActionNeeds, Levels};
 use crate::message::is_of_body;
 use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun, ended};
 
 /// Changes to header lines, `remove` first, then `set` and `add`.
 #[derive(Default)]
@@ -17,14 +19,23 @@ pub struct Header {
     pub add: Vec<(Box<str>, Template)>,
 }
 
-impl Header {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        self.set.iter().chain(&self.add).flat_map(|(_, template)| template.slots()).collect()
+impl Action for Header {
+    fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
+        let values = || self.set.iter().chain(&self.add).map(|(_, template)| template);
+        ActionNeeds {
+            slots: values().flat_map(Template::slots).collect(),
+            levels: levels.templates(values()),
+            ..ActionNeeds::default()
+        }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        ended(edit(self, run, state))
     }
 }
 
 /// Changes the message's lines, and with them those that later calls send.
-pub(crate) fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     for name in &edit.remove {
         state.message.lines.remove(name);
         Rc::make_mut(&mut state.request_lines).remove(name);

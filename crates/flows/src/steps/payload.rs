@@ -1,8 +1,7 @@
-//! `payload` and `respond`: a body made anew.
+//! `payload`: replaces the body.
 
 use std::sync::Arc;
 
-use ::message::Headers;
 use bytes::Bytes;
 use expression::{Budget, Expression, FailureKind, Slot, Template, Value};
 use fault::{Fault, Kind};
@@ -11,11 +10,11 @@ use xml::Document;
 
 use crate::content::{Format, View, read_json};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
-use crate::message::Payload as Held;
+use crate::levels::{ActionNeeds, Levels};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::call::Query;
-use crate::steps::header;
 
 pub(crate) const XML: &str = "application/xml";
 pub(crate) const JSON: &str = "application/json";
@@ -23,10 +22,10 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const FORM: &str = "application/x-www-form-urlencoded";
 const BINARY: &str = "application/octet-stream";
 
-/// The name of an envelope stands among so many bytes at the beginning of a message.
+/// The name of an envelope is within this many bytes of a message's start.
 const BEGINNING_BYTES: usize = 264;
 
-/// The content type of a file's content, by the end of its name; of a SOAP message it is that of its version.
+/// The content type of a file by its extension. A SOAP message has that of its version.
 fn type_of_file(ending: &str) -> &'static str {
     match ending.to_ascii_lowercase().as_str() {
         "xml" | "xsl" | "xslt" | "xsd" | "wsdl" => XML,
@@ -51,55 +50,8 @@ pub enum PayloadSource {
 pub struct Payload {
     pub made: PayloadSource,
     pub content_type: Option<Box<str>>,
-    /// In a SOAP message it replaces the content of the Body.
+    /// In a SOAP message, replace only the content of the Body.
     pub envelope: bool,
-}
-
-/// An answer.
-#[derive(Default)]
-pub struct Respond {
-    pub status: Option<Status>,
-    pub headers: Vec<(Box<str>, Template)>,
-    pub made: Option<PayloadSource>,
-}
-
-/// The status of an answer.
-pub enum Status {
-    Fixed(u16),
-    Made(Template),
-}
-
-impl Status {
-    pub(crate) fn template(&self) -> Option<&Template> {
-        match self {
-            Status::Fixed(_) => None,
-            Status::Made(template) => Some(template),
-        }
-    }
-
-    /// None: the template gives no text, so that it is the message's own.
-    fn get(&self, run: &Run<'_>, state: &State) -> Result<Option<u16>, Fault> {
-        let template = match self {
-            Status::Fixed(status) => return Ok(Some(*status)),
-            Status::Made(template) => template,
-        };
-        let text = run.fill(state, template)?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let is_plain = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-        // Harmless: an invalid status is refused below.
-        let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
-        status.map(Some).ok_or_else(|| {
-            // Harmless: it is only shown.
-            let shown: String = text.chars().take(40).collect();
-            let what = format!(
-                "respond: the status is `{}`, and not a number from 200 to 599",
-                shown.escape_debug()
-            );
-            Fault::new(Kind::Template, what)
-        })
-    }
 }
 
 /// A new body, evaluated.
@@ -110,7 +62,7 @@ struct PayloadContent {
     is_xml: bool,
 }
 
-/// The bytes of a new body; of text that was made, with the knowledge that it is text.
+/// The bytes of a new body. Text is kept as such, so that it is not checked again.
 enum PayloadBytes {
     Text(String),
     Bytes(Bytes),
@@ -141,14 +93,14 @@ impl PayloadBytes {
 }
 
 impl PayloadSource {
-    /// The content of a file whose name has that end.
+    /// The content of a file, with the extension of its name.
     pub fn file(bytes: Bytes, ending: &str) -> PayloadSource {
         let content_type = type_of_file(ending);
         let own = soap_in(&bytes, content_type == XML);
         PayloadSource::Fixed(bytes, own.map_or(content_type, soap::content_type))
     }
 
-    fn slots(&self) -> Vec<Slot> {
+    pub(crate) fn slots(&self) -> Vec<Slot> {
         match self {
             PayloadSource::Xml(template)
             | PayloadSource::Json(template)
@@ -161,7 +113,30 @@ impl PayloadSource {
         }
     }
 
-    /// Evaluates it; `inside` says that it goes into the Body of a SOAP message.
+    /// The levels of elements that it looks at; none: perhaps all.
+    pub(crate) fn levels(&self, levels: &Levels<'_>) -> Option<usize> {
+        let own = match self {
+            PayloadSource::Xml(template)
+            | PayloadSource::Json(template)
+            | PayloadSource::Text(template) => levels.template(template),
+            PayloadSource::Form(form) => levels.templates(form.templates()),
+            PayloadSource::From(expression) => levels.copied(expression),
+            PayloadSource::Fixed(..) => Some(0),
+        };
+        // Of a Body that goes into another, the content is put there.
+        own.map(|own| own.max(Envelope::CONTENT_LEVELS))
+    }
+
+    /// Replaces the message's body, whatever it was.
+    pub(crate) fn replace(&self, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+        let PayloadContent { body, content_type, is_xml } = self.fill(run, state, false)?;
+        let own = soap_in(body.as_bytes(), is_xml);
+        let content_type = own.map_or(content_type, soap::content_type);
+        state.message.replace(body.into_bytes(), content_type.as_bytes());
+        Ok(())
+    }
+
+    /// Evaluates it. `inside` is true if it goes into the Body of a SOAP message.
     fn fill(&self, run: &Run<'_>, state: &State, inside: bool) -> Result<PayloadContent, Fault> {
         let text = |template: &Template, content_type| {
             let body = PayloadBytes::Text(run.fill(state, template)?);
@@ -197,32 +172,30 @@ impl PayloadSource {
     }
 }
 
-impl Payload {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        self.made.slots()
+impl Action for Payload {
+    fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds {
+            slots: self.made.slots(),
+            content: self.keeps_envelope(),
+            levels: self.made.levels(levels),
+            ..ActionNeeds::default()
+        }
     }
 
-    /// The envelope of a SOAP message stays, so that the message has to be known.
-    pub(crate) fn keeps_envelope(&self) -> bool {
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        ended(payload(self, run, state))
+    }
+}
+
+impl Payload {
+    /// True if the envelope of a SOAP message is kept, for which the message must be parsed.
+    fn keeps_envelope(&self) -> bool {
         self.envelope && matches!(self.made, PayloadSource::Xml(_) | PayloadSource::From(_))
     }
 }
 
-impl Respond {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        let headers = self.headers.iter().flat_map(|(_, template)| template.slots());
-        // Harmless: a fixed status has no slots.
-        let status = self.status.iter().filter_map(Status::template).flat_map(Template::slots);
-        headers.chain(status).chain(self.made.iter().flat_map(PayloadSource::slots)).collect()
-    }
-
-    pub(crate) fn is_plain(&self) -> bool {
-        self.status.is_none() && self.headers.is_empty() && self.made.is_none()
-    }
-}
-
-/// Makes the message's body anew.
-pub(crate) fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+/// Replaces the message's body.
+fn payload(made: &Payload, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let around = state.message.content().filter(|_| made.keeps_envelope()).cloned();
     let around =
         around.filter(|content| matches!(content.known(), Ok(View::Xml { envelope: Some(_), .. })));
@@ -262,7 +235,7 @@ fn in_body(document: &Document, envelope: Envelope, markup: String) -> String {
     edits.write(document)
 }
 
-/// The version of SOAP, if markup that was made is a whole envelope.
+/// The SOAP version, if generated markup is a whole envelope.
 fn soap_in(bytes: &[u8], is_xml: bool) -> Option<Version> {
     const NAME: &[u8] = b"Envelope";
     let beginning = bytes.get(..bytes.len().min(BEGINNING_BYTES)).unwrap_or(bytes);
@@ -298,7 +271,7 @@ fn written(value: &Value, run: &Run<'_>) -> Result<(PayloadBytes, &'static str),
     })
 }
 
-/// A value that is a text, and has no format of its own.
+/// True for a value that is a text without a format of its own.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Nothing | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => true,
@@ -315,39 +288,6 @@ pub(crate) fn markup_of(
     let mut out = String::new();
     value.write_xml(default_namespace, &mut out, budget)?;
     Ok(out)
-}
-
-/// Makes the message the answer.
-pub(crate) fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-    // Before there is a body of the answer: it is a value of the message as it was.
-    let status = match &respond.status {
-        Some(status) => status.get(run, state)?,
-        None => None,
-    };
-    if let Some(made) = &respond.made {
-        let PayloadContent { body, content_type, is_xml } = made.fill(run, state, false)?;
-        let own = soap_in(body.as_bytes(), is_xml);
-        let content_type = own.map_or(content_type, soap::content_type);
-        state.message.replace(body.into_bytes(), content_type.as_bytes());
-    }
-    for (name, template) in &respond.headers {
-        let value = run.fill(state, template)?;
-        header::set(&mut state.message.lines, name, &value)?;
-    }
-    if let Some(status) = status {
-        state.message.status = Some(status);
-        if matches!(status, 204 | 205 | 304) {
-            state.message.payload = Held::empty();
-        }
-    }
-    Ok(())
-}
-
-/// 202 without a body.
-pub(crate) fn drop_message(state: &mut State) {
-    state.message.lines = Headers::new();
-    state.message.status = Some(202);
-    state.message.payload = Held::empty();
 }
 
 impl Run<'_> {

@@ -1,22 +1,24 @@
-//! `script`: the message's JSON made anew by a program in jq or JavaScript.
+//! `script`: a program in jq or JavaScript that computes a new message, or a variable.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use expression::{Expression, Slot, Value};
+use expression::{Expression, Value};
 use fault::{Fault, Kind};
 use script::{Language, Program, ProgramFailure};
 
 use crate::content::{Content, Format, View};
+use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State, Variable};
+use crate::step::{Action, Step, StepRun, waits};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
 /// The longest run over one message. Its wait for a free process is not included.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// A program with what it gets beside the message.
+/// A program with its inputs other than the message.
 pub struct Script {
     pub program: Program,
     /// Values by the names that a program in JavaScript knows them by.
@@ -25,12 +27,19 @@ pub struct Script {
     pub into: Option<u32>,
 }
 
-impl Script {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        self.values.iter().flat_map(|(_, value)| value.slots()).collect()
+impl Action for Script {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let slots = self.values.iter().flat_map(|(_, value)| value.slots()).collect();
+        ActionNeeds { slots, content: true, ..ActionNeeds::default() }
     }
 
-    /// What the program gets. None: it needs JSON, and the message is not JSON.
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        waits(script(self, run, state))
+    }
+}
+
+impl Script {
+    /// The input of the program. None: it needs JSON, and the message is not JSON.
     fn input(
         &self,
         content: Option<&Content>,
@@ -96,7 +105,7 @@ impl Script {
 }
 
 /// Replaces the message by the program's value, or sets a variable to it. A program of jq without a value leaves an empty message.
-pub(crate) async fn script(step: &Script, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+async fn script(step: &Script, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let content = state.message.content().cloned();
     if content.is_none() && step.program.language() == Language::Jq && step.into.is_none() {
         return Ok(());

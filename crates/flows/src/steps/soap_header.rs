@@ -1,12 +1,14 @@
 //! `soap_header`: elements of the header of a SOAP message.
 
-use expression::{Slot, Template};
+use expression::Template;
 use fault::{Fault, Kind};
 use xml::{Document, NodeId};
 
 use crate::content::View;
 use crate::edit::{Edits, has_default_namespace, undefaulted};
+use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun, ended};
 
 /// Changes to the header of a SOAP message, `remove` first.
 pub struct SoapHeader {
@@ -16,14 +18,19 @@ pub struct SoapHeader {
     pub set: Vec<Template>,
 }
 
-impl SoapHeader {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        self.set.iter().flat_map(Template::slots).collect()
+impl Action for SoapHeader {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let slots = self.set.iter().flat_map(Template::slots).collect();
+        ActionNeeds { slots, content: true, ..ActionNeeds::default() }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        ended(edit(self, run, state))
     }
 }
 
-/// Changes the message's header. A message that is not SOAP has none, which is the sender's fault.
-pub(crate) fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+/// Changes the SOAP Header. A message that is not SOAP is the sender's fault.
+fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let View::Xml { document, envelope: Some(envelope) } = content.known()? else {
         return Err(Fault::with_detail(

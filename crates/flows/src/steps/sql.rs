@@ -11,7 +11,9 @@ use kit::clock;
 use sql::{Answer, Argument, Bounds, Database, Failure, Statement};
 
 use crate::content::Format;
+use crate::levels::{ActionNeeds, Levels, deepest};
 use crate::state::{Run, State, Variable};
+use crate::step::{Action, Step, StepRun, waits};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
@@ -28,8 +30,22 @@ pub struct Sql {
     pub rows_max: usize,
 }
 
-/// Runs the statement, and puts its answer where it belongs.
-pub(crate) async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+impl Action for Sql {
+    fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds {
+            slots: self.arguments.iter().flat_map(Expression::slots).collect(),
+            levels: deepest(self.arguments.iter().map(|argument| levels.read(argument))),
+            ..ActionNeeds::default()
+        }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        waits(sql(self, run, state))
+    }
+}
+
+/// Runs the statement, and stores its answer in the variable or the message.
+async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let arguments = step.arguments.iter().map(|expression| {
         let value = run.value(state, expression)?;
         argument(&value, run)

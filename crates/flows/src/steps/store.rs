@@ -6,15 +6,17 @@ use std::sync::Arc;
 use expression::{JsonNodes, Value};
 use fault::{Fault, Kind};
 use message::{Headers, Protocol, RequestHead};
+use policy::Decision;
 use queues::Entrance;
 
 use crate::content::read_json;
+use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State, Variable};
-use crate::step::StepsEnd;
+use crate::step::{Action, Step, StepRun, StepsEnd};
 use crate::steps::call::{flow_timeout, within};
-use crate::steps::payload;
+use crate::steps::drop_message::drop_message;
 
-/// A way into a queue.
+/// Puts messages into a queue.
 pub struct Store {
     pub queue: Arc<Entrance>,
     /// The flow ends with 202. Otherwise it continues with the message as it is.
@@ -23,12 +25,19 @@ pub struct Store {
     pub into: Option<u32>,
 }
 
+impl Action for Store {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let (content, uses_message) = (!self.end, Some(true));
+        ActionNeeds { content, uses_message, levels: Some(0), ..ActionNeeds::default() }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        Decision::Waits(Box::pin(store(self, run, state)))
+    }
+}
+
 /// Stores the message as the request that a call would send.
-pub(crate) async fn store(
-    made: &Store,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<StepsEnd, Fault> {
+async fn store(made: &Store, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     let mut lines = Headers::new();
     state.add_request_lines(run.head.method(), run, &mut lines);
     state.message.add_lines_of_body(&mut lines);
@@ -54,6 +63,6 @@ pub(crate) async fn store(
     if !made.end {
         return Ok(StepsEnd::Through);
     }
-    payload::drop_message(state);
+    drop_message(state);
     Ok(StepsEnd::Answered)
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use expression::{Expression, Value};
 use fault::{Fault, Kind};
 use mediation::json_schema::{self, Document};
+use policy::Decision;
 use xml::NodeId;
 use xsd::{Bounds, Root, Schema, Validator};
 
 use crate::content::View;
+use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
-use crate::step::Steps;
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps};
 use crate::steps::payload;
 
 /// A check against a schema.
@@ -18,7 +20,7 @@ pub struct Validate {
     pub schema: Schemas,
     /// If absent the body; in a SOAP message the content of the Body.
     pub of: Option<Expression>,
-    /// Instead of a fault.
+    /// The steps that run instead of a fault.
     pub otherwise: Option<Steps>,
 }
 
@@ -28,24 +30,44 @@ pub enum Schemas {
     Json(json_schema::Schema),
 }
 
-pub(crate) enum Outcome<'a> {
+enum Outcome<'a> {
     Valid,
-    /// The steps, and what is wrong.
+    /// The steps to run, and the fault.
     Otherwise(&'a Steps, Fault),
 }
 
-/// Nobody reads more.
+/// The number of errors that are reported.
 const ERRORS_MAX: usize = 10;
 
-/// The longest sentence about one mistake.
+/// The longest description of one error.
 const ERROR_CHARS_MAX: usize = 300;
 
+impl Action for Validate {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let slots = self.of.iter().flat_map(Expression::slots).collect();
+        ActionNeeds { slots, content: true, ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        self.otherwise.iter().collect()
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        match check(self, run, state) {
+            Ok(Outcome::Valid) => Decision::Ready(Ok(StepsEnd::Through)),
+            Ok(Outcome::Otherwise(steps, why)) => Decision::Waits(Box::pin(async {
+                let outer = state.caught.replace(why.into());
+                let ended = run_steps(steps, run, state).await?;
+                state.caught = outer;
+                Ok(ended)
+            })),
+            Err(fault) => Decision::Ready(Err(fault)),
+        }
+    }
+}
+
 /// Validates. An invalid message is the client's fault, unless there are steps for it.
-pub(crate) fn check<'a>(
-    validate: &'a Validate,
-    run: &Run<'_>,
-    state: &State,
-) -> Result<Outcome<'a>, Fault> {
+fn check<'a>(validate: &'a Validate, run: &Run<'_>, state: &State) -> Result<Outcome<'a>, Fault> {
     let errors = errors(validate, run, state)?;
     if errors.is_empty() {
         return Ok(Outcome::Valid);
@@ -83,7 +105,7 @@ fn errors(validate: &Validate, run: &Run<'_>, state: &State) -> Result<Vec<Box<s
     }
 }
 
-/// The element to check: the first that was found; of a SOAP Body its child.
+/// The element to check: the first that was found; for a SOAP Body its child.
 fn element(
     validate: &Validate,
     value: &Value,

@@ -1,6 +1,6 @@
 //! `wire_tap`: steps beside the flow, with a copy of the message and without an answer.
 //!
-//! A copy is a task of its worker. It is bounded in number and time, goes on when the client has gone, and ends with the worker.
+//! A copy is a task of its worker. Copies are limited in number and time, continue when the client has left, and end with the worker.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -17,36 +17,37 @@ use policy::Exchange;
 use telemetry::FlowMetrics;
 
 use crate::content::Content;
+use crate::levels::{ActionNeeds, Levels};
 use crate::names::Slots;
 use crate::state::{Run, State};
-use crate::step::{Step, Steps, run as run_steps};
+use crate::step::{Action, Step, StepRun, Steps, ended, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
 
 /// Steps beside a flow.
 pub struct WireTap {
     pub steps: Steps,
-    /// Copies that are under way at once, on all workers.
+    /// The limit of concurrent copies on all workers.
     pub max: usize,
-    /// The time of a copy.
+    /// The timeout of a copy.
     pub timeout: Duration,
     /// The name of the flow, for the log.
     pub flow: Box<str>,
     pub places: Arc<TapPlaces>,
 }
 
-/// The copies of one step that are under way, and those that were dropped. It outlives a reload.
+/// The counts of a step's copies in progress, and of dropped ones. It is kept over reloads.
 #[derive(Debug, Default)]
 pub struct TapPlaces {
     taken: AtomicUsize,
-    /// Dropped since the last line of the log, and the second of that line since the Unix epoch.
+    /// The number dropped since the last log line, and the time of that line in seconds since the Unix epoch.
     unsaid: AtomicU64,
     said: AtomicU64,
 }
 
-/// A place among the copies.
+/// A permit for a copy.
 struct TapPlace(Arc<TapPlaces>);
 
-/// A copy with everything that its steps ask for.
+/// A copy of the message with the environment that its steps need.
 struct Copy {
     steps: Steps,
     timeout: Duration,
@@ -63,6 +64,22 @@ struct Copy {
     state: State,
 }
 
+impl Action for WireTap {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let (levels, uses_message) = (Some(0), Some(true));
+        ActionNeeds { content: true, levels, uses_message, ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        vec![&self.steps]
+    }
+
+    fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        tap(self, step, run, state);
+        ended(Ok(()))
+    }
+}
+
 impl TapPlaces {
     fn take(self: &Arc<Self>, max: usize) -> Option<TapPlace> {
         let more = |taken: usize| (taken < max).then_some(taken + 1);
@@ -70,7 +87,7 @@ impl TapPlaces {
         taken.is_ok().then(|| TapPlace(self.clone()))
     }
 
-    /// Counts a message that was dropped. One line a second says how many.
+    /// Counts a dropped message. Returns the number once a second, for a log line.
     fn dropped(&self) -> Option<u64> {
         self.unsaid.fetch_add(1, Ordering::Relaxed);
         let now = clock::wall().as_secs();
@@ -85,8 +102,8 @@ impl Drop for TapPlace {
     }
 }
 
-/// Starts the steps with a copy of the message, if there is a place.
-pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
+/// Starts the steps with a copy of the message, if there is a permit.
+fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
     let worker = run.ex.caller.worker;
     let (flow, label) = (&*made.flow, &**step.label());
     // Harmless: the step is counted as dropped below.
@@ -120,7 +137,7 @@ pub(crate) fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
     let (metrics, work) = (step.metrics().clone(), SideWork::begin());
     let (flow, label): (Box<str>, Arc<str>) = (flow.into(), step.label().clone());
     drop(kit::spawn(async move {
-        // Moved as a whole, so that they are dropped at the end of the task.
+        // Moved into the task, so that they are dropped at its end.
         // Harmless: both are held until the task ends.
         let _held = (place, work);
         let id = copy.ex.id;
@@ -146,7 +163,7 @@ fn failed(fault: &Fault, metrics: &FlowMetrics, worker: usize) {
     metrics.fault(worker, fault.kind.label());
 }
 
-/// An exchange for a copy: whose it is, and nothing of the way to the client.
+/// An exchange for a copy: with the identity of the original, and without its connection to the client.
 fn beside(ex: &Exchange) -> Exchange {
     let mut own = Exchange::new(ex.caller.clone(), kit::SharedAlarm::default());
     own.id = ex.id;
@@ -170,7 +187,7 @@ impl Copy {
         run.request = RefCell::new(self.request);
         state.deadline = clock::now().checked_add(timeout).unwrap_or_else(clock::now);
         state.part = None;
-        // Its replies are not part of what a cache around it keeps.
+        // Its replies do not count for a cache around it.
         state.noted = None;
         let ran = {
             let running = run_steps(&steps, &run, &mut state);

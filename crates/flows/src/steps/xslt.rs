@@ -1,6 +1,6 @@
 //! `xslt`: the message transformed by a stylesheet, of SOAP the whole envelope.
 
-use expression::{Expression, Nodes, Slot, Value};
+use expression::{Expression, Nodes, Value};
 use fault::{Fault, Kind};
 use mediation::Work;
 use mediation::xslt::{TransformRejection, TransformResult, Transformation};
@@ -8,7 +8,9 @@ use message::{GatheredBody, Trailers};
 use xslt::{Argument, Parameter};
 
 use crate::edit::Edits;
+use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun, waits};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
@@ -20,15 +22,20 @@ pub struct Xslt {
     pub of: Option<Expression>,
 }
 
-impl Xslt {
-    pub(crate) fn slots(&self) -> Vec<Slot> {
-        let parameters = self.parameters.iter().map(|(_, expression)| expression);
-        parameters.chain(&self.of).flat_map(Expression::slots).collect()
+impl Action for Xslt {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        let values = self.parameters.iter().map(|(_, expression)| expression).chain(&self.of);
+        let slots = values.flat_map(Expression::slots).collect();
+        ActionNeeds { slots, content: true, ..ActionNeeds::default() }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        waits(transform(self, run, state))
     }
 }
 
 /// Transforms the message.
-pub(crate) async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     if let Some(of) = &made.of {
         return part(made, of, run, state).await;

@@ -225,7 +225,7 @@ fn lines_of_all_workers_reach_the_file_and_reopening_follows_a_rename() {
     assert!(log.close());
     assert_eq!(fs::read_to_string(old).unwrap(), "200 /orders/7?a=b\n404 /orders/7?a=b\n");
     assert_eq!(fs::read_to_string(path).unwrap(), "500 /orders/7?a=b\n");
-    assert_eq!(telemetry.access_log_dropped.get(), 0);
+    assert_eq!(telemetry.total(Total::AccessLogDropped).get(), 0);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_sink_that_does_not_take_them_drops_lines_and_counts_them() {
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let telemetry = Telemetry::new(1);
     let log = AccessLog::start(Format::Json, Sink::File(path), &telemetry).unwrap();
-    while telemetry.access_log_dropped.get() < 10 {
+    while telemetry.total(Total::AccessLogDropped).get() < 10 {
         log.write(0, &entry());
     }
     assert!(telemetry.render().lines().any(|line| {
@@ -266,7 +266,7 @@ fn a_sink_that_fails_counts_the_lines_it_lost() {
     log.write(0, &entry());
     log.write(0, &entry());
     assert!(log.close());
-    assert_eq!(telemetry.access_log_dropped.get(), 2);
+    assert_eq!(telemetry.total(Total::AccessLogDropped).get(), 2);
 }
 
 #[test]
@@ -282,5 +282,5 @@ fn a_worker_that_does_not_exist_loses_its_lines_and_nothing_else() {
     let telemetry = Telemetry::new(1);
     let log = AccessLog::start(Format::Json, Sink::File(path), &telemetry).unwrap();
     log.write(9, &entry());
-    assert_eq!(telemetry.access_log_dropped.get(), 1);
+    assert_eq!(telemetry.total(Total::AccessLogDropped).get(), 1);
 }

@@ -1,4 +1,4 @@
-//! What became of the branches of a `scatter` or `split`: `$gather` in the steps after it, a line of the log, and a count.
+//! The outcome of the branches of a `scatter` or `split`: `$gather` in later steps, a line of the log, and a count.
 
 use fault::Fault;
 use serde_json::{Value as Json, json};
@@ -17,10 +17,10 @@ pub(crate) struct Gathered {
     total: usize,
 }
 
-/// Branches that a line of the log names.
+/// The number of branches that a line of the log names.
 const TOLD_MAX: usize = 10;
 
-/// Characters of a fault in that line.
+/// The number of characters of a fault in that line.
 const TOLD_CHARS_MAX: usize = 200;
 
 impl Gathered {
@@ -31,7 +31,7 @@ impl Gathered {
     ) -> Gathered {
         failed.sort_by_key(|(at, _)| *at);
         let there = if failed.is_empty() && (0..total).all(&there) {
-            // All of them, which needs no list.
+            // All branches, which needs no list.
             Vec::new()
         } else {
             (0..total).filter(|at| there(*at)).collect()
@@ -57,7 +57,7 @@ impl Gathered {
         }
     }
 
-    /// Counts the branches that failed. If their step did not fail, a line of the log names them.
+    /// Counts the failed branches. If their step did not fail, a line of the log names them.
     pub(super) fn tell(&self, step: &Step, run: &Run<'_>, is_kept: bool) {
         for (_, fault) in &self.failed {
             step.metrics().branch_fault(run.ex.caller.worker, fault.kind.label());

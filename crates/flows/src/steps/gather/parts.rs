@@ -18,7 +18,7 @@ use crate::steps::payload;
 pub(super) struct Parts {
     pub(super) items: Vec<Value>,
     content: Option<Rc<Content>>,
-    /// The SOAP envelope around the Body's content, and whether a default namespace is in force there.
+    /// The SOAP envelope around the Body's content, and whether it has a default namespace.
     envelope: Option<(String, String, bool)>,
 }
 
@@ -76,7 +76,7 @@ impl Parts {
         Ok(message)
     }
 
-    /// What a result has to be in the place of its part: a value of JSON, or content of an element.
+    /// The required form of a result at the position of its part: a value of JSON, or content of an element.
     pub(super) fn wrapper_at(&self, at: usize) -> Option<Into> {
         match (self.content.as_ref()?.view().ok()?, self.items.get(at)?) {
             (View::Json(_), _) => Some(Into::Json),
@@ -91,7 +91,7 @@ impl Parts {
         }
     }
 
-    /// Puts results in the places of their parts.
+    /// Replaces the parts by their results.
     pub(super) fn put_back(
         &self,
         results: &[Option<String>],
@@ -138,7 +138,7 @@ impl Parts {
     }
 }
 
-/// The parts that a value is: none where nothing is found, or null. A text, a number or a truth has none.
+/// The parts of a value: none for a missing value or null. A text, a number or a boolean cannot be split.
 fn parts_in(value: Value) -> Result<Vec<Value>, &'static str> {
     const NO_PARTS: &str = "`over` finds a single text, number or truth, which has no parts";
     match &value {

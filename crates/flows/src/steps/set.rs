@@ -1,11 +1,16 @@
 //! `set`: variables and their types.
 
-use expression::{FailureKind, Number, Value};
+use expression::{Expression, FailureKind, Number, Value};
 use fault::{Fault, Kind};
 
 use crate::content::Format;
-use crate::state::Run;
+use crate::levels::{ActionNeeds, Levels, deepest};
+use crate::state::{Run, State, Variable};
+use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::payload;
+
+/// Variables by their numbers, each with the expression of its value and the type that the value is made.
+pub struct Set(pub Vec<(u32, Expression, Option<Type>)>);
 
 /// The type that a value is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +22,36 @@ pub enum Type {
     Json,
 }
 
+impl Action for Set {
+    fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds {
+            slots: self.0.iter().flat_map(|(_, value, _)| value.slots()).collect(),
+            levels: deepest(self.0.iter().map(|(_, value, kind)| match kind {
+                None | Some(Type::Xml) => levels.copied(value),
+                Some(Type::Text | Type::Number | Type::Boolean | Type::Json) => levels.read(value),
+            })),
+            ..ActionNeeds::default()
+        }
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        ended(set(self, run, state))
+    }
+}
+
+fn set(made: &Set, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
+    for (number, expression, kind) in &made.0 {
+        let value = run.value(state, expression)?;
+        let sender = run.asked.get();
+        let value = typed(value, *kind, run).map_err(|fault| run.blamed(fault))?;
+        state.set(*number, Variable::Value(value));
+        state.note_sender(*number, sender);
+    }
+    Ok(())
+}
+
 /// A value of a type.
-pub(crate) fn typed(value: Value, kind: Option<Type>, run: &Run<'_>) -> Result<Value, Fault> {
+fn typed(value: Value, kind: Option<Type>, run: &Run<'_>) -> Result<Value, Fault> {
     let failed = |failure: FailureKind| Fault::new(Kind::FlowFailed, failure.to_string());
     let Some(kind) = kind else { return Ok(value) };
     Ok(match (kind, value) {

@@ -1,0 +1,213 @@
+//! The needs of steps, and the levels of elements that their expressions read.
+//!
+//! Steps that store a message, wrap it or put it back copy its elements unchanged. A flow with only such steps parses its messages into their
+//! first levels ([`expression::parse_levels`]), which costs half of a whole tree.
+
+use expression::{Expression, Slot, Template};
+
+use crate::names::{NameTable, SlotMeaning};
+use crate::soap::Envelope;
+use crate::step::Step;
+
+/// The needs of one step. By default it may read all levels of the message.
+#[derive(Debug, Default)]
+pub struct ActionNeeds {
+    /// The slots of its expressions.
+    pub slots: Vec<Slot>,
+    /// It needs the body, whatever its expressions ask for.
+    pub content: bool,
+    /// The levels of elements that it reads, if it only copies what is below; none: perhaps all.
+    pub levels: Option<usize>,
+    /// True if it uses the message, false if it ends the flow without it. None: its inner steps decide, or the next step.
+    pub uses_message: Option<bool>,
+    /// It caches a body.
+    pub keeps_bodies: bool,
+    /// It calls with a method of its own.
+    pub other_method: bool,
+}
+
+/// What steps need of the messages that come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    /// One reads a body, or caches one.
+    pub(crate) bodies: bool,
+    /// A call has a method of its own.
+    pub(crate) other_methods: bool,
+    /// One needs the request's original body.
+    pub(crate) request: bool,
+    /// The levels of elements that they read, if they only copy what is below; none: perhaps all.
+    pub(crate) levels: Option<usize>,
+}
+
+/// Finds the levels that expressions look at, which were compiled with these names. None: perhaps all.
+pub struct Levels<'t> {
+    table: &'t NameTable,
+}
+
+/// The larger number of levels; none if one of them is not known.
+pub(crate) fn deepest(mut levels: impl Iterator<Item = Option<usize>>) -> Option<usize> {
+    levels.try_fold(0, |deepest, levels| Some(deepest.max(levels?)))
+}
+
+impl Needs {
+    pub(crate) const NOTHING: Needs =
+        Needs { bodies: false, other_methods: false, request: false, levels: Some(0) };
+
+    /// These and those of other steps.
+    pub(crate) fn with<'s>(self, steps: impl Iterator<Item = &'s Step>) -> Needs {
+        steps.fold(self, |all, step| Needs {
+            bodies: all.bodies | step.needs().bodies,
+            other_methods: all.other_methods | step.needs().other_methods,
+            request: all.request | step.needs().request,
+            // Harmless: a side without a bound has none here.
+            levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
+        })
+    }
+}
+
+impl Levels<'_> {
+    pub(crate) fn of(table: &NameTable) -> Levels<'_> {
+        Levels { table }
+    }
+
+    pub(crate) fn template(&self, template: &Template) -> Option<usize> {
+        deepest(template.values().map(|(value, is_copied)| {
+            if is_copied { self.copied(value) } else { self.read(value) }
+        }))
+    }
+
+    pub(crate) fn templates<'e>(
+        &self,
+        templates: impl IntoIterator<Item = &'e Template>,
+    ) -> Option<usize> {
+        deepest(templates.into_iter().map(|template| self.template(template)))
+    }
+
+    /// Those of a value whose nodes are written as their markup, or kept.
+    pub(crate) fn copied(&self, value: &Expression) -> Option<usize> {
+        let is_kept = |slot: Slot| self.table.has(slot, SlotMeaning::is_kept);
+        let kept = value.slot().filter(|slot| is_kept(*slot)).map(|_| Envelope::LEVELS);
+        value.levels().or(kept).or_else(|| self.read(value))
+    }
+
+    /// Those of a value that is read: it may be all that nodes have in them.
+    pub(crate) fn read(&self, value: &Expression) -> Option<usize> {
+        let reads_nodes =
+            value.slots().iter().any(|slot| self.table.has(*slot, SlotMeaning::may_be_nodes));
+        (!reads_nodes).then_some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expression::{Kind, Language};
+
+    use super::*;
+    use crate::names::{FlowNames, Variables};
+    use crate::step::Action;
+    use crate::steps::{Condition, Filter, Log, Payload, PayloadSource, Set, Type};
+
+    fn levels<A: Action>(make: impl Fn(&FlowNames<'_>) -> A) -> Option<usize> {
+        let (mut table, mut variables) = (NameTable::default(), Variables::default());
+        variables.add(table.declare("kept"), false);
+        variables.add(table.declare("reply"), true);
+        let names = FlowNames { table: &table, variables: &variables, namespaces: &[] };
+        let action = make(&names);
+        action.needs(&Levels::of(&table)).levels
+    }
+
+    fn expression(text: &str, names: &FlowNames<'_>) -> Expression {
+        Expression::compile(text, Language::Marked, names).unwrap()
+    }
+
+    fn set(value: &str, kind: Option<Type>) -> Option<usize> {
+        levels(|names| Set(vec![(0, expression(value, names), kind)]))
+    }
+
+    fn payload(made: impl Fn(&FlowNames<'_>) -> PayloadSource) -> Option<usize> {
+        levels(|names| {
+            let made = made(names);
+            Payload { made, content_type: None, envelope: true }
+        })
+    }
+
+    fn template(text: &str, kind: Kind, names: &FlowNames<'_>) -> Template {
+        Template::compile(text, kind, names).unwrap()
+    }
+
+    #[test]
+    fn what_is_kept_is_as_deep_as_its_path() {
+        for (value, depth) in [
+            ("$body", Some(2)),
+            ("$body/*[1]", Some(3)),
+            ("/a/b/c/d", Some(4)),
+            ("$kept", Some(2)),
+            ("$request.body", Some(2)),
+            ("$reply.body", Some(2)),
+            ("$method", Some(0)),
+            ("$headers.x", Some(0)),
+            ("literal", Some(0)),
+            ("$kept/a", None),
+            ("$request.body/a", None),
+            ("$reply.body/a", None),
+            ("$body//a", None),
+            ("$envelope", None),
+            ("$header", None),
+        ] {
+            assert_eq!(set(value, None), depth, "{value}");
+        }
+        assert_eq!(set("$body", Some(Type::Xml)), Some(2));
+        assert_eq!(set("$body", Some(Type::Text)), None);
+        assert_eq!(set("$method", Some(Type::Text)), Some(0));
+    }
+
+    #[test]
+    fn new_bodies_copy_markup_and_read_all_else() {
+        let from = |text| payload(|names| PayloadSource::From(expression(text, names)));
+        assert_eq!(from("$kept"), Some(3));
+        assert_eq!(from("$body/a/b"), Some(4));
+        assert_eq!(from("$kept/a"), None);
+        for (text, depth) in [
+            ("<a>{{ $body/* }}{{ $kept }}</a>", Some(3)),
+            ("<a b='{{ $method }}'>{{ $body/a/b }}</a>", Some(4)),
+            ("<a b='{{ $kept }}'/>", None),
+            ("<a b='{{ $body/b }}'/>", None),
+            ("<a><![CDATA[{{ $body/b }}]]></a>", None),
+            ("<a>{{ $body//b }}</a>", None),
+        ] {
+            let found = payload(|names| PayloadSource::Xml(template(text, Kind::Xml, names)));
+            assert_eq!(found, depth, "{text}");
+        }
+        let json = |names: &FlowNames<'_>| {
+            PayloadSource::Json(template(r#"{"a": {{ $body/a }}}"#, Kind::Json, names))
+        };
+        assert_eq!(payload(json), None);
+        assert_eq!(payload(|_| PayloadSource::Fixed("".into(), "text/plain")), Some(3));
+    }
+
+    #[test]
+    fn conditions_are_true_of_nodes_and_compare_texts() {
+        let filter = |text, matches: Option<&str>| {
+            levels(|names| Filter {
+                when: Condition {
+                    value: expression(text, names),
+                    matches: matches.map(|pattern| regex::Regex::new(pattern).unwrap()),
+                },
+                then: [].into(),
+                otherwise: [].into(),
+            })
+        };
+        assert_eq!(filter("$body/a", None), Some(3));
+        assert_eq!(filter("$body/a", Some("1")), None);
+        assert_eq!(filter("$headers.x", Some("1")), Some(0));
+        assert_eq!(filter("$kept", None), None);
+        let log = |text| {
+            levels(|names| Log {
+                level: tracing::Level::INFO,
+                message: template(text, Kind::Text, names),
+            })
+        };
+        assert_eq!(log("{{ $method }}"), Some(0));
+        assert_eq!(log("{{ $body }}"), None);
+    }
+}
