@@ -248,7 +248,7 @@ fn check_scopes(kind: &str, operations: &[Value]) -> Option<String> {
         *first != scopes(operation)
     };
     let differ =
-        (kind == "WEBSUB" || is_of_wsdl(kind)) && operations.iter().any(|one| differs(one));
+        (kind == "WEBSUB" || is_of_wsdl(kind)) && operations.iter().any(&mut differs);
     let whose = if kind == "WEBSUB" { "of a topic" } else { "of a SOAP API" };
     differ.then(|| format!("the operations {whose} all need the same scopes"))
 }

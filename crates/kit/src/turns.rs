@@ -217,13 +217,12 @@ impl<F: Future> InTurns<F> {
             None if scheduler.queue(is_paused).is_free() => true,
             None => {
                 self.id = Some(scheduler.push(is_paused, waker));
-                return false;
+                false
             }
         });
         if has_turn {
             self.id = None;
-        }
-        if !has_turn {
+        } else {
             note_round();
         }
         has_turn
