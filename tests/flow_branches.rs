@@ -107,6 +107,41 @@ fn labels(gateway: &Gateway) -> Vec<String> {
     lines.filter_map(label).collect()
 }
 
+/// Without it the replies of branches have no headers in common.
+#[test]
+fn the_head_of_what_is_gathered_is_new_or_that_of_the_first_result() {
+    let origin = Origin::echo();
+    let branch = |status: u16, name: &str| {
+        format!(
+            "[{{ call: good }}, {{ header: {{ set: {{ x-of: {name}, content-md5: x }} }} }}, {{ respond: {{ status: {status} }} }}]"
+        )
+    };
+    let branches = format!("[{}, {}]", branch(207, "one"), branch(418, "two"));
+    for (head, status, of) in
+        [("", 200, None), (", head: new", 200, None), (", head: first", 207, Some("one"))]
+    {
+        let gather = format!("{{ into: {{ json: [] }}, partial: keep{head} }}");
+        let gateway = start(
+            &origin,
+            &format!("[{{ scatter: {{ branches: {branches}, gather: {gather} }} }}]"),
+        );
+        let reply = post(&gateway, "{\"a\":1}");
+        assert_eq!((reply.status(), reply.get("x-of")), (status, of), "{head}: {reply:?}");
+        assert_eq!(reply.get("content-type"), Some("application/json"));
+        assert_eq!(
+            (reply.text().as_str(), reply.get("content-md5")),
+            (r#"[{"a":1},{"a":1}]"#, None)
+        );
+    }
+    // A first branch that failed has no result.
+    let gather = "{ into: { json: [] }, partial: keep, head: first }";
+    let branches = format!("[{{ call: dead }}, {}]", branch(418, "two"));
+    let gateway =
+        start(&origin, &format!("[{{ scatter: {{ branches: {branches}, gather: {gather} }} }}]"));
+    let reply = post(&gateway, "{}");
+    assert_eq!((reply.status(), reply.get("x-of")), (418, Some("two")), "{reply:?}");
+}
+
 #[test]
 fn a_step_that_is_added_before_others_changes_no_label() {
     let origin = Origin::echo();

@@ -1,6 +1,6 @@
 //! `tidegate import synapse`: the configuration, the files beside it, the table, and the exit code.
 
-use crate::harness::{Run, tidegate};
+use crate::harness::{Gateway, Run, tidegate};
 
 const PROXY: &str = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
   <localEntry key="gold.xsl"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"/></localEntry>
@@ -115,26 +115,31 @@ fn targets_and_sources_are_converted() {
     let call = r#"<call><endpoint><address uri="http://a.test/x"/></endpoint><target type="property">kept</target></call>
     <log level="custom"><property name="k" expression="$ctx:kept"/></log>"#;
     let (run, _) = imported(call, &[]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the headers of the reply before it are not sent on"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stdout.contains("kept: \"$kept_reply.body\""), "{}", run.stdout);
     let (run, _) = imported(r#"<xslt key="gold.xsl" source="$body//part"/>"#, &[]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stdout.contains("of: \"$infoset_body//part\""), "{}", run.stdout);
 }
 
-/// Without `clone` Synapse moves nodes; the reason of a fault is the text of what is found.
+/// With `clone="false"` Synapse moves nodes; the reason of a fault is the text of what is found.
 #[test]
 fn nodes_move_and_reasons_are_texts() {
     let enrich = r#"<enrich><source type="custom" xpath="//a"/><target type="custom" action="child" xpath="//b"/></enrich>"#;
-    let (run, _) = imported(enrich, &[]);
+    let (run, _) = imported(&enrich.replace("//a\"", "//a\" clone=\"false\""), &[]);
     let moved = "- set:\n        moved: \"$infoset//a\"\n    - enrich:\n        target: \"$infoset//a\"\n        action: remove\n    - enrich:\n        source: \"$moved\"\n";
     assert!(run.stdout.contains(moved), "{}", run.stdout);
-    let (run, _) = imported(&enrich.replace("//a\"", "//a\" clone=\"true\""), &[]);
+    let (run, _) = imported(enrich, &[]);
     assert!(!run.stdout.contains("moved"), "{}", run.stdout);
     let fault = r#"<makefault version="soap11" response="true"><reason expression="//a"/></makefault><property name="x" value="1"/>"#;
     let (run, _) = imported(fault, &[]);
     assert!(
-        run.stdout.contains("<faultstring>{{ string($infoset//a) }}</faultstring>"),
+        run.stdout.contains("<faultstring>{{ texts($infoset//a) }}</faultstring>"),
         "{}",
         run.stdout
     );
@@ -152,7 +157,7 @@ fn inline_json_is_put_into_the_message_as_json() {
     request: { method: POST, path: /services/P, headers: { content-type: application/json }, body: '{"a":1,"list":[]}' }
     reply: { status: 200, json: { a: 1, list: [7], approved: 1.5 } }
 "#;
-    tested(artifact, 0, cases);
+    tested(artifact, 3, cases);
 }
 
 /// A property that one resource sets is the parameter of the path in another until it is set there, too.
@@ -234,7 +239,7 @@ fn flows_have_the_time_of_long_calls() {
     .concat();
     std::fs::write(&file, text).unwrap();
     let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
     let timeouts: Vec<&str> =
         run.stdout.lines().filter(|line| line.starts_with("    timeout: \"")).collect();
     assert_eq!(timeouts, ["    timeout: \"130s\"", "    timeout: \"160s\""], "{}", run.stdout);
@@ -433,8 +438,8 @@ fn what_the_table_does_not_name_is_refused() {
             "a loop has no counter",
         ),
         (
-            r#"<call><endpoint><address uri="http://a.test/x"><enableSec policy="p"/></address></endpoint></call>"#,
-            "WS-Security for a service",
+            r#"<call><endpoint><address uri="http://a.test/x"><enableSec inboundPolicy="p"/></address></endpoint></call>"#,
+            "WS-Security of replies is not verified",
         ),
         (
             r#"<call><endpoint><address uri="http://a.test/x" format="get"/></endpoint></call>"#,
@@ -477,7 +482,7 @@ fn properties_take_effect_where_they_run() {
   gold: { request: { path: /services/Q, headers: { x-tier: gold } }, reply: { status: 402 } }
   called: { request: { path: /services/P, headers: { x-tier: gold } }, calls: [{ upstream: e, reply: { body: ok } }], reply: { status: 200, body: ok } }
 "#;
-    tested(artifact, 0, cases);
+    tested(artifact, 3, cases);
 }
 
 /// Plain XML and JSON stand in a Body for expressions, and endpoints get the form that they ask for.
@@ -513,4 +518,71 @@ fn plain_xml_and_json_are_seen_in_a_body() {
         "eight",
     );
     tested(artifact, 0, &cases);
+}
+
+/// Programs run as they are written, with what they ask of `mc`.
+#[test]
+fn scripts_see_and_set_the_message_and_its_properties() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, into) = (folder.path().join("all.xml"), folder.path().join("made"));
+    let text = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+  <proxy name="Json"><target><inSequence>
+    <script language="js"><![CDATA[
+      var o = mc.getPayloadJSON(), message = 'mine';
+      if (mc.getProperty('n') !== null) throw new Error('it is set');
+      mc.setProperty("n", o.a + 1);
+      mc.setProperty('X-Kind', typeof o.a + mc.getProperty('n'), 'transport');
+      mc.setProperty('HTTP_SC', 207, 'axis2');
+      mc.setPayloadJSON({ b: o.a, text: `${o.a}{{` });
+    ]]></script>
+    <header name="X-N" scope="transport" expression="get-property('n')"/>
+    <respond/>
+  </inSequence></target></proxy>
+  <proxy name="Xml"><target><inSequence>
+    <property name="who" expression="//id"/>
+    <script language="js"><![CDATA[mc.setPayloadXML('<r by="' + mc.getProperty('who') + '">' + mc.getPayloadXML().toXMLString() + '</r>');]]></script>
+    <respond/>
+  </inSequence></target></proxy>
+  <localEntry key="code">function stop(mc) { return mc.getProperty('stops') !== 'yes'; }</localEntry>
+  <proxy name="Ends"><target><inSequence>
+    <property name="stops" expression="get-property('transport', 'X-Stops')"/>
+    <script language="js" key="code" function="stop"/>
+    <header name="X-Went" scope="transport" value="on"/>
+    <respond/>
+  </inSequence></target></proxy>
+</definitions>"#;
+    std::fs::write(&file, text).unwrap();
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(!run.stderr.contains("\nrefused"), "{}", run.stderr);
+    let configuration = into.join("tidegate.yaml");
+    let made = std::fs::read_to_string(&configuration).unwrap();
+    let (before, after) = made.split_once("address: \"").unwrap();
+    let (_, after) = after.split_once('"').unwrap();
+    let made = format!("{before}address: \"127.0.0.1:0\"{after}\nworkers: 1\n");
+    std::fs::write(&configuration, made).unwrap();
+    let gateway = Gateway::start_in(&into, "tidegate.yaml");
+    let post = |name: &str, kind: &str, line: &str, body: &str| {
+        let length = body.len();
+        gateway.wire().ask(format!(
+            "POST /services/{name} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\n{line}Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let reply = post("Json", "application/json", "", r#"{"a":1}"#);
+    assert_eq!((reply.status(), reply.text().as_str()), (207, r#"{"b":1,"text":"1{{"}"#));
+    assert_eq!((reply.get("x-n"), reply.get("x-kind")), (Some("2"), Some("number2")));
+    let soap = |inner: &str| {
+        format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{inner}</s:Body></s:Envelope>"
+        )
+    };
+    let reply = post("Xml", "text/xml", "", &soap("<o><id>7</id></o>"));
+    assert!(reply.text().contains("<s:Body><r by=\"7\"><o"), "{reply:?}");
+    let reply = post("Xml", "application/xml", "", "<o><id>7</id></o>");
+    assert_eq!(reply.text(), "<r by=\"7\"><o><id>7</id></o></r>", "{reply:?}");
+    let reply = post("Ends", "text/plain", "X-Stops: yes\r\n", "a");
+    assert_eq!((reply.status(), reply.get("x-went")), (202, None), "{reply:?}");
+    let reply = post("Ends", "text/plain", "", "a");
+    assert_eq!((reply.status(), reply.get("x-went")), (200, Some("on")), "{reply:?}");
 }

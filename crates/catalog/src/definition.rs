@@ -247,8 +247,7 @@ fn check_scopes(kind: &str, operations: &[Value]) -> Option<String> {
         let first = known.entry(place(operation)).or_insert_with(|| scopes(operation));
         *first != scopes(operation)
     };
-    let differ =
-        (kind == "WEBSUB" || is_of_wsdl(kind)) && operations.iter().any(&mut differs);
+    let differ = (kind == "WEBSUB" || is_of_wsdl(kind)) && operations.iter().any(&mut differs);
     let whose = if kind == "WEBSUB" { "of a topic" } else { "of a SOAP API" };
     differ.then(|| format!("the operations {whose} all need the same scopes"))
 }

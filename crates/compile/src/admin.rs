@@ -297,7 +297,9 @@ fn audit_log(
             };
             AuditSink::Receiver(match previous.map(|plan| &plan.audit_log) {
                 Some(AuditSink::Receiver(known)) if *known.receiver() == receiver => known.clone(),
-                _ => Arc::new(AuditReceiver::new(receiver, telemetry.total(Total::AuditLogDropped))),
+                _ => {
+                    Arc::new(AuditReceiver::new(receiver, telemetry.total(Total::AuditLogDropped)))
+                }
             })
         }
     }

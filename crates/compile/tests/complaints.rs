@@ -682,7 +682,7 @@ cors: {}
             gate.yaml:9:8: unknown key `stepps`; did you mean `steps`?
               help: the keys here are `namespaces`, `timeout`, `limits`, `duplicate_members`, `steps` and `catch`
             gate.yaml:12:8: unknown key `topic`; did you mean `topics`?
-              help: the keys here are `topics`, `url`, `secret`, `signature`, `algorithm`, `publish`, `leases`, `subscriptions_max`, `verify`, `delivery`, `callbacks`, `retention`, `log`, `limits` and `event_bytes_max`
+              help: the keys here are `topics`, `scopes`, `url`, `secret`, `signature`, `algorithm`, `publish`, `leases`, `subscriptions_max`, `verify`, `delivery`, `callbacks`, `retention`, `log`, `limits` and `event_bytes_max`
             gate.yaml:15:8: unknown key `flw`; did you mean `flow`?
               help: the keys here are `flow`, `retry`, `dead_letter`, `dead`, `concurrency` and `order`
             gate.yaml:16:1: unknown key `cors`

@@ -275,7 +275,12 @@ pub fn is_expression(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
     let (name, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-    text.starts_with(['$', '/']) || rest.starts_with('(') && xpath::is_core_function(name)
+    text.starts_with(['$', '/']) || is_call(name, rest)
+}
+
+/// True for the name of a function with a bracket behind it.
+fn is_call(name: &str, rest: &str) -> bool {
+    rest.starts_with('(') && (xpath::is_core_function(name) || name == crate::path::TEXTS)
 }
 
 /// Returns the part of a literal that suggests it was meant as an expression or a template: `{{`, `//`, or `$` before a name.

@@ -10,10 +10,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-use xml::{Document, NodeId};
+use xml::{Document, Form, Kind, NodeId};
 use xpath::{
-    Call, DocId, DocumentSet, DownStart, Evaluation, Expr, Host, Lookup, Name, Node, Options,
-    Plain, Statics,
+    Call, DocId, DocumentSet, DownStart, Evaluation, Expr, Host, Lookup, Name, Node, NodeKind,
+    Options, Statics,
 };
 
 use crate::expression::{below, followed, resolve};
@@ -24,6 +24,9 @@ use crate::value::NodeGroup;
 use crate::{
     Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,
 };
+
+/// The function that gives the texts of all nodes.
+pub(crate) const TEXTS: &str = "texts";
 
 /// The level of the Body in a SOAP message. The root element is level 1.
 pub(crate) const BODY_LEVEL: usize = 2;
@@ -201,7 +204,11 @@ impl Statics for Meaning<'_> {
     }
 
     fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup {
-        Plain::default().function(name, arguments)
+        match (&*name.uri, &*name.local, arguments) {
+            ("", TEXTS, [_]) => Lookup::Found(0),
+            ("", TEXTS, _) => Lookup::Wrong("it takes one argument".into()),
+            _ => Lookup::Unknown,
+        }
     }
 
     fn key(&self, _name: &Name) -> Option<u32> {
@@ -280,11 +287,21 @@ impl Host for Values<'_> {
 
     fn call(
         &mut self,
-        number: u32,
-        _arguments: &mut Vec<xpath::Value>,
-        _call: &mut Call<'_>,
+        _number: u32,
+        arguments: &mut Vec<xpath::Value>,
+        call: &mut Call<'_>,
     ) -> Result<xpath::Value, xpath::ErrorKind> {
-        Err(xpath::ErrorKind::UnknownFunction(number.to_string().into()))
+        let value = arguments.pop().unwrap_or_else(|| xpath::Value::text(""));
+        let Some(nodes) = value.as_nodes() else {
+            return Ok(xpath::Value::text(&*value.to_text(call.world)));
+        };
+        let mut all = String::new();
+        for node in nodes {
+            let from = all.len();
+            push_own_text(call.world, *node, &mut all);
+            call.budget.text(all.len() - from)?;
+        }
+        Ok(xpath::Value::text(all))
     }
 
     fn key(
@@ -295,6 +312,22 @@ impl Host for Values<'_> {
         _call: &mut Call<'_>,
     ) -> Result<Rc<[Node]>, xpath::ErrorKind> {
         Err(xpath::ErrorKind::UnknownFunction(format!("key {number}").into()))
+    }
+}
+
+/// Appends the text of a node: of an element the text that stands in itself, or its markup if there is none.
+fn push_own_text(world: &DocumentSet, node: Node, out: &mut String) {
+    if world.kind(node) != NodeKind::Element {
+        out.push_str(&world.string_value(node));
+        return;
+    }
+    let document = world.of(node);
+    let texts = document.children(node.id).filter(|child| document.kind(*child) == Kind::Text);
+    let own: String = texts.map(|child| document.value(child)).collect();
+    if own.trim().is_empty() {
+        out.push_str(&document.to_text(node.id, &Form::Moved { kept: &[] }));
+    } else {
+        out.push_str(&own);
     }
 }
 

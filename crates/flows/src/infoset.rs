@@ -94,12 +94,13 @@ pub(crate) fn unwrapped(document: &Document, envelope: &Envelope) -> String {
 
 /// Replaces the message by the content of an envelope that was made around it and then changed.
 pub(crate) fn put_back(
+    step: &str,
     text: &str,
     content: &Content,
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
-    let failed = |what: String| Fault::new(Kind::FlowFailed, format!("enrich: {what}"));
+    let failed = |what: String| Fault::new(Kind::FlowFailed, format!("{step}: {what}"));
     let document = Document::parse(text.as_bytes(), &xml::Options::default());
     let document = document.map_err(|error| failed(error.to_string()))?;
     let envelope = Envelope::of(&document);

@@ -10,6 +10,7 @@ mod computed;
 mod converter;
 mod dollar;
 mod element;
+mod endpoint_security;
 mod endpoint_templates;
 mod endpoints;
 mod expressions;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use config::{
-    At, Between, ForeachStep, GatherComplete, GatherInto, Partial, ScatterStep, Spanned, SplitStep,
-    Timeout,
+    At, Between, ForeachStep, GatherComplete, GatherHead, GatherInto, Partial, ScatterStep,
+    Spanned, SplitStep, Timeout,
 };
 use flows::{Action, Foreach, Gather, Into, Scatter, Split};
 
@@ -184,6 +184,7 @@ impl<'a> Compiler<'a, '_> {
             },
             timeout: keys.timeout.value.0,
             keep: keys.partial == Partial::Keep,
+            keeps_head: keys.head == GatherHead::First,
         })
     }
 }

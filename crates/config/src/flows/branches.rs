@@ -113,6 +113,9 @@ keys! {
         timeout: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(30))),
         /// What happens when some results are missing.
         partial: Partial = Partial::Fault,
+        /// The status and the headers of the message that is made: `new`, or those of the first result.
+        // Several replies have no headers in common.
+        head: GatherHead = GatherHead::New,
     }
 }
 
@@ -141,6 +144,16 @@ words! {
         Fault = "fault",
         /// The available results are used.
         Keep = "keep",
+    }
+}
+
+words! {
+    /// The status and the headers of what a gather makes.
+    pub enum GatherHead {
+        /// 200, and a content type.
+        New = "new",
+        /// Those of the first result that is there, in the order of the branches.
+        First = "first",
     }
 }
 

@@ -89,7 +89,7 @@ fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault
         let around = (&made.document, Some(&made.envelope));
         let text = in_xml(enrich.action, &source, nodes, around, run)?;
         let text = text.ok_or_else(elsewhere)?;
-        return infoset::put_back(&text, &content, run, state);
+        return infoset::put_back("enrich", &text, &content, run, state);
     }
     let text = match (target, content.known()?) {
         // Nothing is found, so nothing changes.

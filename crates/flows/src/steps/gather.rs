@@ -23,7 +23,7 @@ use message::Headers;
 use policy::{Decision, Totals};
 use xml::{Document, NodeId};
 
-use crate::content::{Content, Maker, View};
+use crate::content::View;
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::levels::{ActionNeeds, Levels};
 use crate::message::{Message, Payload};
@@ -71,6 +71,8 @@ pub struct Gather {
     pub timeout: Duration,
     /// Results that are there are kept when others are missing.
     pub keep: bool,
+    /// The message that is made has the status and the lines of the first result.
+    pub keeps_head: bool,
 }
 
 /// The wrapper around the taken parts.
@@ -156,6 +158,15 @@ struct TakenPart {
     is_json: bool,
     /// Also none if that of an earlier branch is known.
     around: Option<Wrapper>,
+    /// Where it is wanted.
+    head: Option<Head>,
+}
+
+/// The status and the lines of a result.
+#[derive(Debug, Clone)]
+struct Head {
+    status: Option<u16>,
+    lines: Headers,
 }
 
 /// The text around the parts in the first result.
@@ -428,6 +439,10 @@ async fn taken(
         Some(take) => run.value(&state, take)?,
     };
     let mut taken = cut(&value, gather.into.as_ref(), run)?;
+    if gather.keeps_head {
+        let Message { status, lines, .. } = &state.message;
+        taken.head = Some(Head { status: *status, lines: lines.clone() });
+    }
     if !taken.is_json && at < first.get() {
         taken.around = around(&value, &state.message);
         if taken.around.is_some() {
@@ -497,7 +512,7 @@ fn cut(value: &Value, into: Option<&Into>, run: &Run<'_>) -> Result<TakenPart, F
             false
         }
     };
-    Ok(TakenPart { text, is_json, around: None })
+    Ok(TakenPart { text, is_json, around: None, head: None })
 }
 
 /// The values that were found, with commas between them.
@@ -558,6 +573,7 @@ fn join(
 ) -> Result<(), Fault> {
     // Harmless: a branch that failed is in the list of those.
     let there = || results.iter().flatten();
+    let head = there().find_map(|taken| taken.head.clone());
     // If there was nothing to split, a SOAP message keeps its own envelope.
     let own = if results.is_empty() && gather.into != Some(Into::Json) {
         around(&Value::Nothing, &state.message)
@@ -573,7 +589,7 @@ fn join(
         let texts: Vec<&str> =
             there().map(|taken| &*taken.text).filter(|text| !text.is_empty()).collect();
         let text = format!("[{}]", texts.join(","));
-        return replace(text, payload::JSON.as_bytes(), run, state);
+        return replace(text, payload::JSON.as_bytes(), head, run, state);
     }
     let (open, close) = match &gather.into {
         Some(Into::Xml { before, after, .. }) => (&**before, &**after),
@@ -604,20 +620,21 @@ fn join(
     }
     text.push_str(after);
     let content_type = content_type.to_vec();
-    replace(text, &content_type, run, state)
+    replace(text, &content_type, head, run, state)
 }
 
 fn replace(
     text: String,
     content_type: &[u8],
+    head: Option<Head>,
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
     run.bound(text.len())?;
-    let mut lines = Headers::new();
-    lines.add_known("Content-Type", content_type);
-    let content = Content::new(text.into(), Some(content_type), Maker::Flow);
-    state.message = Message { status: Some(200), lines, payload: Payload::Held(Rc::new(content)) };
+    let Head { status, lines } =
+        head.unwrap_or_else(|| Head { status: Some(200), lines: Headers::new() });
+    state.message = Message { status, lines, payload: Payload::empty() };
+    state.message.replace(text.into(), content_type);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! `xslt`: the message transformed by a stylesheet, of SOAP the whole envelope.
 
+use std::sync::Arc;
+
 use expression::{Expression, Nodes, Value};
 use fault::{Fault, Kind};
 use mediation::Work;
@@ -8,6 +10,7 @@ use message::{GatheredBody, Trailers};
 use xslt::{Argument, Parameter};
 
 use crate::edit::Edits;
+use crate::infoset;
 use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, waits};
@@ -59,7 +62,10 @@ async fn transform(made: &Xslt, run: &Run<'_>, state: &mut State) -> Result<(), 
 async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Value::Nodes(nodes) = run.value(state, of)? else { return Ok(()) };
     let Some((document, node)) = nodes.iter().next() else { return Ok(()) };
-    if !state.message.content().is_some_and(|content| content.has(document)) {
+    let Some(content) = state.message.content().cloned() else { return Ok(()) };
+    let around = content.made_infoset();
+    let is_made = around.is_some_and(|around| Arc::ptr_eq(&around.document, document));
+    if !is_made && !content.has(document) {
         let cause = "xslt: the element is not part of the message";
         return Err(Fault::new(Kind::FlowFailed, cause));
     }
@@ -77,7 +83,11 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
     edits.at(node).instead = Some(text.to_owned());
     let text = edits.write(document);
     run.bound(text.len())?;
-    state.message.rewrite(text)
+    if is_made {
+        infoset::put_back("xslt", &text, &content, run, state)
+    } else {
+        state.message.rewrite(text)
+    }
 }
 
 async fn transformed(

@@ -12,7 +12,7 @@ use super::element::Element;
 use super::known::{self, Fate};
 use super::mediators;
 use super::output::Output;
-use super::pending::{KeptProperty, PendingProperties};
+use super::pending::{KeptProperty, PendingProperties, Sender};
 use super::recheck;
 use crate::table::{ArtifactPosition, Outcome, Table};
 use crate::yaml::comment;
@@ -61,8 +61,10 @@ pub(super) struct Flow<'a> {
     pub(super) query_names: Vec<(String, String)>,
     /// The part that the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
     pub(super) resource: Option<Resource>,
-    /// A call adds the rest of the request's path by itself, without the front of the route.
-    pub(super) strips: bool,
+    /// The front of its requests' paths; what is behind it goes behind the addresses that are called.
+    pub(super) front: Option<String>,
+    /// Its requests may be posted, so that they may be SOAP.
+    pub(super) may_post: bool,
     /// The base path of the first address that a call went to.
     pub(super) base: Option<String>,
     pub(super) pending: PendingProperties,
@@ -77,8 +79,6 @@ pub(super) struct Flow<'a> {
     pub(super) proxy: Option<String>,
     /// Its requests have the path that clients wrote.
     pub(super) is_whole: bool,
-    /// A message that is not SOAP takes the path of its request to an address.
-    pub(super) adds_path: bool,
     /// The mediators run since a message is not valid.
     pub(super) in_on_fail: bool,
     /// Properties that the converter itself sets.
@@ -422,6 +422,9 @@ impl<'a> Converter<'a> {
         if !self.has_side(&sequence, &mut Vec::new()) {
             let name = self.sequence_flow(key, sequence);
             steps.push(json!({ "sequence": name }));
+            if sequence.descendants().iter().any(|it| matches!(it.name(), "call" | "callout")) {
+                self.flow.pending.sender = Sender::Either;
+            }
             let ends = sequence.children().last().is_some_and(|last| last.name() == "respond");
             return Ok(if ends { Next::End } else { Next::Continue });
         }
@@ -466,7 +469,8 @@ impl<'a> Converter<'a> {
                 // An aggregate may belong to it.
                 "clone" | "iterate" => true,
                 // It answers with what was set before.
-                "respond" | "call" => self.artifacts.sets_axis2,
+                "respond" => self.artifacts.sets_axis2,
+                "call" => self.artifacts.sets_axis2 || self.takes_path(item),
                 "property" => scope == "axis2" || item.is("name", "RESPONSE"),
                 "header" => item.attribute("name").is_some_and(|name| name == "To"),
                 "rewrite" => true,
@@ -483,6 +487,15 @@ impl<'a> Converter<'a> {
                 _ => false,
             }
         })
+    }
+
+    /// True if a call puts the path of its request behind an address.
+    fn takes_path(&self, call: &Element<'a>) -> bool {
+        let written = call.child("endpoint");
+        let key = written.and_then(|endpoint| endpoint.attribute("key"));
+        let named = key.and_then(|key| self.artifacts.endpoints.get(key).copied());
+        let parts = named.or(written).map_or_else(Vec::new, |endpoint| endpoint.descendants());
+        parts.iter().any(|part| part.name() == "address")
     }
 
     /// Asks the table about an artifact. What differs is noted.

@@ -133,6 +133,7 @@ impl<'a> Converter<'a> {
         let mut upstream = Map::new();
         upstream.insert("targets".to_owned(), json!([url.target]));
         self.options(kind, &mut upstream);
+        self.secured(name.unwrap_or(host(&url.target)), kind, &mut upstream)?;
         let method = kind.attribute("method").map(str::to_ascii_uppercase);
         let upstream = self.upstream(name, upstream, &url.target);
         let format = Format::of(kind);
@@ -183,6 +184,15 @@ impl<'a> Converter<'a> {
             }
         }
         self.options(&kind, &mut upstream);
+        let named = name.or(group.attribute("name")).unwrap_or(host(&first.target));
+        self.secured(named, &kind, &mut upstream)?;
+        let secured = |kind: &Element<'a>| {
+            ["authentication", "enableSec", "enableAddressing"]
+                .map(|name| kind.child(name).map(|part| part.markup()))
+        };
+        if members.iter().any(|(other, _)| secured(other) != secured(&kind)) {
+            return Err("the endpoints of the group differ in security or addressing".to_owned());
+        }
         if members.len() > 1 {
             self.note("timeout and suspension are those of the group's first endpoint");
         }
@@ -279,7 +289,7 @@ impl<'a> Converter<'a> {
         let keys = Map::from_iter([("targets".to_owned(), json!([url.target]))]);
         let upstream = self.upstream(None, keys, &url.target);
         let (path, query) = (url.path, url.query);
-        let (is_exact, is_own, format) = (false, false, None);
+        let (is_exact, is_own, format) = (true, false, None);
         Ok(Target { url: None, upstream, path, query, method: None, is_exact, is_own, format })
     }
 
@@ -294,6 +304,7 @@ impl<'a> Converter<'a> {
         let mut keys = Map::from_iter([("targets".to_owned(), json!([target]))]);
         if let Some(kind) = kind {
             self.options(kind, &mut keys);
+            self.secured(name.unwrap_or(host(&target)), kind, &mut keys)?;
         }
         let upstream = self.upstream(name, keys, &target);
         let path = url.path.as_deref().unwrap_or("").to_owned();
@@ -500,6 +511,11 @@ impl<'a> Converter<'a> {
         }
         Some(Json::Object(suspend))
     }
+}
+
+/// The host of a target.
+fn host(target: &str) -> &str {
+    target.split("://").last().unwrap_or(target)
 }
 
 fn millis(value: f64) -> u64 {

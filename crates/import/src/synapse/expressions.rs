@@ -38,6 +38,21 @@ impl Value {
         }
     }
 
+    /// As a text: Synapse joins the texts of all nodes, and takes the markup of elements without a text of their own.
+    pub(super) fn as_text(&self) -> Value {
+        match self {
+            Value::Path(text, Gives::Elements | Gives::Nodes | Gives::Texts) => {
+                Value::Path(format!("texts({text})"), Gives::Other)
+            }
+            // A double as Java writes it.
+            Value::Path(text, Gives::Number) => {
+                let tail = format!("substring('.0', 1 + 9 * ({text} != floor({text})))");
+                Value::Path(format!("concat({text}, {tail})"), Gives::Other)
+            }
+            Value::Literal(_) | Value::Path(_, Gives::Other) | Value::Cel(_) => self.clone(),
+        }
+    }
+
     /// As the source and target of steps take it: nodes where the text is a literal would be no node.
     pub(super) fn path(&self) -> Option<&str> {
         match self {
@@ -134,6 +149,11 @@ impl<'a> Converter<'a> {
         compiled.map(drop).map_err(|error| format!("`{text}` has no counterpart: {}", error.kind))
     }
 
+    /// The value as a part of a template that makes a text.
+    pub(super) fn text_placeholder(&mut self, value: &Value) -> String {
+        self.placeholder(&value.as_text())
+    }
+
     /// The value as a part of a template. CEL is put into a variable first.
     pub(super) fn placeholder(&mut self, value: &Value) -> String {
         match value {
@@ -215,6 +235,7 @@ impl<'a> Converter<'a> {
             quoted(&text).ok_or_else(|| format!("the text of `{name}` has both kinds of quotes"))
         };
         let known = match name {
+            "ERROR_CODE" if self.flow.in_on_fail => "''",
             "ERROR_CODE" => "$error.code",
             "ERROR_MESSAGE" if self.flow.in_on_fail => "$error.detail",
             "ERROR_MESSAGE" => "$error.message",
@@ -240,10 +261,10 @@ impl<'a> Converter<'a> {
     /// The address of a request: its path and query, where the route leaves them as they came.
     fn request_path(&self) -> Result<String, String> {
         let is_request = self.flow.side == Side::Request && !self.flow.in_branch;
-        if is_request && self.flow.resource.is_none() && self.flow.is_whole {
+        if is_request && self.flow.is_whole {
             Ok("$request.path".to_owned())
         } else {
-            Err("the address `To` is known only of a request to a proxy or to `main`".to_owned())
+            Err("the address `To` is known only of a request to a proxy, to `main` or to a resource of an API that takes POST".to_owned())
         }
     }
 
@@ -290,7 +311,7 @@ impl<'a> Converter<'a> {
 }
 
 /// A text as a literal of XPath; none if it has both kinds of quotes.
-fn quoted(text: &str) -> Option<String> {
+pub(super) fn quoted(text: &str) -> Option<String> {
     let quote = ['\'', '"'].into_iter().find(|quote| !text.contains(*quote))?;
     Some(format!("{quote}{text}{quote}"))
 }

@@ -5,9 +5,6 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::{Converter, Side};
 use super::mediators::rewrite::Rewritten;
 
-/// The path of a request that is not of SOAP.
-const REST_PATH: &str = "substring($request.path, 1 + 9999999 * (starts-with($headers.content-type, 'text/xml') or starts-with($headers.content-type, 'application/soap+xml')))";
-
 /// A property that is about a later call or reply. Where it is set in a branch and takes effect behind it, a variable keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum KeptProperty {
@@ -42,9 +39,21 @@ impl KeptProperty {
     }
 }
 
+/// Who sent the message as it is now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Sender {
+    #[default]
+    Client,
+    /// It is the reply to a call.
+    Service,
+    /// A call stands in some branches before.
+    Either,
+}
+
 /// Settings of properties for the next call or reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PendingProperties {
+    pub(super) sender: Sender,
     /// A number, or a template.
     pub(super) status: Option<String>,
     /// A method, or a template.
@@ -85,6 +94,9 @@ impl Converter<'_> {
         if ended {
             return;
         }
+        if left.sender != self.flow.pending.sender {
+            self.flow.pending.sender = Sender::Either;
+        }
         let pending = self.flow.pending.clone();
         let differs = [
             (KeptProperty::Status, left.status != pending.status),
@@ -122,11 +134,8 @@ impl Converter<'_> {
         for kept in
             KeptProperty::ALL.into_iter().filter(|kept| self.keeps(*kept)).collect::<Vec<_>>()
         {
-            let first = match (kept, &self.flow.resource) {
-                (KeptProperty::Postfix, Some(_)) => json!("$request.path"),
-                (KeptProperty::Postfix, None) if self.flow.adds_path => json!(REST_PATH),
-                _ => json!(""),
-            };
+            let rest = self.rest_of_path().filter(|_| kept == KeptProperty::Postfix);
+            let first = rest.map_or_else(|| json!(""), |rest| json!(rest));
             values.insert(self.out.variable(kept.name()), first);
         }
         (!values.is_empty()).then(|| json!({ "set": values }))

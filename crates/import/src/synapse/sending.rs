@@ -5,9 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::Converter;
 use super::element::Element;
 use super::endpoints::Target;
-use super::expressions::escaped;
+use super::expressions::{escaped, quoted};
 use super::mediators::properties;
-use super::pending::{KeptProperty, Postfix};
+use super::pending::{KeptProperty, Postfix, Sender};
 
 /// The form in which an endpoint gets messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +37,20 @@ impl Converter<'_> {
         more: Map<String, Json>,
         steps: &mut Vec<Json>,
     ) -> Result<(), String> {
+        let path = self.path_of(target)?;
         self.write_message(target.format, steps);
         let pending = std::mem::take(&mut self.flow.pending);
         if more.contains_key("into") {
             // The message stays, and with it what was set for its reply.
             self.flow.pending.status.clone_from(&pending.status);
+            self.flow.pending.sender = pending.sender;
+        } else {
+            self.flow.pending.sender = Sender::Service;
+        }
+        if pending.sender != Sender::Client {
+            self.note(
+                "the headers of the reply before it are not sent on; those of the request are",
+            );
         }
         let mut keys = Map::new();
         match &target.url {
@@ -55,10 +64,13 @@ impl Converter<'_> {
                 self.keeps(KeptProperty::Method).then(|| self.kept_variable(KeptProperty::Method));
             variable.map(|variable| format!("{{{{ ${variable} }}}}")).or(pending.method)
         });
+        // A reply that is sent on has no method of its own.
+        let method = method.or_else(|| {
+            let is_reply = pending.sender == Sender::Service && !more.contains_key("method");
+            is_reply.then(|| "POST".to_owned())
+        });
         keys.extend(method.map(|method| ("method".to_owned(), json!(method))));
-        if let Some(path) = self.path_of(target, pending.postfix)? {
-            keys.insert("path".to_owned(), json!(path));
-        }
+        keys.extend(path.map(|path| ("path".to_owned(), json!(path))));
         keys.extend(target.query.as_ref().map(|query| ("query".to_owned(), json!(query))));
         if pending.fault_on_fault {
             keys.insert("fault_on".to_owned(), json!(["5xx"]));
@@ -109,44 +121,100 @@ impl Converter<'_> {
     }
 
     /// The path of a call; none for the one that the route forwards.
-    fn path_of(
-        &mut self,
-        target: &Target,
-        postfix: Option<Postfix>,
-    ) -> Result<Option<String>, String> {
+    fn path_of(&mut self, target: &Target) -> Result<Option<String>, String> {
         if target.is_own {
             return Ok(None);
         }
         let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
-        let base = target.path.trim_end_matches('/');
         if target.is_exact {
             return Ok(or_root(target.path.clone()));
         }
-        let postfix = if self.keeps(KeptProperty::Postfix) {
-            let variable = self.kept_variable(KeptProperty::Postfix);
-            self.flow.strips = true;
-            Some(Postfix::Computed(format!("${variable}")))
-        } else {
-            postfix
+        let is_soap = self.is_posted_soap();
+        let pending = &self.flow.pending;
+        let sender = pending.sender;
+        let postfix = match pending.postfix.clone() {
+            _ if self.keeps(KeptProperty::Postfix) => {
+                let variable = self.kept_variable(KeptProperty::Postfix);
+                Some(format!("${variable}"))
+            }
+            Some(Postfix::Text(text)) if is_soap.is_none() => {
+                let base = target.path.trim_end_matches('/');
+                return Ok(or_root(format!("{base}{}", escaped(&text))));
+            }
+            Some(Postfix::Text(text)) => {
+                Some(quoted(&text).ok_or("the path behind an address has both kinds of quotes")?)
+            }
+            Some(Postfix::Computed(value)) => Some(value),
+            None if sender == Sender::Either => {
+                // The next round has a variable for it.
+                self.wanted.insert((self.owner.clone(), KeptProperty::Postfix));
+                None
+            }
+            None if sender == Sender::Client && self.flow.may_post && target.query.is_some() => {
+                self.note("the path of a request that is not SOAP is put behind the query of the address there");
+                None
+            }
+            None if sender == Sender::Client && self.flow.may_post => self.rest_of_path(),
+            None if sender == Sender::Client => return self.forwarded(target),
+            None => None,
         };
         match postfix {
-            Some(Postfix::Text(text)) => return Ok(or_root(format!("{base}{}", escaped(&text)))),
-            // A value in a path is one segment; the postfix may be several.
-            Some(Postfix::Computed(value)) => {
-                if base.contains("{{") || base.contains('\'') {
-                    return Err(
-                        "a computed path behind a computed address has no counterpart".to_owned()
-                    );
-                }
-                return Ok(Some(format!("{{{{ concat('{base}', {value}) }}}}")));
-            }
-            None => {}
+            None => Ok(or_root(target.path.clone())),
+            Some(postfix) => behind(&target.path, postfix, is_soap).map(Some),
         }
-        let Some(resource) = self.flow.resource.clone() else {
-            let may_be_below = !self.flow.is_whole && !self.flow.expanding.is_empty();
-            if may_be_below && !self.artifacts.apis.is_empty() {
-                self.note("below an API the path of its resource is not put behind the address");
+    }
+
+    /// What is behind the front of a request's path, as XPath; none where the front is not known, or the message is not a request.
+    pub(super) fn rest_of_path(&self) -> Option<String> {
+        let front = self.flow.front.as_deref();
+        let front = front.filter(|_| self.flow.pending.sender == Sender::Client)?;
+        Some(match front {
+            "" => "$request.path".to_owned(),
+            front => format!("substring-after($request.path, '{front}')"),
+        })
+    }
+
+    /// The condition, as XPath, of SOAP that is posted: its path does not go behind an address. None: the message is nothing of that kind.
+    fn is_posted_soap(&mut self) -> Option<String> {
+        let pending = self.flow.pending.clone();
+        if pending.sender != Sender::Client || !self.flow.may_post {
+            return None;
+        }
+        let is_soap = |value: &str| {
+            format!("contains({value}, 'text/xml') or contains({value}, 'application/soap+xml')")
+        };
+        let mut all = vec![format!("({})", is_soap("$request.headers.content-type"))];
+        match pending.method.as_deref() {
+            _ if self.keeps(KeptProperty::Method) => {
+                let variable = self.kept_variable(KeptProperty::Method);
+                all.push(format!(
+                    "(${variable} = 'POST' or ${variable} = '' and $method = 'POST')"
+                ));
             }
+            Some("POST") => {}
+            Some(template) if template.starts_with("{{") => {
+                let variable = self.kept_variable(KeptProperty::Method);
+                all.push(format!("${variable} = 'POST'"));
+            }
+            Some(_) => return None,
+            None => all.push("$method = 'POST'".to_owned()),
+        }
+        if self.keeps(KeptProperty::MessageType) {
+            let variable = format!("${}", self.kept_variable(KeptProperty::MessageType));
+            all.push(format!("({variable} = '' or {})", is_soap(&variable)));
+        } else if let Some(kind) = pending.message_type
+            && !matches!(&*kind, "text/xml" | "application/soap+xml")
+        {
+            return None;
+        }
+        Some(all.join(" and "))
+    }
+
+    /// The path of a call below a resource whose requests are not posted: the route puts the address's path before it.
+    fn forwarded(&mut self, target: &Target) -> Result<Option<String>, String> {
+        let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
+        let base = target.path.trim_end_matches('/');
+        let Some(resource) = self.flow.resource.clone() else {
             return Ok(or_root(target.path.clone()));
         };
         match self.flow.base.as_deref() {
@@ -159,4 +227,28 @@ impl Converter<'_> {
             Some(_) => Err("the rest of the path cannot be put behind a second address".to_owned()),
         }
     }
+}
+
+/// A path with a computed text behind it, unless the message is SOAP. The text is as in a URL, perhaps with several segments and a
+/// query, so that the whole path is one value.
+fn behind(path: &str, postfix: String, is_soap: Option<String>) -> Result<String, String> {
+    let base = path.trim_end_matches('/');
+    if base.contains("{{") || base.contains('\'') {
+        return Err("a computed path behind a computed address has no counterpart".to_owned());
+    }
+    let cut = |text: &str, when: &str| format!("substring({text}, 1 + 9999999 * ({when}))");
+    let postfix = match is_soap {
+        Some(is_soap) => cut(&postfix, &is_soap),
+        None => postfix,
+    };
+    let slash = match (base, path.ends_with('/')) {
+        ("", _) => Some(cut("'/'", &format!("starts-with({postfix}, '/')"))),
+        (_, true) => Some(cut("'/'", &format!("{postfix} != ''"))),
+        (_, false) => None,
+    };
+    Ok(match (base, slash) {
+        ("", Some(slash)) => format!("{{{{ concat({slash}, {postfix}) }}}}"),
+        (base, Some(slash)) => format!("{{{{ concat('{base}', {slash}, {postfix}) }}}}"),
+        (base, None) => format!("{{{{ concat('{base}', {postfix}) }}}}"),
+    })
 }

@@ -7,7 +7,6 @@ use super::converter::{Converter, Flow, Resource, Side};
 use super::element::Element;
 use super::expressions::member;
 use super::mediators::{self, calls};
-use super::pending::KeptProperty;
 use crate::table::Outcome;
 
 /// The sequences of a proxy or a resource.
@@ -19,15 +18,6 @@ struct Sequences<'a> {
     catch: Option<Vec<Element<'a>>>,
     endpoint: Option<Element<'a>>,
     endpoint_key: Option<&'a str>,
-}
-
-/// What a route does with the path for its flow.
-#[derive(Default)]
-struct Forwarded {
-    /// The base path that all calls share.
-    base: Option<String>,
-    /// Calls add what is behind the front of the route.
-    strips: bool,
 }
 
 /// A resource's path, as a route matches it.
@@ -66,24 +56,28 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// The flow of a proxy or a resource, and what its route has to do with paths.
-    fn service_flow(&mut self, flow: Flow<'a>, sequences: Sequences<'a>) -> (String, Forwarded) {
+    /// The flow of a proxy or a resource, and the base path that all of its calls share, if its route has to put it before others.
+    fn service_flow(
+        &mut self,
+        flow: Flow<'a>,
+        sequences: Sequences<'a>,
+    ) -> (String, Option<String>) {
         let Sequences { request, named, reply, catch, endpoint, endpoint_key } = sequences;
         let sends = self.sends(&request, &mut Vec::new())
             + usize::from(endpoint.is_some() || endpoint_key.is_some());
         let expanding = named.into_iter().collect();
         let flow = Flow { reply, reply_is_shared: sends > 1, expanding, ..flow };
-        let mut forwarded = Forwarded::default();
+        let mut base = None;
         let name = self.flow_of(
             flow,
             |this| {
                 let steps = this.service_steps(&request, endpoint, endpoint_key);
-                forwarded = Forwarded { base: this.flow.base.clone(), strips: this.flow.strips };
+                base.clone_from(&this.flow.base);
                 steps
             },
             catch,
         );
-        (name, forwarded)
+        (name, base)
     }
 
     fn service_steps(
@@ -213,11 +207,18 @@ impl<'a> Converter<'a> {
         let sequences = self.sequences(&target)?;
         let flow_name = self.out.fresh("flow", name);
         self.proxy_flows.push((name.to_owned(), flow_name.clone()));
-        let of = Some(name.to_owned());
-        let flow = Flow { name: flow_name, proxy: of, is_whole: true, ..Flow::default() };
+        let front = format!("/services/{}", crate::wsdl::slug(name));
+        let path = format!("{front}/**");
+        let flow = Flow {
+            name: flow_name,
+            proxy: Some(name.to_owned()),
+            front: Some(front),
+            may_post: true,
+            is_whole: true,
+            ..Flow::default()
+        };
         let (flow, _) = self.service_flow(flow, sequences);
         let mut route = Map::new();
-        let path = format!("/services/{}/**", crate::wsdl::slug(name));
         route.insert("match".to_owned(), json!({ "path": path }));
         if let Some(wsdl) = proxy.child("publishWSDL") {
             match self.published(&wsdl, name) {
@@ -321,18 +322,22 @@ impl<'a> Converter<'a> {
         let methods: Vec<String> =
             methods.split_whitespace().map(str::to_ascii_uppercase).collect();
         let wanted = resource_name(name, &methods, &pattern, is_only);
+        let may_post = methods.is_empty() || methods.iter().any(|method| method == "POST");
         let flow = Flow {
             name: self.out.fresh("flow", &wanted),
             query_names: pattern.query_names.clone(),
             resource: Some(Resource { path: template(&pattern.path), open: pattern.open }),
             side: Side::Request,
+            front: Some(base.to_owned()),
+            may_post,
+            is_whole: may_post,
             api: Some((
                 api.attribute("context").unwrap_or("/").to_owned(),
                 api.attribute("version").unwrap_or("").to_owned(),
             )),
             ..Flow::default()
         };
-        let (flow, forwarded) = self.service_flow(flow, sequences);
+        let (flow, before) = self.service_flow(flow, sequences);
         let whole = match (pattern.open, format!("{base}{}", pattern.path)) {
             (true, path) if pattern.is_prefix => json!({ "prefix": path }),
             (true, path) => json!(format!("{path}/**")),
@@ -346,10 +351,7 @@ impl<'a> Converter<'a> {
         }
         matches.extend(api.attribute("hostname").map(|host| ("host".to_owned(), json!(host))));
         let mut route = Map::from_iter([("match".to_owned(), Json::Object(matches))]);
-        match forwarded.base.as_deref() {
-            None if forwarded.strips && !base.is_empty() => {
-                route.insert("strip_prefix".to_owned(), json!(base));
-            }
+        match before.as_deref() {
             None => {}
             Some("") if base.is_empty() => {}
             Some("") => drop(route.insert("strip_prefix".to_owned(), json!(base))),
@@ -406,7 +408,10 @@ impl<'a> Converter<'a> {
             endpoint: None,
             endpoint_key: None,
         };
-        let flow = Flow { name: self.out.fresh("flow", name), is_whole: true, ..Flow::default() };
+        let front = Some(String::new());
+        let name_of_flow = self.out.fresh("flow", name);
+        let flow =
+            Flow { name: name_of_flow, front, may_post: true, is_whole: true, ..Flow::default() };
         let (flow, _) = self.service_flow(flow, sequences);
         let listener = self.out.fresh("listener", name);
         let address = format!("0.0.0.0:{port}");
@@ -432,8 +437,8 @@ impl<'a> Converter<'a> {
             endpoint_key: None,
         };
         let name = self.out.fresh("flow", "main");
-        self.kept.insert((self.owner.clone(), KeptProperty::Postfix));
-        let flow = Flow { name, is_whole: true, adds_path: true, ..Flow::default() };
+        let front = Some(String::new());
+        let flow = Flow { name, front, may_post: true, is_whole: true, ..Flow::default() };
         let (flow, _) = self.service_flow(flow, sequences);
         let route = self.out.fresh("route", "main");
         self.out.routes.insert(route, json!({ "match": { "path": "/**" }, "flow": flow }));

@@ -9,7 +9,11 @@ pub(super) enum Gives {
     Elements,
     /// Any nodes.
     Nodes,
-    /// Text, a number or a truth; or nothing that is known.
+    /// Attributes, or pieces of text.
+    Texts,
+    /// A number that is computed.
+    Number,
+    /// Text or a truth; or nothing that is known.
     Other,
 }
 
@@ -141,7 +145,7 @@ pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, 
         at += 1;
     }
     out.push_str(text.get(last..).unwrap_or_default());
-    Ok((out.trim().to_owned(), gives(&tokens)))
+    Ok((out.trim().to_owned(), gives(text, &tokens)))
 }
 
 /// Returns true if a token begins a path that is relative to the place of the expression.
@@ -208,8 +212,37 @@ fn arguments<'t>(
     }
 }
 
+/// True for an expression whose value is a number: one function, or a computation.
+fn is_number(text: &str, tokens: &[PlacedToken<'_>]) -> bool {
+    const FUNCTIONS: [&str; 7] =
+        ["count", "sum", "string-length", "number", "floor", "ceiling", "round"];
+    let (mut depth, mut computes) = (0_usize, false);
+    for (at, &(token, from, to)) in tokens.iter().enumerate() {
+        let opens = matches!(token, Token::Open | Token::OpenBracket);
+        let closes = matches!(token, Token::Close | Token::CloseBracket);
+        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
+        if depth > 0 || token != Token::Operator {
+            let is_call = matches!(token, Token::Function("", name) if FUNCTIONS.contains(&name));
+            if at == 0 && !is_call && tokens.len() == 1 {
+                return token == Token::Number;
+            }
+            continue;
+        }
+        match text.get(from..to) {
+            Some("+" | "-" | "*" | "div" | "mod") => computes = true,
+            _ => return false,
+        }
+    }
+    let is_call =
+        matches!(tokens.first(), Some((Token::Function("", name), ..)) if FUNCTIONS.contains(name));
+    computes || is_call
+}
+
 /// The result type of an expression, by its last step.
-fn gives(tokens: &[PlacedToken<'_>]) -> Gives {
+fn gives(text: &str, tokens: &[PlacedToken<'_>]) -> Gives {
+    if is_number(text, tokens) {
+        return Gives::Number;
+    }
     let (mut depth, mut found, mut attribute) = (0_usize, Gives::Other, false);
     for (token, _, _) in tokens {
         match token {
@@ -218,10 +251,11 @@ fn gives(tokens: &[PlacedToken<'_>]) -> Gives {
             _ if depth > 0 => {}
             Token::Operator | Token::Function(..) | Token::Open => return Gives::Other,
             Token::Attribute => attribute = true,
-            Token::Name(..) if attribute => found = Gives::Other,
+            Token::Name(..) if attribute => found = Gives::Texts,
             Token::Name(..) => found = Gives::Elements,
             Token::Any | Token::Dots(_) => found = Gives::Nodes,
             Token::NodeType("node") => found = Gives::Nodes,
+            Token::NodeType("text") => found = Gives::Texts,
             Token::NodeType(_) => found = Gives::Other,
             Token::Variable("", "body" | "header" | "env") => found = Gives::Nodes,
             Token::Variable(..) => found = Gives::Other,

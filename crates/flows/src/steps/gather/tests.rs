@@ -3,7 +3,7 @@
 use expression::{Budget, Language, Limits, Member, NameKind, Names, Scope, Slot};
 
 use super::*;
-use crate::content::Maker;
+use crate::content::{Content, Maker};
 
 const DOCUMENT: Slot = Slot(0);
 const BODY: Slot = Slot(1);

@@ -121,21 +121,37 @@ pub(super) const ARTIFACTS: &[Part] = &[
         "retryConfig/**",
         "codes that are not retried have no counterpart; `retry: { on }` of the upstream has those that are",
     ),
-    refused(
+    differs(
         "target",
-        "enableSec/** enableSec@policy enableSec@inboundPolicy enableSec@outboundPolicy",
-        "WS-Security for a service is not made of its policy",
+        "enableSec/** enableSec@policy enableSec@outboundPolicy",
+        "a policy of UsernameToken and Timestamp is `ws_security` of the upstream; replies are not verified",
     ),
+    refused("target", "enableSec@inboundPolicy", "WS-Security of replies is not verified"),
     refused("target", "enableRM/** enableRM@policy", "WS-ReliableMessaging is not spoken"),
-    refused(
+    differs(
         "target",
-        "enableAddressing/** enableAddressing@version enableAddressing@separateListener",
-        "headers of WS-Addressing are not made for a service",
+        "enableAddressing/** enableAddressing@version=final enableAddressing@version=submission enableAddressing@separateListener=false",
+        "the header has `To`, `Action`, `MessageID` and `ReplyTo`, and a message without an action is refused",
     ),
     refused(
         "target",
-        "authentication/**",
-        "OAuth for a service is not made of it: secrets are not copied",
+        "enableAddressing@version enableAddressing@separateListener",
+        "replies of WS-Addressing come by the same connection here",
+    ),
+    differs(
+        "target",
+        "authentication/oauth/clientCredentials/**",
+        "the secret is not copied; it is in a variable of the environment",
+    ),
+    refused(
+        "target",
+        "authentication/oauth/authorizationCode/** authentication/oauth/passwordCredentials/**",
+        "OAuth for a user has no counterpart; `oauth` of an upstream is client credentials",
+    ),
+    refused(
+        "target",
+        "authentication/basicAuth/**",
+        "a password for a service is not copied; `header: { set }` before the call sends `Authorization`",
     ),
     refused("target", "publishWSDL/**", "an endpoint describes nothing"),
     differs("loadbalance", "session@type session/**", "sessions stick by the cookie JSESSIONID"),

@@ -28,8 +28,19 @@ pub(super) const MEDIATORS: &[Part] = &[
     refused("callout", "enableSec/**", "security for one call is not made of its policy"),
     refused("callout", "configuration/**", "options of the client of axis2 have no counterpart"),
     same("respond", "."),
+    may_differ(
+        "respond",
+        "/request",
+        "the headers of the request, which are sent back there, do not go to the client",
+    ),
+    may_differ(
+        "call",
+        "/behind",
+        "behind another call the headers of its reply are not sent on; those of the request are",
+    ),
     same("loopback", "."),
     same("drop", "."),
+    may_differ("drop", "/reply", "the client waits there until it gives up, and gets 202 here"),
     // Values.
     same("property", ". @name @value @expression @scope @type @action /**"),
     refused(
@@ -40,6 +51,11 @@ pub(super) const MEDIATORS: &[Part] = &[
     same("propertyGroup", ". /*"),
     same("variable", ". @name @value @expression @type @action /**"),
     same("header", ". @name @value @expression @scope @action /**"),
+    may_differ(
+        "header",
+        "/transport",
+        "Synapse writes the content type and the action of the message in place of `Content-Type` and `SOAPAction` of the transport",
+    ),
     // What changes or tells of the message.
     same(
         "log",
@@ -89,6 +105,7 @@ pub(super) const MEDIATORS: &[Part] = &[
         ". @key @source @useCache property@name property@value property@expression property@type",
     ),
     same("xslt", "resource@location resource@key"),
+    may_differ("xslt", "/text", "the text that it makes stands in an element `text` there"),
     refused("xslt", "@target", "the result is the message; a property cannot hold it"),
     differs(
         "xslt",
@@ -121,7 +138,23 @@ pub(super) const MEDIATORS: &[Part] = &[
         ". messageBuilder/**",
         "it has no effect here: bodies are read when a step looks into them",
     ),
-    same("script", ". @language @key @function include@key /**"),
+    same("script", ". @key @function include@key /**"),
+    same(
+        "script",
+        "@language=js @language=javascript @language=nashornJs @language=rhinoJs @language=graaljs",
+    ),
+    refused("script", "@language", "programs are run in JavaScript, by `script: { js }`"),
+    same("script mc", "getPayloadJSON setPayloadJSON setPayloadXML getProperty setProperty"),
+    differs(
+        "script mc",
+        "getPayloadXML",
+        "it is a text, by `toString()` or `toXMLString()`; scripts have no XML in the language, and it is not indented",
+    ),
+    refused(
+        "script mc",
+        "*",
+        "a script sees the message and its properties, not the gateway, and no Java",
+    ),
     // What decides which mediators run.
     same("filter", ". @xpath @source @regex then@sequence then/* else@sequence else/* /*"),
     same("switch", ". @source case@regex case/* default/*"),
@@ -197,6 +230,11 @@ pub(super) const MEDIATORS: &[Part] = &[
         "onComplete@expression onComplete@sequence onComplete@enclosingElementProperty onComplete/*",
     ),
     same("aggregate", "onComplete@aggregateElementType=root"),
+    may_differ(
+        "aggregate",
+        "/behind",
+        "what stands behind the aggregate runs on single replies there, and not at all here",
+    ),
     refused(
         "aggregate",
         "onComplete@aggregateElementType",

@@ -1,12 +1,17 @@
 //! Properties: those with a meaning of their own, by their scopes, and names that expressions read.
 
-use super::{Part, differs, refused, same};
+use super::{Part, differs, may_differ, refused, same};
 
 pub(super) const PROPERTIES: &[Part] = &[
     same("property default", "*"),
     same(
         "property default",
-        "RESPONSE OUT_ONLY preserveProcessedHeaders PRESERVE_WS_ADDRESSING enableREST",
+        "RESPONSE OUT_ONLY=false preserveProcessedHeaders PRESERVE_WS_ADDRESSING enableREST",
+    ),
+    differs(
+        "property default",
+        "OUT_ONLY",
+        "the client gets 202; there it waits, unless `FORCE_SC_ACCEPTED` is set too",
     ),
     differs(
         "property default",
@@ -14,9 +19,34 @@ pub(super) const PROPERTIES: &[Part] = &[
         "a SOAP fault of the service is told by its status 5xx",
     ),
     same("property transport", "*"),
+    differs(
+        "property transport",
+        "Content-Type content-type SOAPAction",
+        "Synapse writes the one of the message in its place",
+    ),
     same(
         "property axis2",
-        "HTTP_SC HTTP_METHOD REST_URL_POSTFIX messageType ContentType Content-Type NO_ENTITY_BODY=false",
+        "HTTP_SC HTTP_METHOD REST_URL_POSTFIX messageType messageType=application/json NO_ENTITY_BODY=false",
+    ),
+    differs(
+        "property axis2",
+        "messageType=application/xml messageType=text/plain",
+        "the content type is the one that it names, as in Micro Integrator; Synapse keeps that of the request",
+    ),
+    differs(
+        "property axis2",
+        "messageType=text/xml messageType=application/soap+xml",
+        "plain XML and SOAP of the other version get an envelope of that version and its content type; Synapse itself sends them as they came",
+    ),
+    may_differ(
+        "property axis2",
+        "ContentType Content-Type",
+        "SOAP gets it too, for which Synapse keeps its own unless `messageType` is another",
+    ),
+    differs(
+        "property axis2",
+        "HTTP_METHOD=GET HTTP_METHOD=HEAD HTTP_METHOD=DELETE HTTP_METHOD=OPTIONS",
+        "a message with that method is sent without its body",
     ),
     differs(
         "property axis2",

@@ -6,7 +6,7 @@ use wsdl::SOAP_11;
 use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::Target;
-use super::super::pending::KeptProperty;
+use super::super::pending::{KeptProperty, PendingProperties, Sender};
 use super::gathering;
 
 /// `send`: a call and the mediators for its reply, or the answer to the client.
@@ -127,6 +127,7 @@ pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
                 expanding: c.flow.expanding.clone(),
                 template: c.flow.template,
                 made: c.flow.made.clone(),
+                pending: PendingProperties { sender: Sender::Service, ..Default::default() },
                 ..Flow::default()
             };
             let notes = std::mem::take(&mut c.notes);
@@ -157,6 +158,9 @@ pub(super) fn respond(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Ne
 
 fn answer(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     let mut keys = Map::new();
+    if c.flow.side != Side::Reply && c.flow.pending.sender != Sender::Service {
+        c.note("the headers of the request, which are sent back there, do not go to the client");
+    }
     c.write_message(None, steps);
     let status = if c.keeps(KeptProperty::Status) {
         let variable = c.kept_variable(KeptProperty::Status);
@@ -189,6 +193,9 @@ pub(super) fn drop_message(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Resu
         c.note("the client would get no answer; here it gets the fault");
         steps.push(json!({ "fault": { "code": "server", "reason": "{{ $error.message }}" } }));
         return Ok(Next::End);
+    }
+    if c.flow.side == Side::Reply {
+        c.note("the client waits there until it gives up, and gets 202 here");
     }
     steps.push(json!({ "drop": {} }));
     Ok(Next::End)

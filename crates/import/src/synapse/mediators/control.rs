@@ -34,7 +34,7 @@ pub(super) fn filter<'a>(
             value @ (Value::Path(..) | Value::Cel(_)) => value.expression(),
         },
         (None, Some(source), Some(regex)) => {
-            let value = c.expression(item, source)?.expression();
+            let value = c.expression(item, source)?.as_text().expression();
             json!({ "value": value, "matches": whole(regex)? })
         }
         _ => return Err("it needs `xpath`, or `source` and `regex`".to_owned()),
@@ -85,7 +85,7 @@ pub(super) fn switch<'a>(
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let source = item.attribute("source").ok_or("it has no source")?;
-    let on = c.expression(item, source)?.expression();
+    let on = c.expression(item, source)?.as_text().expression();
     let mut all_end = true;
     let mut cases = Vec::new();
     for case in item.all("case") {
@@ -236,6 +236,7 @@ pub(super) fn foreach<'a>(
     let over = item.attribute("expression").or(item.attribute("collection"));
     let over = c.expression(item, over.ok_or("it has no expression")?)?.expression();
     let is_second = item.attribute("collection").is_some();
+    let sender = c.flow.pending.sender;
     let made = match (item.attribute("sequence"), item.child("sequence")) {
         (Some(key), _) => named(c, key)?,
         (None, Some(sequence)) => match sequence.attribute("key") {
@@ -244,6 +245,8 @@ pub(super) fn foreach<'a>(
         },
         (None, None) => return Err("it has no sequence".to_owned()),
     };
+    // The message stays what it was, with other parts in it.
+    c.flow.pending.sender = sender;
     let mut keys = Map::from_iter([("over".to_owned(), over), ("steps".to_owned(), json!(made.0))]);
     let is_parallel = is_second && !item.is("parallel-execution", "false");
     if is_parallel {

@@ -11,6 +11,7 @@ use super::super::element::Element;
 use super::super::endpoints::{Target, duration};
 use super::super::expressions::Value;
 use super::super::known::{self, Fate};
+use super::super::pending::Sender;
 use super::calls;
 use super::control;
 use super::transforms::PAYLOAD;
@@ -36,6 +37,16 @@ struct CloneAggregate<'a> {
     taken: usize,
     /// It stands on the way of the replies, where the flow ends.
     on_reply: bool,
+    /// Other mediators stand behind it there.
+    has_more: bool,
+}
+
+/// Mediators up to an aggregate.
+struct SplitItems<'a> {
+    before: Vec<Element<'a>>,
+    aggregate: Element<'a>,
+    /// Others stand behind it.
+    has_more: bool,
 }
 
 pub(super) fn clone<'a>(
@@ -64,6 +75,7 @@ pub(super) fn clone<'a>(
     }
     let gather = gather(c, found.aggregate, Some(branches.len()))?;
     steps.push(json!({ "scatter": { "branches": branches, "gather": gather } }));
+    c.flow.pending.sender = Sender::Service;
     finish(c, &found, steps)
 }
 
@@ -73,8 +85,13 @@ fn beside<'a>(
     targets: &[Element<'a>],
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
-    let nothing =
-        CloneAggregate { aggregate: None, between: Vec::new(), taken: 0, on_reply: false };
+    let nothing = CloneAggregate {
+        aggregate: None,
+        between: Vec::new(),
+        taken: 0,
+        on_reply: false,
+        has_more: false,
+    };
     let answers = |item: &Element<'_>| matches!(item.name(), "send" | "respond" | "aggregate");
     let on_reply = c.flow.reply.iter().flat_map(Element::descendants).any(|item| answers(&item));
     let within = targets.iter().flat_map(|target| body(c, target));
@@ -109,6 +126,7 @@ pub(super) fn iterate<'a>(
     steps.push(json!({
         "split": { "over": over.expression(), "steps": made, "parallel": parallel, "gather": gather },
     }));
+    c.flow.pending.sender = Sender::Service;
     finish(c, &found, steps)
 }
 
@@ -167,15 +185,13 @@ fn body<'a>(c: &Converter<'a>, target: &Element<'a>) -> Vec<Element<'a>> {
 }
 
 /// The first items up to an aggregate, and the aggregate; sequences that hold one are looked into.
-fn split<'a>(
-    c: &Converter<'a>,
-    items: &[Element<'a>],
-    depth: usize,
-) -> Option<(Vec<Element<'a>>, Element<'a>)> {
+fn split<'a>(c: &Converter<'a>, items: &[Element<'a>], depth: usize) -> Option<SplitItems<'a>> {
     let mut before = Vec::new();
-    for item in items {
+    let works = |item: &Element<'_>| !matches!(item.name(), "log" | "drop" | "description");
+    for (at, item) in items.iter().enumerate() {
+        let has_more = items.iter().skip(at + 1).any(works);
         if item.name() == "aggregate" {
-            return Some((before, *item));
+            return Some(SplitItems { before, aggregate: *item, has_more });
         }
         let within = match item.name() {
             "sequence" => match item.attribute("key") {
@@ -186,9 +202,10 @@ fn split<'a>(
             _ => None,
         };
         let within = within.filter(|_| depth < DEPTH_MAX);
-        if let Some((more, aggregate)) = within.and_then(|within| split(c, &within, depth + 1)) {
-            before.extend(more);
-            return Some((before, aggregate));
+        if let Some(found) = within.and_then(|within| split(c, &within, depth + 1)) {
+            before.extend(found.before);
+            let has_more = has_more || found.has_more;
+            return Some(SplitItems { before, has_more, ..found });
         }
         before.push(*item);
     }
@@ -206,21 +223,30 @@ fn find<'a>(
             between: rest.get(..at).unwrap_or_default().to_vec(),
             taken: at + 1,
             on_reply: false,
+            has_more: false,
         };
     }
     let within = bodies.iter().find_map(|body| split(c, body, 0));
-    if let Some((_, aggregate)) = within {
+    if let Some(SplitItems { aggregate, has_more, .. }) = within {
         return CloneAggregate {
             aggregate: Some(aggregate),
             between: Vec::new(),
             taken: 0,
             on_reply: false,
+            has_more,
         };
     }
-    if let Some((between, aggregate)) = split(c, &c.flow.reply, 0) {
-        return CloneAggregate { aggregate: Some(aggregate), between, taken: 0, on_reply: true };
+    if let Some(SplitItems { before, aggregate, has_more }) = split(c, &c.flow.reply, 0) {
+        let aggregate = Some(aggregate);
+        return CloneAggregate { aggregate, between: before, taken: 0, on_reply: true, has_more };
     }
-    CloneAggregate { aggregate: None, between: Vec::new(), taken: 0, on_reply: false }
+    CloneAggregate {
+        aggregate: None,
+        between: Vec::new(),
+        taken: 0,
+        on_reply: false,
+        has_more: false,
+    }
 }
 
 /// The steps of one branch: those of its target, and those on the way to the aggregate.
@@ -234,7 +260,10 @@ fn branch<'a>(
     let reply = std::mem::replace(&mut c.flow.reply, reply);
     let is_shared = std::mem::replace(&mut c.flow.reply_is_shared, shared);
     let in_branch = std::mem::replace(&mut c.flow.in_branch, true);
+    // Each branch has the message as it was.
+    let pending = c.flow.pending.clone();
     let made = branch_steps(c, target, found);
+    c.flow.pending = pending;
     c.flow.reply = reply;
     c.flow.reply_is_shared = is_shared;
     c.flow.in_branch = in_branch;
@@ -253,7 +282,7 @@ fn branch_steps<'a>(
     let items = body(c, target);
     let is_within = !found.on_reply && found.taken == 0 && found.aggregate.is_some();
     let own = match is_within.then(|| split(c, &items, 0)).flatten() {
-        Some((before, _)) => before,
+        Some(SplitItems { before, .. }) => before,
         None => items,
     };
     c.used.extend(target.attribute("sequence").map(str::to_owned));
@@ -324,6 +353,7 @@ fn gather<'a>(
         ("take".to_owned(), take),
         ("into".to_owned(), json!(into)),
         ("complete".to_owned(), wanted.map_or(json!("all"), |number| json!(number))),
+        ("head".to_owned(), json!("first")),
     ]);
     let timeout = condition.as_ref().and_then(|condition| condition.attribute("timeout"));
     if let Some(seconds) = c.number("timeout", timeout) {
@@ -347,6 +377,11 @@ fn finish<'a>(
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     let complete = found.aggregate.and_then(|aggregate| aggregate.child("onComplete"));
+    if found.has_more {
+        c.note(
+            "what stands behind the aggregate runs on single replies there, and not at all here",
+        );
+    }
     let side = c.flow.side;
     let encloses = complete.is_some_and(|it| it.attribute("enclosingElementProperty").is_some());
     if complete.is_some() && !encloses {
@@ -449,6 +484,7 @@ pub(super) fn scatter_gather<'a>(
         c.note("its branches run at once");
     }
     let scatter = json!({ "scatter": { "branches": branches, "gather": gather } });
+    c.flow.pending.sender = Sender::Service;
     if item.is("target", "Variable") {
         let name = item.attribute("target-variable").ok_or("its target has no name")?;
         let (kept, name) = (c.out.variable("scatter.kept"), c.out.variable(name));

@@ -6,6 +6,7 @@ use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
 use super::super::pending::KeptProperty;
+use super::super::xpath_text::Gives;
 use super::properties;
 
 /// `header`: of the transport, or of SOAP.
@@ -24,13 +25,16 @@ pub(super) fn header<'a>(
         return Ok(Next::Continue);
     };
     if item.is("scope", "transport") {
-        let step = if removes {
-            json!({ "remove": [name] })
+        let of_message = ["content-type", "soapaction"];
+        if of_message.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            c.note("Synapse writes the content type and the action of the message in place of `Content-Type` and `SOAPAction` of the transport");
+        }
+        if removes {
+            steps.push(json!({ "header": { "remove": [name] } }));
         } else {
             let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
-            json!({ "set": { name: c.placeholder(&value) } })
-        };
-        steps.push(json!({ "header": step }));
+            steps.push(properties::header(c, name, &value));
+        }
         return Ok(Next::Continue);
     }
     match (name, removes) {
@@ -50,10 +54,11 @@ pub(super) fn header<'a>(
             }
             properties::keep(c, KeptProperty::To, value, steps);
         }
-        ("Action", true) => steps.push(json!({ "header": { "remove": ["SOAPAction"] } })),
+        // What came as `SOAPAction` is sent all the same.
+        ("Action", true) => {}
         ("Action", false) => {
             let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
-            let value = c.placeholder(&value);
+            let value = c.text_placeholder(&value);
             steps.push(json!({ "header": { "set": { "SOAPAction": value } } }));
         }
         ("From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID", _) => {
@@ -89,7 +94,10 @@ fn soap_header<'a>(
             xml::escape_text(text, &mut plain);
             escaped(&plain)
         }
-        Value::Path(text, _) => format!("{{{{ string({text}) }}}}"),
+        Value::Path(..) => match value.as_text() {
+            Value::Path(text, _) => format!("{{{{ string({text}) }}}}"),
+            Value::Literal(_) | Value::Cel(_) => c.placeholder(&value),
+        },
         Value::Cel(_) => c.placeholder(&value),
     };
     let mut quoted = String::new();
@@ -132,7 +140,7 @@ pub(super) fn log<'a>(
     for property in item.all("property") {
         let name = property.attribute("name").unwrap_or("");
         let value = c.value(&property, "value", "expression")?;
-        let value = value.map_or_else(String::new, |value| c.placeholder(&value));
+        let value = value.map_or_else(String::new, |value| c.text_placeholder(&value));
         parts.push(format!("{} = {value}", escaped(name)));
     }
     if says_more && item.attribute("level").is_none() {
@@ -153,6 +161,8 @@ pub(super) fn log<'a>(
 #[derive(Clone)]
 enum Source {
     Expression(Json),
+    /// An expression whose value is a text.
+    Computed(Json),
     /// The body's content as one whole.
     Body,
     Envelope,
@@ -177,7 +187,7 @@ pub(super) fn enrich<'a>(
     let source = source(c, &from)?;
     if action == "remove" {
         let target = match source {
-            Source::Expression(expression) => expression,
+            Source::Expression(expression) | Source::Computed(expression) => expression,
             Source::Body => json!("$infoset_body/*"),
             Source::Envelope | Source::Markup(_) | Source::Text(_) => {
                 return Err("only what an expression finds can be removed".to_owned());
@@ -198,7 +208,12 @@ pub(super) fn enrich<'a>(
         "body" => json!("$infoset_body/*[1]"),
         "custom" => {
             let path = to.attribute("xpath").ok_or("its target has no expression")?;
-            c.expression(&to, path)?.expression()
+            let found = c.expression(&to, path)?;
+            if let (Value::Path(path, Gives::Elements), true) = (&found, is_text(&source, action)) {
+                in_element(c, expression_of(source), path, steps);
+                return Ok(Next::Continue);
+            }
+            found.expression()
         }
         "key" => {
             return Err(
@@ -216,7 +231,7 @@ pub(super) fn enrich<'a>(
         steps.push(json!({ "set": { variable.clone(): value } }));
         source = json!(format!("${variable}"));
     }
-    if matches!(kind, "custom" | "body") && !from.is("clone", "true") && is_in_message(&source) {
+    if matches!(kind, "custom" | "body") && from.is("clone", "false") && is_in_message(&source) {
         // Without a clone Synapse moves what it finds.
         let variable = c.out.variable("moved");
         steps.push(json!({ "set": { variable.clone(): source.clone() } }));
@@ -225,6 +240,29 @@ pub(super) fn enrich<'a>(
     }
     steps.push(json!({ "enrich": { "source": source, "target": target, "action": action } }));
     Ok(Next::Continue)
+}
+
+/// True for a text that takes the place of what is found.
+fn is_text(source: &Source, action: &str) -> bool {
+    action == "replace"
+        && match source {
+            Source::Text(text) => !text.starts_with(['{', '[']),
+            Source::Computed(_) => true,
+            Source::Expression(_) | Source::Body | Source::Envelope | Source::Markup(_) => false,
+        }
+}
+
+/// A text in the place of an element is the element's text. Where nothing is found, the element stays as it is.
+fn in_element(c: &mut Converter<'_>, text: Json, path: &str, steps: &mut Vec<Json>) {
+    let variable = c.out.variable("enrich.text");
+    let source = format!("${variable}");
+    steps.push(json!({ "set": { variable: text } }));
+    let within = Value::Path(format!("{path}/node()"), Gives::Nodes).expression();
+    let target = Value::Path(path.to_owned(), Gives::Elements).expression();
+    steps.push(json!({ "filter": { "when": source, "then": [
+        { "enrich": { "target": within, "action": "remove" } },
+        { "enrich": { "source": source, "target": target, "action": "child" } },
+    ] } }));
 }
 
 fn name_of<'a>(part: &Element<'a>) -> Result<&'a str, String> {
@@ -247,9 +285,11 @@ fn replace_whole<'a>(
                     return Err("markup with `{{` cannot be kept in a variable".to_owned());
                 }
                 Source::Markup(markup) => json!({ "value": markup, "type": "xml" }),
-                Source::Expression(_) | Source::Body | Source::Envelope | Source::Text(_) => {
-                    expression_of(source.clone())
-                }
+                Source::Expression(_)
+                | Source::Computed(_)
+                | Source::Body
+                | Source::Envelope
+                | Source::Text(_) => expression_of(source.clone()),
             };
             steps.push(json!({ "set": { c.out.variable(name_of(to)?): value } }));
         }
@@ -273,7 +313,7 @@ fn is_in_message(expression: &Json) -> bool {
 
 fn expression_of(source: Source) -> Json {
     match source {
-        Source::Expression(expression) => expression,
+        Source::Expression(expression) | Source::Computed(expression) => expression,
         Source::Body => json!("$infoset_payload"),
         Source::Envelope => json!("$envelope"),
         Source::Markup(markup) => json!({ "xml": markup }),
@@ -286,7 +326,7 @@ fn payload_of(source: Source) -> Map<String, Json> {
         Source::Markup(markup) => ("xml", json!(markup)),
         Source::Text(text) if text.starts_with(['{', '[']) => ("json", json!(escaped(&text))),
         Source::Text(text) => ("text", json!(escaped(&text))),
-        other @ (Source::Expression(_) | Source::Body | Source::Envelope) => {
+        other @ (Source::Expression(_) | Source::Computed(_) | Source::Body | Source::Envelope) => {
             ("from", expression_of(other))
         }
     };
@@ -300,7 +340,20 @@ fn source<'a>(c: &mut Converter<'a>, from: &Element<'a>) -> Result<Source, Strin
         "property" | "variable" => Source::Expression(json!(c.named("default", name_of(from)?)?)),
         "custom" => {
             let path = from.attribute("xpath").ok_or("its source has no expression")?;
-            Source::Expression(c.expression(from, path)?.expression())
+            let value = c.expression(from, path)?;
+            let is_text = match &value {
+                Value::Path(_, Gives::Texts | Gives::Number) => true,
+                // What begins with `$` may be a value of JSON or nodes that a variable has.
+                Value::Path(text, Gives::Other) => !text.starts_with('$'),
+                Value::Path(_, Gives::Elements | Gives::Nodes)
+                | Value::Literal(_)
+                | Value::Cel(_) => false,
+            };
+            if is_text {
+                Source::Computed(value.as_text().expression())
+            } else {
+                Source::Expression(value.expression())
+            }
         }
         "inline" => match (from.attribute("key"), from.children().is_empty()) {
             (Some(key), _) => {

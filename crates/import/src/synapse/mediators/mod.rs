@@ -9,6 +9,7 @@ mod payloads;
 pub(super) mod properties;
 pub(super) mod rewrite;
 mod router;
+mod script;
 mod stores;
 mod transforms;
 
@@ -58,7 +59,7 @@ pub(super) fn convert<'a>(
         "xslt" | "fastXSLT" => transforms::xslt(c, item, steps),
         "validate" => transforms::validate(c, item, steps),
         "jsontransform" => transforms::json(steps),
-        "script" => transforms::script(c, item, steps),
+        "script" => script::script(c, item, steps),
         "filter" => control::filter(c, item, steps),
         "switch" => control::switch(c, item, steps),
         "in" | "out" => control::side(c, item, steps),

@@ -181,9 +181,10 @@ fn placeholder<'a>(
         Value::Path(text, Gives::Elements) if kind == "xml" && !argument.is("literal", "true") => {
             format!("{{{{ {text}[not(*)]/text() | {text}[*] }}}}")
         }
-        Value::Path(text, Gives::Elements | Gives::Nodes) if kind != "xml" => {
-            format!("{{{{ string({text}) }}}}")
+        Value::Path(_, Gives::Elements | Gives::Nodes | Gives::Texts) if kind != "xml" => {
+            c.text_placeholder(&value)
         }
+        Value::Path(_, Gives::Number) if kind != "json" => c.text_placeholder(&value),
         Value::Literal(_) | Value::Path(..) | Value::Cel(_) => c.placeholder(&value),
     })
 }
@@ -239,7 +240,11 @@ pub(super) fn makefault<'a>(
         c.note("the code is that of the server");
     }
     let is_client = matches!(local, "Client" | "Sender");
-    let (reason, detail) = (as_markup(c, reason), as_markup(c, detail));
+    let detail = match detail {
+        Some(value @ Value::Path(_, Gives::Elements | Gives::Nodes)) => c.placeholder(&value),
+        detail => as_markup(c, detail),
+    };
+    let reason = as_markup(c, reason);
     let payload = |xml: &str| json!([{ "payload": { "xml": xml } }]);
     let (first, second) =
         (soap11(is_client, &reason, &detail), soap12(is_client, &reason, &detail));
@@ -297,11 +302,7 @@ fn as_markup(c: &mut Converter<'_>, value: Option<Value>) -> String {
             xml::escape_text(&text, &mut plain);
             escaped(&plain)
         }
-        // Of an element its text, as Synapse takes it.
-        Some(Value::Path(text, Gives::Elements | Gives::Nodes)) => {
-            format!("{{{{ string({text}) }}}}")
-        }
-        Some(value @ (Value::Path(..) | Value::Cel(_))) => c.placeholder(&value),
+        Some(value @ (Value::Path(..) | Value::Cel(_))) => c.text_placeholder(&value),
         None => String::new(),
     }
 }

@@ -39,8 +39,7 @@ pub(super) fn property<'a>(
         "transport" if removes => steps.push(json!({ "header": { "remove": [name] } })),
         "transport" => {
             let value = needed(c, item)?;
-            let value = c.placeholder(&value);
-            steps.push(json!({ "header": { "set": { name: value } } }));
+            steps.push(header(c, name, &value));
         }
         "axis2" => axis2(c, item, name, removes, steps)?,
         scope => {
@@ -48,6 +47,24 @@ pub(super) fn property<'a>(
         }
     }
     Ok(Next::Continue)
+}
+
+/// True for the value of a name, which may be absent, and not for what is computed of values.
+fn is_one_value(text: &str) -> bool {
+    let is_computed = text.contains(['/', ' ', '(', '=', '<', '>', '+', '*', '|']);
+    text == "''" || text.starts_with('$') && !is_computed
+}
+
+/// The step that sets a header. Without a value there is none.
+pub(super) fn header(c: &mut Converter<'_>, name: &str, value: &Value) -> Json {
+    let set = json!({ "header": { "set": { name: c.text_placeholder(value) } } });
+    match value {
+        Value::Path(text, Gives::Other) if is_one_value(text) => {
+            let none = json!([{ "header": { "remove": [name] } }]);
+            json!({ "filter": { "when": value.expression(), "then": [set], "else": none } })
+        }
+        Value::Literal(_) | Value::Path(..) | Value::Cel(_) => set,
+    }
 }
 
 fn needed<'a>(c: &mut Converter<'a>, item: &Element<'a>) -> Result<Value, String> {
@@ -102,10 +119,7 @@ pub(super) fn typed(value: &Value, kind: &str) -> Json {
         "JSON" => "json",
         "BOOLEAN" => "boolean",
         "INTEGER" | "LONG" | "SHORT" | "FLOAT" | "DOUBLE" => "number",
-        _ => match value {
-            Value::Path(_, Gives::Elements | Gives::Nodes) => "text",
-            Value::Literal(_) | Value::Path(_, Gives::Other) | Value::Cel(_) => return expression,
-        },
+        _ => return value.as_text().expression(),
     };
     let is_nodes = matches!(value, Value::Path(_, Gives::Elements | Gives::Nodes));
     match kind {
@@ -137,6 +151,12 @@ fn axis2<'a>(
             {
                 return Err(format!("`{status}` is not the status of a reply"));
             }
+            if matches!(value, Value::Path(_, Gives::Number)) {
+                return Err(
+                    "a number with a fraction, as all that are computed, does not become a status there"
+                        .to_owned(),
+                );
+            }
             keep(c, KeptProperty::Status, value, steps);
         }
         "HTTP_METHOD" => {
@@ -158,8 +178,13 @@ fn axis2<'a>(
         }
         "ContentType" | "Content-Type" if removes => c.flow.pending.content_type = None,
         "ContentType" | "Content-Type" => {
+            let kind = c.flow.pending.message_type.as_deref();
+            let is_soap = |kind: &str| matches!(kind, "text/xml" | "application/soap+xml");
+            if !c.flow.is_form && kind.is_none_or(is_soap) {
+                c.note("SOAP gets it too, for which Synapse keeps its own unless `messageType` is another");
+            }
             let value = needed(c, item)?;
-            let value = c.placeholder(&value);
+            let value = c.text_placeholder(&value);
             if !std::mem::take(&mut c.flow.is_form) {
                 c.flow.pending.content_type = Some(value);
             }

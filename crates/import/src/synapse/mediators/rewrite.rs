@@ -103,7 +103,7 @@ fn apply<'a>(
     let is_text = matches!(fragment, "path" | "query");
     let value = match c.value(action, "value", "xpath")? {
         _ if kind == "remove" => None,
-        Some(value) if is_text => Some(c.placeholder(&value)),
+        Some(value) if is_text => Some(c.text_placeholder(&value)),
         Some(super::super::expressions::Value::Literal(text)) => Some(text),
         Some(_) => return Err(format!("the part `{fragment}` of a URL cannot be computed")),
         None => return Err("an action without a value".to_owned()),

@@ -117,7 +117,8 @@ pub(super) fn sql<'a>(
         let mut arguments = Vec::new();
         for parameter in statement.all("parameter") {
             let value = c.value(&parameter, "value", "expression")?;
-            arguments.push(value.unwrap_or(Value::Literal(String::new())).expression());
+            let value = value.unwrap_or(Value::Literal(String::new()));
+            arguments.push(value.as_text().expression());
         }
         let mut results = Vec::new();
         for result in statement.all("result") {

@@ -1,4 +1,4 @@
-//! Mediators that transform or validate by a document, and scripts.
+//! Mediators that transform or validate by a document.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -24,6 +24,11 @@ pub(super) fn xslt<'a>(
         Some(source) => c.expression(item, source)?.expression(),
         None => json!({ "xpath": PAYLOAD }),
     };
+    let written = c.artifacts.resource(key)?;
+    // Harmless: another stylesheet is refused by the check of the whole.
+    if String::from_utf8_lossy(&written.content).contains("method=\"text\"") {
+        c.note("the text that it makes stands in an element `text` there");
+    }
     let stylesheet = file(c, key, "xsl")?;
     for resource in item.all("resource") {
         let (location, key) = (resource.attribute("location"), resource.attribute("key"));
@@ -41,7 +46,7 @@ pub(super) fn xslt<'a>(
     for property in item.all("property") {
         let name = property.attribute("name").ok_or("a parameter without a name")?;
         if let Some(value) = c.value(&property, "value", "expression")? {
-            parameters.insert(name.to_owned(), value.expression());
+            parameters.insert(name.to_owned(), value.as_text().expression());
         }
     }
     if !parameters.is_empty() {
@@ -95,47 +100,4 @@ pub(super) fn validate<'a>(
 pub(super) fn json(steps: &mut Vec<Json>) -> Result<Next, String> {
     steps.push(json!({ "convert": { "to": "json", "types": true } }));
     Ok(Next::Continue)
-}
-
-/// `script`: one that only sets properties to texts. Anything else is a program.
-pub(super) fn script<'a>(
-    c: &mut Converter<'a>,
-    item: &Element<'a>,
-    steps: &mut Vec<Json>,
-) -> Result<Next, String> {
-    let why = "programs are not run; only scripts that set properties to texts are converted. `script: { jq }`, a stylesheet or an `interceptor` may do";
-    if item.attribute("key").is_some() {
-        return Err(why.to_owned());
-    }
-    let text = item.text();
-    let statements =
-        text.split([';', '\n']).map(str::trim).filter(|s| !s.is_empty() && !s.starts_with("//"));
-    let mut sets = Map::new();
-    for statement in statements {
-        let (name, value) = constant(statement).ok_or(why)?;
-        let variable = c.out.variable(name);
-        c.flow.made.insert(name.to_owned());
-        sets.insert(
-            variable,
-            super::super::expressions::Value::Literal(value.to_owned()).expression(),
-        );
-    }
-    if !sets.is_empty() {
-        steps.push(json!({ "set": sets }));
-    }
-    Ok(Next::Continue)
-}
-
-/// The name and the text of `mc.setProperty("NAME", "TEXT")`.
-fn constant(statement: &str) -> Option<(&str, &str)> {
-    let inner = statement.strip_prefix("mc.setProperty(")?.strip_suffix(')')?.trim();
-    let (name, rest) = literal(inner)?;
-    let (value, rest) = literal(rest.trim_start().strip_prefix(',')?.trim_start())?;
-    rest.trim().is_empty().then_some((name, value))
-}
-
-fn literal(text: &str) -> Option<(&str, &str)> {
-    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-    let (inner, rest) = text.get(1..)?.split_once(quote)?;
-    (!inner.contains('\\')).then_some((inner, rest))
 }
