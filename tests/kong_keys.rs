@@ -434,7 +434,10 @@ routes:
         ("upstream: nowhere, percent: 5", "nowhere"),
         ("upstream: u", "no request goes to the upstream of this `canary`"),
         ("upstream: u, percent: 101", "a number from 0 to 100"),
-        ("upstream: u, percent: 5, ramp: { start: tomorrow, over: 1h }", "`tomorrow` is no time"),
+        (
+            "upstream: u, percent: 5, ramp: { start: tomorrow, over: 1h }",
+            "`tomorrow` is not a time",
+        ),
     ] {
         let said = complaints(&format!("policies: [{{ canary: {{ {keys} }} }}]"));
         assert!(said.contains(what), "{keys}: {said}");

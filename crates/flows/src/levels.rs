@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::names::{FlowNames, Variables};
     use crate::step::Action;
-    use crate::steps::{Condition, Filter, Log, Payload, PayloadSource, Set, Type};
+    use crate::steps::{Alternatives, Condition, Log, Payload, PayloadSource, Set, Type};
 
     fn levels<A: Action>(make: impl Fn(&FlowNames<'_>) -> A) -> Option<usize> {
         let (mut table, mut variables) = (NameTable::default(), Variables::default());
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn conditions_are_true_of_nodes_and_compare_texts() {
         let filter = |text, matches: Option<&str>| {
-            levels(|names| Filter {
+            levels(|names| Alternatives {
                 when: Condition {
                     value: expression(text, names),
                     matches: matches.map(|pattern| regex::Regex::new(pattern).unwrap()),

@@ -311,6 +311,7 @@ impl<F: Future> Future for InTurns<F> {
         }
         if IS_BUSY.get() {
             let pauses = matches!(left, Left::Paused).then_some(cx.waker());
+            // Harmless: a computation that never read the clock took some microseconds.
             this.id = account(was_paused, spent.unwrap_or_default(), pauses);
             note_round();
         }
@@ -457,8 +458,8 @@ fn account(was_paused: bool, spent: Duration, pauses: Option<&Waker>) -> Option<
 
 impl Wake for NextRound {
     fn wake(self: Arc<Self>) {
-        // Harmless: a thread that ends has nothing to wake.
         let granted = SCHEDULER.try_with(|scheduler| scheduler.borrow_mut().next_round());
+        // Harmless: a thread that ends has nothing to wake, and a queue may have nothing that waits.
         granted.into_iter().flatten().flatten().for_each(Waker::wake);
     }
 }

@@ -91,6 +91,7 @@ impl JsonSchemaSettings {
             };
         }
         let mut lines = head.headers.get_all("content-type");
+        // Harmless: a request without a content type has none of the list.
         let kind = lines.next().map(message::media_type).unwrap_or_default();
         let is_listed = self.types.iter().any(|one| kind.eq_ignore_ascii_case(one.as_bytes()));
         let mut codings = head.headers.get_all("content-encoding");
@@ -133,6 +134,7 @@ impl JsonSchemaSettings {
     }
 
     fn wrong(&self, mut wrong: Vec<String>) -> Fault {
+        // Harmless: the caller corrects these first, and is then told of more.
         wrong.truncate(ERRORS_MAX);
         let first = wrong.first().map_or("", String::as_str);
         let fault = Fault::new(Kind::RequestInvalid, format!("json_schema: {first}"));
@@ -175,7 +177,7 @@ impl ParameterRule {
         if schema.allows(&Document::string(Cow::Borrowed(text))) {
             return true;
         }
-        // A list or an object is no text of a parameter.
+        // The value of a parameter is not a list or an object.
         let is_scalar = !text.starts_with(['{', '[', '"']);
         is_scalar && Document::read(value).is_ok_and(|document| schema.allows(&document))
     }

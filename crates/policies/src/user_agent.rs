@@ -66,8 +66,8 @@ impl OnHead<RequestHead> for AgentCheck {
         match self.refused(agent) {
             None => Ok(Onward::Next),
             Some(why) => {
-                let shown = String::from_utf8_lossy(agent.get(..SHOWN_MAX).unwrap_or(agent));
-                let cause = format!("user_agent: {why}: {}", shown.escape_debug());
+                let shown = agent.get(..SHOWN_MAX).unwrap_or(agent);
+                let cause = format!("user_agent: {why}: {}", shown.escape_ascii());
                 Err(Fault::new(Kind::Refused, cause))
             }
         }

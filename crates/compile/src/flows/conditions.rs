@@ -1,7 +1,7 @@
 //! The steps that choose others: `filter` and `switch`.
 
 use config::{FilterStep, NamedStep, Spanned, SwitchCase, SwitchStep};
-use flows::{Action, Condition, Filter, Switch, Test};
+use flows::{Action, Alternatives, Condition, Switch, Test};
 
 use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces, labels};
@@ -40,14 +40,14 @@ impl<'a> Compiler<'a, '_> {
         keys: &'a FilterStep,
         namespaces: &Namespaces,
         depth: usize,
-    ) -> Option<Filter> {
+    ) -> Option<Alternatives> {
         let value = self.finder(&keys.when.value, namespaces);
         let matches = keys.when.matches.as_ref().map(|matches| self.regex(matches));
         let then = self.inner("then", &keys.then, namespaces, depth);
         let otherwise = self.inner("else", &keys.otherwise, namespaces, depth);
         let matches = matches.map_or(Some(None), |regex| regex.map(Some))?;
         let when = Condition { value: value?, matches };
-        Some(Filter { when, then: then?, otherwise: otherwise? })
+        Some(Alternatives { when, then: then?, otherwise: otherwise? })
     }
 
     fn switch(&mut self, keys: &'a SwitchStep, place: &StepPlace<'a, '_>) -> Option<Switch> {

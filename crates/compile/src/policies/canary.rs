@@ -80,7 +80,7 @@ fn build(
 fn ramp(keys: &config::Ramp, report: &mut Report) -> Option<Ramp> {
     let start = mediation::date_time::read(&keys.start.value);
     if start.is_none() {
-        let what = format!("`{}` is no time", keys.start.value.escape_debug());
+        let what = format!("`{}` is not a time", keys.start.value.escape_debug());
         report.error(keys.start.at, what, "write it with its zone, such as `2026-03-01T08:00:00Z`");
     }
     Some(Ramp { start: start?, over: keys.over.0 })

@@ -10,7 +10,7 @@ use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, Steps, run as run_steps};
 
 /// Steps for a condition that holds, and for one that does not.
-pub struct Filter {
+pub struct Alternatives {
     pub when: Condition,
     pub then: Steps,
     pub otherwise: Steps,
@@ -23,7 +23,7 @@ pub struct Condition {
     pub matches: Option<Regex>,
 }
 
-impl Action for Filter {
+impl Action for Alternatives {
     fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
         let value = &self.when.value;
         let levels = match self.when.matches {

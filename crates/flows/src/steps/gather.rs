@@ -5,6 +5,7 @@
 //! parsed, and the tree is dropped with the result.
 
 mod gathered;
+mod joined;
 mod missing;
 mod parts;
 
@@ -24,15 +25,16 @@ use policy::{Decision, Totals};
 use xml::{Document, NodeId};
 
 use crate::content::View;
-use crate::edit::{Edits, has_default_namespace, undefaulted};
+use crate::edit::{Edits, has_default_namespace};
 use crate::levels::{ActionNeeds, Levels};
-use crate::message::{Message, Payload};
+use crate::message::Message;
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps, waits};
 use crate::steps::call::{flow_timeout, within_from};
 use crate::steps::payload;
 pub(crate) use gathered::Gathered;
+use joined::join;
 use missing::{add_late, too_few};
 use parts::Parts;
 
@@ -562,80 +564,6 @@ fn frame(document: &Document, element: NodeId) -> (String, String) {
     let text = edits.write(document);
     let (before, after) = text.split_once(MARK).unwrap_or((&text, ""));
     (before.to_owned(), after.to_owned())
-}
-
-/// Makes one message of the results, in the order of the branches.
-fn join(
-    results: &[Option<TakenPart>],
-    gather: &Gather,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<(), Fault> {
-    // Harmless: a branch that failed is in the list of those.
-    let there = || results.iter().flatten();
-    let head = there().find_map(|taken| taken.head.clone());
-    // If there was nothing to split, a SOAP message keeps its own envelope.
-    let own = if results.is_empty() && gather.into != Some(Into::Json) {
-        around(&Value::Nothing, &state.message)
-    } else {
-        None
-    };
-    let as_json = match &gather.into {
-        Some(Into::Json) => true,
-        Some(Into::Xml { .. }) => false,
-        None => own.is_none() && there().all(|taken| taken.is_json),
-    };
-    if as_json {
-        let texts: Vec<&str> =
-            there().map(|taken| &*taken.text).filter(|text| !text.is_empty()).collect();
-        let text = format!("[{}]", texts.join(","));
-        return replace(text, payload::JSON.as_bytes(), head, run, state);
-    }
-    let (open, close) = match &gather.into {
-        Some(Into::Xml { before, after, .. }) => (&**before, &**after),
-        Some(Into::Json) | None => ("", ""),
-    };
-    let around = there().find_map(|taken| taken.around.as_ref()).or(own.as_ref());
-    // The element around the first node is used only if there is no other wrapper.
-    let around = around.filter(|around| gather.into.is_none() || around.is_soap);
-    let default_namespace = around.is_some_and(|around| around.default_namespace);
-    let (before, after, content_type) = match around {
-        Some(around) => (&*around.before, &*around.after, &*around.content_type),
-        None if gather.into.is_none() => {
-            let what = "gather: nothing stands around what is taken; write `into`";
-            return Err(Fault::new(Kind::FlowFailed, what));
-        }
-        None => ("", "", payload::XML.as_bytes()),
-    };
-    let len: usize = there().map(|taken| taken.text.len()).sum();
-    run.bound(len)?;
-    let mut text =
-        String::with_capacity(len + before.len() + after.len() + open.len() + close.len());
-    text.push_str(before);
-    let inside = [open].into_iter().chain(there().map(|taken| &*taken.text)).chain([close]);
-    if default_namespace {
-        text.push_str(&undefaulted(&inside.collect::<String>(), run)?)
-    } else {
-        text.extend(inside)
-    }
-    text.push_str(after);
-    let content_type = content_type.to_vec();
-    replace(text, &content_type, head, run, state)
-}
-
-fn replace(
-    text: String,
-    content_type: &[u8],
-    head: Option<Head>,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<(), Fault> {
-    run.bound(text.len())?;
-    let Head { status, lines } =
-        head.unwrap_or_else(|| Head { status: Some(200), lines: Headers::new() });
-    state.message = Message { status, lines, payload: Payload::empty() };
-    state.message.replace(text.into(), content_type);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub use convert::Convert;
 pub use drop_message::DropMessage;
 pub use enrich::{Enrich, EnrichAction, Source};
 pub use fault::FaultTemplate;
-pub use filter::{Condition, Filter};
+pub use filter::{Alternatives, Condition};
 pub use gather::{Foreach, Gather, Into, Scatter, Split};
 pub use header::Header;
 pub use log::Log;

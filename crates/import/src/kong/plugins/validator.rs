@@ -79,6 +79,7 @@ impl Converter<'_> {
             keys.insert("required".to_owned(), json!(true));
         }
         if let Some(text) = item.text("schema") {
+            // Harmless: a schema that is not JSON has no type, and `check` reports it.
             let read: Option<Json> = serde_json::from_str(text).ok();
             let kind = read.as_ref().and_then(|schema| schema.get("type")).and_then(Json::as_str);
             if matches!(kind, Some("array" | "object")) {
