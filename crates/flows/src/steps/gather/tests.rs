@@ -4,6 +4,7 @@ use expression::{Budget, Language, Limits, Member, NameKind, Names, Scope, Slot}
 
 use super::*;
 use crate::content::{Content, Maker};
+use crate::message::Payload;
 
 const DOCUMENT: Slot = Slot(0);
 const BODY: Slot = Slot(1);
