@@ -139,7 +139,9 @@ fn the_facts_of_each_kind() {
         forward_auth: access Guards; replies_differ true; writes These(["x-user"]); upstreams These(["a"]);
         grpc_web:
         ip_filter: access FiltersAddresses;
+        user_agent: access FiltersAddresses;
         interceptor: writes Any; upstreams Any; diverts ByService;
+        json_schema: access Guards;
         openapi:
         rate_limit: counts Operations;
         soap: tells_operations true; xml Some(Xml { verbose: false, validates: [Request], reads_requests: true, reads_replies: false, makes_faults: false });
