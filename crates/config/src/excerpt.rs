@@ -3,7 +3,7 @@
 //! Owns which keys have a secret as their value. It uses only the text, since lines of a file that cannot be parsed are shown too. If it is
 //! unsure, it hides. References (`${NAME}`) are not secrets and stay.
 
-use crate::masks::MASK;
+use crate::masks::{CREDENTIAL_WORDS, MASK};
 use crate::report::{At, CUT, Sources};
 
 /// The ends of the names of keys and headers that have a secret as their value, such as `x-api-key` but not `keys_max`.
@@ -26,6 +26,10 @@ const SLIPS_MAX: usize = 2;
 
 /// Keys whose members are all secrets.
 const HOLDERS: &[&str] = &["keys", "users"];
+
+/// Receivers of logs and traces. Whatever their headers are called, they may say who sends.
+const RECEIVERS: &[&str] = &["traces", "access_log", "audit_log", "to"];
+const RECEIVERS_HEADERS: &str = "headers";
 
 /// The number of lines above a line that are searched for its parent keys. Beyond that the line is taken for an item of a long list of
 /// secrets.
@@ -61,7 +65,7 @@ pub(crate) fn hidden_at(sources: &Sources, at: At) -> Option<&str> {
 /// Returns the secrets of a line, judged by the names in it.
 pub(crate) fn secrets_in(line: &str) -> Vec<Span> {
     let mut found: Vec<Span> = Vec::new();
-    for span in spans(line) {
+    for span in spans(line, false) {
         if found.last().is_none_or(|last| last.end <= span.start) {
             found.push(span);
         }
@@ -72,14 +76,21 @@ pub(crate) fn secrets_in(line: &str) -> Vec<Span> {
 /// Returns the line of a place, and the ranges of it that are hidden.
 fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
     let (line, above) = sources.line(at)?;
-    let hidden = if is_below_secret(above, line) { after_name(line) } else { spans(line) };
+    let hidden = match place_of(above, line) {
+        Place::BelowSecret => after_name(line),
+        Place::InReceiver => spans(line, true),
+        Place::Elsewhere => spans(line, false),
+    };
     Some((line, hidden))
 }
 
 /// Returns true if the value of a key of this name is a secret.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    SECRET_ENDS.iter().any(|end| key.ends_with(end))
+    // Keys of the configuration have no dash; headers with such a word in them do.
+    let is_header = key.contains('-') && CREDENTIAL_WORDS.iter().any(|word| key.contains(word));
+    is_header
+        || SECRET_ENDS.iter().any(|end| key.ends_with(end))
         || MISTYPED.iter().any(|word| strsim::damerau_levenshtein(&key, word) <= SLIPS_MAX)
 }
 
@@ -91,18 +102,27 @@ pub(crate) fn holds_secrets(key: &str) -> bool {
 /// A range of bytes.
 type Span = std::ops::Range<usize>;
 
-/// Returns true if a line is nested, by its indentation, below a key whose value or members are secrets.
-fn is_below_secret(above: &str, line: &str) -> bool {
+/// Where a line is nested, by its indentation.
+enum Place {
+    /// Below a key that has or holds secrets.
+    BelowSecret,
+    /// Below a receiver of logs or traces.
+    InReceiver,
+    Elsewhere,
+}
+
+fn place_of(above: &str, line: &str) -> Place {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (mut least, named) = (indent(line), !keys(line).is_empty());
+    let (mut in_headers, mut place) = (false, Place::Elsewhere);
     for (far, line) in above.lines().rev().enumerate() {
         if least == 0 {
-            return false;
+            return place;
         }
         let content = line.trim_start();
         if content.is_empty() || content.starts_with('#') || indent(line) >= least {
             if far >= ABOVE_MAX {
-                return true;
+                return Place::BelowSecret;
             }
             continue;
         }
@@ -113,11 +133,19 @@ fn is_below_secret(above: &str, line: &str) -> bool {
             let map = value.is_empty() || value.starts_with(['{', '[', '#']);
             holds_secrets(key) || is_secret(key) && !(map && named)
         };
-        if keys(line).into_iter().any(reaches) {
-            return true;
+        let keys = keys(line);
+        if keys.iter().copied().any(reaches) {
+            return Place::BelowSecret;
+        }
+        in_headers |= keys.iter().any(|(key, _)| *key == RECEIVERS_HEADERS);
+        if keys.iter().any(|(key, _)| RECEIVERS.contains(key)) {
+            if in_headers {
+                return Place::BelowSecret;
+            }
+            place = Place::InReceiver;
         }
     }
-    false
+    place
 }
 
 /// Returns the range of the value of the line's first key, or of the whole line.
@@ -126,12 +154,14 @@ fn after_name(line: &str) -> Vec<Span> {
     value(line, begin, false).into_iter().collect()
 }
 
-/// Returns the values of keys whose value or members are secrets.
-fn spans(line: &str) -> Vec<Span> {
+/// Returns the values of keys whose value or members are secrets. The line may belong to a receiver.
+fn spans(line: &str, mut in_receiver: bool) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (key, end) in keys(line) {
         let covered = spans.last().is_some_and(|last| last.end > end);
-        if covered || !(is_secret(key) || holds_secrets(key)) {
+        in_receiver |= RECEIVERS.contains(&key);
+        let is_holder = holds_secrets(key) || in_receiver && key == RECEIVERS_HEADERS;
+        if covered || !(is_secret(key) || is_holder) {
             continue;
         }
         let before = line.get(..end).unwrap_or_default();
@@ -139,7 +169,7 @@ fn spans(line: &str) -> Vec<Span> {
         let span = value(line, end, flow);
         let first = span.as_ref().and_then(|span| line.get(span.clone())).unwrap_or("");
         // The map of a policy such as `api_key` has its own keys.
-        if !first.starts_with('{') || holds_secrets(key) {
+        if !first.starts_with('{') || is_holder {
             spans.extend(span);
         }
     }
@@ -152,8 +182,23 @@ fn spans(line: &str) -> Vec<Span> {
             spans.push(at + 3..at + 3 + user);
         }
     }
+    spans.extend(parameters(line));
     spans.sort_by_key(|span| span.start);
     spans
+}
+
+/// Returns the values of those URL parameters whose names mark them as secrets.
+fn parameters(line: &str) -> impl Iterator<Item = Span> {
+    // Harmless: the other parameters are shown.
+    line.match_indices(['?', '&']).filter_map(|(at, _)| {
+        let (name, value) = line.get(at + 1..)?.split_once('=')?;
+        let is_name = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+        let end = value.find(|c: char| c.is_whitespace() || "&#\"',}]".contains(c));
+        let value = value.get(..end.unwrap_or(value.len()))?;
+        let begin = at + 1 + name.len() + 1;
+        let hides = is_name && is_secret(name) && !value.is_empty() && !value.starts_with("${");
+        hides.then_some(begin..begin + value.len())
+    })
 }
 
 /// Returns the keys of a line, each with the offset at which its value may begin.
@@ -342,6 +387,24 @@ mod tests {
                 "rate_limit: { requests: 1, keys_max: 10x }",
                 "rate_limit: { requests: 1, keys_max: 10x }",
             ),
+            (
+                "traces: { otlp: \"http://a\", headers: { x-tenant: hunter2 }, sample: x }",
+                "traces: { otlp: \"http://a\", headers: ***, sample: x }",
+            ),
+            (
+                "access_log: { to: { http: \"http://a\", headers: { x-a: hunter2 } }, fromat: 1 }",
+                "access_log: { to: { http: \"http://a\", headers: *** }, fromat: 1 }",
+            ),
+            (
+                "match: { headers: { x-tier: gold }, pth: 1 }",
+                "match: { headers: { x-tier: gold }, pth: 1 }",
+            ),
+            ("set: { x-token-id: hunter2, x-a: b }", "set: { x-token-id: ***, x-a: b }"),
+            (
+                "url: \"https://a/b?v=1&access_token=hunter2&c=d#e\"",
+                "url: \"https://a/b?v=1&access_token=***&c=d#e\"",
+            ),
+            ("url: \"https://a?api_key=${KEY}\"", "url: \"https://a?api_key=${KEY}\""),
             ("password:", "password:"),
             ("path: \"/a:b/**\"", "path: \"/a:b/**\""),
         ] {
@@ -367,6 +430,23 @@ mod tests {
         }
         let long = format!("top:\n{}  last: hunter2\n", "  a: 1\n".repeat(ABOVE_MAX + 1));
         assert_eq!(shown(&long, u32::try_from(ABOVE_MAX).unwrap() + 3, 1).0, "  last: ***");
+    }
+
+    #[test]
+    fn headers_of_receivers_are_hidden_whatever_their_names() {
+        let text = "telemetry:\n  traces:\n    otlp: http://a\n    headers:\n      x-tenant: hunter2\n    smaple: 1\n  access_log:\n    to: { http: http://a,\n      headers: { x-a: hunter2 } }\n  audit_log:\n    to:\n      http: http://a\n      headers: { x-a: hunter2 }\nroutes:\n  a:\n    match:\n      headers:\n        x-tier: gold\n    respond: { headers: { x-a: b } }\n";
+        for (line, said) in [
+            (3, "    otlp: http://a"),
+            (5, "      x-tenant: ***"),
+            (6, "    smaple: 1"),
+            (9, "      headers: *** }"),
+            (12, "      http: http://a"),
+            (13, "      headers: ***"),
+            (18, "        x-tier: gold"),
+            (19, "    respond: { headers: { x-a: b } }"),
+        ] {
+            assert_eq!(shown(text, line, 1).0, said, "{line}");
+        }
     }
 
     #[test]
@@ -402,7 +482,7 @@ mod tests {
                     assert!(name == "additionalProperties" || is_secret(name), "{name}");
                     found.push(name.clone());
                 }
-                // Most headers that people write are not secrets. Those that carry one end in `authorization`, `token` or `key`.
+                // Most headers that people write are not secrets. Those of receivers are hidden by where they stand.
                 if name != "headers" && below.get("additionalProperties").is_some_and(is_marked) {
                     assert!(holds_secrets(name), "{name}");
                     found.push(name.clone());

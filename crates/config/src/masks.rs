@@ -23,7 +23,7 @@ const CREDENTIAL_HEADERS: &[&str] =
     &["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
 /// Words that mark the name of a header or parameter as a credential.
-const CREDENTIAL_WORDS: &[&str] =
+pub(crate) const CREDENTIAL_WORDS: &[&str] =
     &["password", "secret", "token", "apikey", "api-key", "api_key", "credential"];
 
 /// Returns the texts of the sources without secrets, in the same order.
