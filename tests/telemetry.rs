@@ -156,6 +156,8 @@ fn the_access_log_has_fields_of_the_operator() {
         ("fields: { a: { cel: \"nosuch == 1\" } }", "there is no"),
         ("fields: { a: { json: \"$.a\" } }", "there is no body for a query"),
         ("fields: { a: //b }", "it reads a body"),
+        ("fields: { a: { xpath: \"string()\" } }", "it reads a body"),
+        ("fields: { a: { xpath: \"concat($method, a/b)\" } }", "it reads a body"),
         ("fields: { a: { value: $status, required: true } }", "written in any case"),
         ("fields: { status: $status }", "every line has a field `status` already"),
         ("fields: { a: $body.x }", "no field of the access log can be this expression"),
@@ -179,7 +181,7 @@ fn fields_of_the_access_log_may_be_expressions() {
     let yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\nupstreams: {{ o: {{ targets: [\"{}\"] }} }}\n\
          routes: {{ r: {{ match: {{ path: /a }}, upstream: o }} }}\n\
-         telemetry: {{ access_log: {{ to: log.json, fields: {{ failed: {{ cel: \"status >= 500\" }}, sum: {{ cel: \"status + 1\" }}, both: {{ cel: \"method + ' ' + path\" }}, team: $headers.x-team, kind: $reply.headers.x-kind, where: $route, from: $client, way: $path, zero: {{ cel: \"1 / (status - 503)\" }} }} }} }}\n",
+         telemetry: {{ access_log: {{ to: log.json, fields: {{ failed: {{ cel: \"status >= 500\" }}, sum: {{ cel: \"status + 1\" }}, both: {{ cel: \"method + ' ' + path\" }}, joined: {{ xpath: \"concat($method, '-', $status + 1)\" }}, late: {{ xpath: \"$status >= 500\" }}, upper: {{ xpath: \"translate($headers.x-team, 'b', 'B')\" }}, team: $headers.x-team, kind: $reply.headers.x-kind, where: $route, from: $client, way: $path, zero: {{ cel: \"1 / (status - 503)\" }} }} }} }}\n",
         origin.url()
     );
     let gateway = Gateway::start(yaml);
@@ -188,6 +190,8 @@ fn fields_of_the_access_log_may_be_expressions() {
     let line = &json_lines(&gateway.path("log.json"), 1)[0];
     assert_eq!((&line["failed"], &line["sum"]), (&true.into(), &504.into()), "{line}");
     assert_eq!((&line["both"], &line["where"]), (&"GET /a".into(), &"r".into()), "{line}");
+    assert_eq!((&line["joined"], &line["late"]), (&"GET-504".into(), &true.into()), "{line}");
+    assert_eq!(line["upper"], "Blue", "{line}");
     assert_eq!((&line["team"], &line["kind"]), (&"blue".into(), &"a".into()), "{line}");
     assert_eq!((&line["from"], &line["way"]), (&"127.0.0.1".into(), &"/a".into()), "{line}");
     assert_eq!(line.get("zero"), None, "an expression that fails leaves its field out");

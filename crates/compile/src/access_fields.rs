@@ -5,7 +5,7 @@ use expression::{Expression, Language};
 use plan::telemetry::access::Field;
 use plan::{AccessField, AccessFields, AccessSource, AccessValue, LineNames};
 
-const HELP: &str = "write `$headers.NAME`, `$reply.headers.NAME`, `$status`, `$subject`, `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id` or `$client`, or an expression over these";
+const HELP: &str = "write `$headers.NAME`, `$reply.headers.NAME`, `$status`, `$subject`, `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id` or `$client`, or an expression over these in CEL or XPath";
 
 /// Returns the fields in the order written. Reports a complaint for each invalid field.
 pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> AccessFields {

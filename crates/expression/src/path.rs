@@ -64,7 +64,8 @@ impl Path {
             let what = "`|` joins nodes of XML, and members of JSON are none; several are named as in `$body['a','b']`";
             return Err(ErrorKind::Type(what.into()).at(text, 0));
         }
-        let document = (!scan::is_plain_tail(text)).then(|| names.document());
+        let looks = !scan::is_plain_tail(text) && expr.looks_at_focus();
+        let document = looks.then(|| names.document());
         let search = expr.selection().and_then(Search::of);
         let started = expr.start_variable().and_then(|number| variables.get(number as usize));
         let started =

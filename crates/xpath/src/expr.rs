@@ -21,6 +21,11 @@ impl Expr {
         self.op.literal()
     }
 
+    /// False if its value depends on variables alone, whatever the context node is. In doubt it is true.
+    pub fn looks_at_focus(&self) -> bool {
+        self.op.looks_at_focus()
+    }
+
     pub(crate) fn op(&self) -> &Op {
         &self.op
     }
@@ -83,5 +88,33 @@ impl Expr {
     /// Evaluates to the first of [`Expr::nodes`], and stops there.
     pub fn first(&self, evaluation: &mut Evaluation<'_>) -> Result<Option<Node>, Error> {
         evaluation.nested(|evaluation| evaluation.first(&self.op))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_depends_on_variables_alone_does_not_look_at_the_context() {
+        for (text, looks) in [
+            ("1 + 2 > 3 and true()", false),
+            ("concat('a', string-length('b'), not(false()))", false),
+            ("'a' = 'b' or -1 < 2", false),
+            ("a", true),
+            ("/", true),
+            (".", true),
+            ("concat('a', b)", true),
+            ("string()", true),
+            ("position() = 1", true),
+            ("normalize-space()", true),
+            ("normalize-space('a ')", false),
+            ("lang('de')", true),
+            ("id('a')", true),
+            ("count(//a) + 1", true),
+        ] {
+            let expr = Expr::compile(text, &crate::Plain::default()).unwrap();
+            assert_eq!(expr.looks_at_focus(), looks, "{text}");
+        }
     }
 }

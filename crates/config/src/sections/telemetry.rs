@@ -39,8 +39,8 @@ keys! {
         /// `json`, or a custom line such as `{client} {method} {path} {status}`.
         format: Spanned<LogFormat> = Spanned::unwritten(LogFormat::Json),
         /// More fields of a line of `json`, by name: `$headers.NAME` of the request, `$reply.headers.NAME`, `$status`, `$subject`,
-        /// `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id`, `$client`, or an expression over these in CEL, such as
-        /// `{ cel: "status >= 500" }`. A field without a value is omitted.
+        /// `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id`, `$client`, or an expression over these in CEL or
+        /// XPath, such as `{ cel: "status >= 500" }`. A field without a value is omitted.
         fields: Map<ExpressionText> = Map::default(),
         /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or `{ udp: URL }`.
         to or "path": Spanned<LogTo> = Spanned::unwritten(LogTo::Stdout),

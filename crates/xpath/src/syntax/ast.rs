@@ -160,6 +160,41 @@ impl Op {
     pub(crate) fn literal(&self) -> Option<&str> {
         if let Op::Text(text) = self { Some(text) } else { None }
     }
+
+    /// False if its value depends on variables alone. In doubt it looks at the context node.
+    pub(crate) fn looks_at_focus(&self) -> bool {
+        let any = |all: &[Op]| all.iter().any(Op::looks_at_focus);
+        match self {
+            Op::Number(_) | Op::Text(_) | Op::Boolean(_) | Op::Variable { .. } => false,
+            Op::Unknown { .. } | Op::Pattern(_) => false,
+            Op::Any(all) | Op::All(all) | Op::Union(all, _) => any(all),
+            Op::Compare(_, both) => any(&**both),
+            Op::Arithmetic(first, rest) => {
+                first.looks_at_focus() || rest.iter().any(|(_, op)| op.looks_at_focus())
+            }
+            Op::Negate(op) => op.looks_at_focus(),
+            Op::Path(path) => path.looks_at_focus(),
+            Op::Core { function, arguments, .. } => {
+                function.looks_at_focus(arguments.len()) || any(arguments)
+            }
+            Op::If(parts) => any(&**parts),
+            Op::Host { .. } | Op::Current => true,
+        }
+    }
+}
+
+impl Path {
+    fn looks_at_focus(&self) -> bool {
+        let looks = |predicate: &Predicate| match predicate {
+            Predicate::Position(_) | Predicate::Last => false,
+            Predicate::Test(op) | Predicate::Place(op) => op.looks_at_focus(),
+        };
+        let of_start = match &self.start {
+            Start::Root | Start::Focus => true,
+            Start::Op(op, predicates) => op.looks_at_focus() || predicates.iter().any(looks),
+        };
+        of_start || self.steps.iter().any(|step| step.predicates.iter().any(looks))
+    }
 }
 
 impl Axis {

@@ -47,6 +47,16 @@ pub(crate) enum Core {
     Empty,
 }
 
+impl Core {
+    /// True if a call with so many arguments asks for the context node, its place or its document.
+    pub(crate) fn looks_at_focus(self, arguments: usize) -> bool {
+        let always = matches!(self, Core::Last | Core::Position | Core::Id | Core::Lang);
+        // What has no argument is asked of the context node, but for `true()` and `false()`.
+        let of_node = arguments == 0 && !matches!(self, Core::True | Core::False);
+        always || of_node
+    }
+}
+
 /// The type of a result, if it is known before evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
