@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use config::{Config, Route, StreamsOnReload, Upstream};
+use config::{At, Config, Route, StreamsOnReload, Upstream};
 use plan::{OnReload, Streams};
 
 use crate::policy_builder::PolicyBuilder;
@@ -41,7 +41,10 @@ pub(crate) fn of(
     };
     let age_max = route.streams.max_age.map(|age| age.0);
     let idle = route.streams.idle.map(|idle| idle.0);
-    Streams { reload, drain: route.streams.drain, age_max, idle }
+    let drain = &route.streams.drain;
+    // The default is for streams that are told to leave; after an upgrade they are not.
+    let upgrade = (drain.at != At::NOWHERE).then_some(drain.value);
+    Streams { reload, drain: drain.value, upgrade, age_max, idle }
 }
 
 fn since(name: &str, written: RouteParts, builder: &mut PolicyBuilder<'_>) -> u64 {

@@ -71,6 +71,11 @@ impl Alarm {
         self.deadline = deadline.into_iter().chain(latest).min();
     }
 
+    /// Sets it to ring at that time, unless it rings before.
+    pub fn bring_forward(&mut self, to: Option<Instant>) {
+        self.deadline = self.deadline.into_iter().chain(to).min();
+    }
+
     /// Returns true if the alarm is set.
     pub fn is_set(&self) -> bool {
         self.deadline.is_some()

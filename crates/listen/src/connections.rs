@@ -127,6 +127,11 @@ impl ListenerState {
         self.closing.get()
     }
 
+    /// True if it is closing and its streams stay: another process has taken this one's place.
+    pub(crate) fn leaves_streams(&self) -> bool {
+        self.closing.get() && self.keeps_streams.get()
+    }
+
     /// True if streams without an end of their own, such as tunnels, must end now.
     pub(crate) fn is_cutting(&self) -> bool {
         self.cutting.get()
@@ -268,6 +273,11 @@ impl Watch {
     /// The same for a stream.
     pub(crate) fn ends_streams(&self, waker: &Waker) -> bool {
         self.is_closing(waker) && !self.listener_state.keeps_streams.get()
+    }
+
+    /// See [`ListenerState::leaves_streams`].
+    pub(crate) fn leaves_streams(&self) -> bool {
+        self.listener_state.leaves_streams()
     }
 
     pub(crate) fn is_cutting(&self) -> bool {

@@ -1,7 +1,7 @@
 //! For how long an open stream may stay: until its listener closes, a reload changes its route, it is old, or nothing has passed for too
-//! long. Then it has to leave, and what has not left when its drain is over is cut. A stream has to leave too when the client's
-//! credential ends, unless a policy sees to that. A call of gRPC and a tunnel that is not a WebSocket end at once then: nobody can tell them
-//! to leave.
+//! long; and for some time after another process has taken this one's place. Then it has to leave, and what has not left when its drain is
+//! over is cut. A stream has to leave too when the client's credential ends, unless a policy sees to that. A call of gRPC and a tunnel that
+//! is not a WebSocket end at once then: nobody can tell them to leave.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,6 +32,8 @@ pub(crate) struct StreamLifetime {
     changed: Option<Rc<Cell<bool>>>,
     streams: Streams,
     leaving: Cell<bool>,
+    /// It knows that another process has taken this one's place.
+    outlived: Cell<bool>,
     /// When the client's credential ends.
     expires: Option<Expiry>,
     /// The code with which a WebSocket says that it leaves.
@@ -162,6 +164,7 @@ impl StreamLifetime {
             changed,
             streams,
             leaving: Cell::new(false),
+            outlived: Cell::new(false),
             expires,
             close_code: Cell::new(GOING_AWAY),
             alarm: RefCell::new(alarm),
@@ -181,6 +184,10 @@ impl StreamLifetime {
         let is_changed = self.changed.as_ref().is_some_and(|changed| changed.get());
         let is_silent = self.is_silent(cx);
         let mut alarm = self.alarm.borrow_mut();
+        if self.watch.leaves_streams() && !self.outlived.replace(true) {
+            let until = self.streams.upgrade.and_then(|stay| clock::now().checked_add(stay));
+            alarm.bring_forward(until);
+        }
         if !(is_closing || is_changed || is_silent || alarm.poll(cx).is_ready()) {
             return false;
         }

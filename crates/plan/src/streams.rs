@@ -8,6 +8,8 @@ pub struct Streams {
     pub reload: OnReload,
     /// How long a stream may take to end when it has to.
     pub drain: Duration,
+    /// For how long they stay with this process once another one has taken its place. If absent, as long as the process lets them.
+    pub upgrade: Option<Duration>,
     pub age_max: Option<Duration>,
     /// The idle timeout in both directions. If absent, it is [`IDLE_MAX`], or for tunnels the listener's timeout.
     pub idle: Option<Duration>,
@@ -32,6 +34,7 @@ impl Streams {
     pub const USUAL: Streams = Streams {
         reload: OnReload::Keep,
         drain: Duration::from_secs(30),
+        upgrade: None,
         age_max: None,
         idle: None,
     };

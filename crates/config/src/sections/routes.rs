@@ -182,9 +182,10 @@ keys! {
         // Most reloads change nothing that affects streams, and each stream that ends causes a reconnect.
         reload: StreamsOnReload = StreamsOnReload::Keep,
         /// How long a stream may take to end when it must: an event stream ends after the current event, a WebSocket after the answer to
-        /// its Close frame. gRPC calls and other tunnels continue until then. The rest is cut.
+        /// its Close frame. gRPC calls and other tunnels continue until then. The rest is cut. If it is set and shorter than
+        /// `upgrade.drain`, streams stay with the old process for that time after an upgrade.
         // As long as a shutdown waits, which also bounds it.
-        drain: Duration = Duration::from_secs(30),
+        drain: Spanned<Duration> = Spanned::unwritten(Duration::from_secs(30)),
         /// The maximum age of a stream; no limit if absent.
         max_age: Option<Timeout>,
         /// The longest time without data in either direction. Then a gRPC call ends with `UNAVAILABLE`, an event stream ends cleanly, and a
