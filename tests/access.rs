@@ -41,11 +41,17 @@ fn json(reply: &Message) -> Value {
 }
 
 const READER: &str = "Authorization: Bearer readers-token\r\n";
+const OLD: &str = "Authorization: Bearer old-token\r\n";
 const WRITER: &str = "Authorization: bearer writers-token\r\n";
 
 #[test]
 fn every_operation_asks_for_the_role_that_the_document_tells() {
-    let gateway = Gateway::start(yaml(&users()));
+    let with_old = users().replace("users: {", "users: { eve: { token: old-token, role: write },");
+    let gateway = Gateway::start(yaml(&with_old));
+    // A token that was good once.
+    assert_eq!(ask(&gateway, "GET /plan", OLD, "").status(), 200);
+    gateway.rewrite(yaml(&users()));
+    gateway.wait_for_log("generation=2");
     let document = json(&ask(&gateway, "GET /openapi.json", READER, ""));
     let mut operations = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -63,6 +69,7 @@ fn every_operation_asks_for_the_role_that_the_document_tells() {
             for (headers, read, write) in [
                 ("", false, false),
                 ("Authorization: Bearer wrong\r\n", false, false),
+                (OLD, false, false),
                 ("Authorization: Bearer \r\n", false, false),
                 ("Authorization: Bearer readers-token-and-more\r\n", false, false),
                 ("Authorization: Basic cmVhZGVycy10b2tlbg==\r\n", false, false),
@@ -265,6 +272,14 @@ fn certificates_are_users_by_their_subject() {
     };
     let forged = ours.trust().showing(certificate(&theirs, "Tide", "ops"));
     assert!(refused(&gateway, &forged));
+    let over = ours.issue_as("ops.test", |params| {
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "Tide");
+        params.distinguished_name.push(rcgen::DnType::CommonName, "ops");
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    });
+    assert!(refused(&gateway, &shows(over)), "it has expired");
     drop(gateway);
 
     // Without users every certificate of the authority may do everything, and one has to be shown.

@@ -8,7 +8,9 @@ use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-use crate::harness::{Authority, Gateway, Message, Run, Wire, tidegate, tidegate_with, until};
+use crate::harness::{
+    Authority, Gateway, Message, Origin, Run, Wire, tidegate, tidegate_with, until,
+};
 
 const YAML: &str = "\
 # the gateway; token: commented-secret
@@ -392,6 +394,94 @@ fn files_are_dumped_compared_and_synced() {
     let url = "http://127.0.0.1:1";
     let nobody = tidegate(&["sync", "--admin", url, file.to_str().unwrap()]);
     assert_eq!(nobody.code, Some(2), "{nobody:?}");
+}
+
+/// Passes requests on to a gateway, and lets the connection of a change end: before it, within it, or before its answer.
+fn breaking(gateway: &Gateway, at: &'static str) -> Origin {
+    let admin = gateway.admin();
+    let host = admin.to_string();
+    Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let mut bytes = format!("{}\r\n", request.start).into_bytes();
+            for (name, value) in &request.headers {
+                let value = if name.eq_ignore_ascii_case("host") { &host } else { value };
+                bytes.extend(format!("{name}: {value}\r\n").bytes());
+            }
+            bytes.extend(b"\r\n");
+            bytes.extend(&request.body);
+            let is_change = request.method() == "PUT";
+            let mut wire = Wire::connect(admin);
+            match (is_change, at) {
+                (true, "before") => return,
+                (true, "within") => {
+                    wire.send(&bytes[..bytes.len() - 20]);
+                    return;
+                }
+                (true, "answer") => {
+                    wire.ask(&bytes);
+                    return;
+                }
+                (_, _) => {}
+            }
+            let reply = wire.ask(&bytes);
+            let mut answer = format!("{}\r\n", reply.start);
+            for (name, value) in &reply.headers {
+                if !name.eq_ignore_ascii_case("transfer-encoding")
+                    && !name.eq_ignore_ascii_case("content-length")
+                {
+                    answer.push_str(&format!("{name}: {value}\r\n"));
+                }
+            }
+            answer.push_str(&format!("Content-Length: {}\r\n\r\n", reply.body.len()));
+            peer.send([answer.as_bytes(), &reply.body].concat());
+        }
+    })
+}
+
+#[test]
+fn a_sync_that_is_interrupted_happened_or_did_not_and_can_be_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("local.yaml");
+    for (at, body) in [("before", "one"), ("within", "one"), ("answer", "two")] {
+        let gateway = Gateway::start(YAML);
+        fs::write(&file, YAML.replace("one", "two")).unwrap();
+        let relay = breaking(&gateway, at);
+        let url = format!("http://{}", relay.address());
+        let sync = |url: &str| {
+            let arguments = ["sync", "--admin", url, file.to_str().unwrap()];
+            tidegate_with(&arguments, &[("TIDEGATE_TOKEN", "ann-secret")])
+        };
+        let broken = sync(&url);
+        assert_eq!(broken.code, Some(2), "{at}: {broken:?}");
+        assert_eq!(gateway.wire().get("/hello").text(), body, "{at}");
+        assert!(fs::read_to_string(gateway.path("tidegate.yaml")).unwrap().contains(body), "{at}");
+        let again = sync(&format!("http://{}", gateway.admin()));
+        assert_eq!(again.code, Some(0), "{at}: {again:?}");
+        assert_eq!(again.stdout.is_empty(), at == "answer", "{at}: {again:?}");
+        assert_eq!(gateway.wire().get("/hello").text(), "two", "{at}");
+    }
+}
+
+#[test]
+fn of_several_operators_who_change_the_same_one_wins() {
+    let gateway = Gateway::start(YAML);
+    for round in 0..5 {
+        let tag = tag(&ask(&gateway, "GET /config", ROB, ""));
+        let put = |operator: usize| {
+            let headers = format!("{ANN}If-Match: {tag}\r\n");
+            let body = format!("round-{round}-{operator}");
+            (ask(&gateway, "PUT /config", &headers, YAML.replace("one", &body)).status(), body)
+        };
+        let answers: Vec<(u16, String)> = std::thread::scope(|all| {
+            let operators: Vec<_> = (0..4).map(|number| all.spawn(move || put(number))).collect();
+            operators.into_iter().map(|operator| operator.join().unwrap()).collect()
+        });
+        let won: Vec<&String> =
+            answers.iter().filter(|(status, _)| *status == 200).map(|(_, body)| body).collect();
+        assert_eq!(won.len(), 1, "{answers:?}");
+        assert!(answers.iter().all(|(status, _)| [200, 412].contains(status)), "{answers:?}");
+        assert_eq!(gateway.wire().get("/hello").text(), *won[0]);
+    }
 }
 
 #[test]
