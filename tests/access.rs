@@ -279,7 +279,8 @@ fn certificates_are_users_by_their_subject() {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
     });
-    assert!(refused(&gateway, &shows(over)), "it has expired");
+    let expired = shows(over);
+    assert!(refused(&gateway, &expired), "it has expired");
     drop(gateway);
 
     // Without users every certificate of the authority may do everything, and one has to be shown.

@@ -170,6 +170,7 @@ mod telemetry;
 mod tokens;
 mod traces;
 mod transform;
+mod upgrade_soak;
 mod upgrades;
 mod upstream_oauth;
 mod upstreams;

@@ -57,7 +57,7 @@ const MASKED: &[u8] = &[0x81, 0x82, 0, 0, 0, 0, b'h', b'i'];
 const CALL: &[u8] = b"\0\0\0\0\x02hi";
 
 /// The kinds, by the names of their routes and as the gateway counts them.
-const KINDS: [(&str, &str); 5] = [
+pub(crate) const KINDS: [(&str, &str); 5] = [
     ("sse", "sse"),
     ("shared", "sse"),
     ("ws", "websocket"),
@@ -66,13 +66,13 @@ const KINDS: [(&str, &str); 5] = [
 ];
 
 /// Event streams that get an event whenever the test says so, and WebSockets that send a message for each they get.
-struct Service {
+pub(crate) struct Service {
     address: SocketAddr,
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Service {
-    fn start() -> Service {
+    pub(crate) fn start() -> Service {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let streams = Arc::<Mutex<Vec<TcpStream>>>::default();
@@ -89,7 +89,7 @@ impl Service {
     }
 
     /// Sends an event on each stream that is still open.
-    fn send_events(&self) {
+    pub(crate) fn send_events(&self) {
         self.streams.lock().unwrap().retain_mut(|stream| stream.write_all(EVENT).is_ok());
     }
 }
@@ -125,7 +125,7 @@ fn serve(mut socket: TcpStream, streams: &Mutex<Vec<TcpStream>>) {
 }
 
 /// A service of gRPC that sends each piece of a call back.
-fn calls() -> Origin {
+pub(crate) fn calls() -> Origin {
     Origin::start(|peer| {
         peer.greet(&[]);
         while let Some(next) = peer.frame() {
@@ -147,7 +147,7 @@ fn calls() -> Origin {
 }
 
 /// Each generation of it changes every route.
-fn yaml(service: &Service, calls: &Origin, generation: usize) -> String {
+pub(crate) fn yaml(service: &Service, calls: &Origin, generation: usize) -> String {
     let many = "breaker: { connections: 100000, requests: 100000, pending: 100000 }";
     let mut yaml = format!(
         r#"
@@ -181,7 +181,7 @@ routes:
 }
 
 /// A client's side of one stream.
-enum Stream {
+pub(crate) enum Stream {
     Events(Wire),
     Socket(Wire),
     Tunnel(TokioIo<Upgraded>),
@@ -189,20 +189,20 @@ enum Stream {
 }
 
 /// A client's connection of HTTP/2, which streams share.
-struct Shared {
+pub(crate) struct Shared {
     h2: H2,
     left: usize,
 }
 
 impl Shared {
-    fn connect(gateway: &Gateway) -> Shared {
+    pub(crate) fn connect(gateway: &Gateway) -> Shared {
         Shared { h2: H2::connect(gateway.address("public")), left: SHARED_BY }
     }
 }
 
 /// Opens a stream of this kind, and sees that it works.
 #[track_caller]
-fn open(gateway: &Gateway, kind: &str, shared: &Shared) -> Stream {
+pub(crate) fn open(gateway: &Gateway, kind: &str, shared: &Shared) -> Stream {
     let mut stream = match kind {
         "sse" | "shared" => {
             let mut wire = gateway.wire();
@@ -250,7 +250,7 @@ fn open(gateway: &Gateway, kind: &str, shared: &Shared) -> Stream {
 impl Stream {
     /// Sends something and gets the answer to it; an event stream gets an event that was sent to all.
     #[track_caller]
-    fn echo(&mut self, shared: &Shared) {
+    pub(crate) fn echo(&mut self, shared: &Shared) {
         match self {
             Stream::Events(wire) => {
                 assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 1\n\n"[..]));

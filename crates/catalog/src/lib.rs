@@ -134,7 +134,7 @@ impl Catalog {
             interface,
             control,
             addresses,
-            shelf: Shelf::new(store.clone(), !store.nodes().is_alone()),
+            shelf: Shelf::new(store.clone(), store.nodes().clone()),
             live: Live::default(),
             keyring: Keyring::default(),
             secrets,
@@ -162,8 +162,8 @@ impl Catalog {
             tokio::time::sleep(LOOK_EVERY).await;
             looks = looks.wrapping_add(1);
             let plan = self.control.plan();
-            let is_alone = plan.store.as_ref().is_none_or(|store| store.nodes().is_alone());
-            let has_changed = watch.has_changed() && !is_alone;
+            let has_company = plan.store.as_ref().is_some_and(|store| store.nodes().has_company());
+            let has_changed = watch.has_changed() && has_company;
             if has_changed || self.shelf.is_unsure() || !self.is_ready.load(Ordering::Acquire) {
                 self.look().await;
             } else if plan.generation != self.generation.load(Ordering::Acquire) {
@@ -294,9 +294,7 @@ impl Catalog {
             }
         }
         let removed = async {
-            if !self.control.plan().store.as_ref().is_none_or(|store| store.nodes().is_alone()) {
-                self.shelf.remove_old_news(now).await?;
-            }
+            self.shelf.remove_old_news(now).await?;
             self.remove_over::<Revoked>(|one| one.until <= now).await?;
             self.remove_over::<Family>(|one| one.until <= now).await?;
             self.remove_over::<GoneKey>(|one| one.until <= now).await

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use store::nodes::Nodes;
 use store::{Change, Error, Expect, Row, Scan, Store};
 
 use crate::news::{self, News, Reader, Writer};
@@ -26,8 +27,8 @@ const ROWS: usize = 1000;
 /// All objects.
 pub(crate) struct Shelf {
     store: Arc<dyn Store>,
-    /// Other gateways have the same store.
-    is_shared: bool,
+    /// Whether other gateways have the same store.
+    nodes: Arc<Nodes>,
     memory: RwLock<Memory>,
     writer: Writer,
     reader: Mutex<Reader>,
@@ -141,10 +142,10 @@ fn key<T: Object>(id: &str) -> String {
 }
 
 impl Shelf {
-    pub(crate) fn new(store: Arc<dyn Store>, is_shared: bool) -> Shelf {
+    pub(crate) fn new(store: Arc<dyn Store>, nodes: Arc<Nodes>) -> Shelf {
         Shelf {
             store,
-            is_shared,
+            nodes,
             memory: RwLock::default(),
             writer: Writer::new(),
             reader: Mutex::default(),
@@ -346,7 +347,7 @@ impl Shelf {
         }
         let mut changes = batch.changes;
         let mut news = None;
-        if self.is_shared {
+        if self.nodes.has_company() {
             let rows = batch.effects.iter().map(|(_, kind, id, _)| format!("{kind}/{id}"));
             let pending = self.writer.begin(rows.collect());
             changes.push(Change {

@@ -34,7 +34,7 @@ pub use config::{Report, duration, json_schema, json_text};
 pub use history::HistoryEntry;
 pub use hubs::HubFailure;
 pub use log_level::{LOG_LEVEL_MAX, SetLevel};
-pub use plan::{Admin, AuditSink, Plan, Role, StatusListener, StoreLocation};
+pub use plan::{Admin, AuditSink, LazyStore, Plan, Role, StatusListener, StoreLocation};
 use plan::{REVOKED_MAX, TOKEN_ID_BYTES_MAX};
 pub use status::{FailedAttempt, Status};
 pub use tls;

@@ -114,7 +114,7 @@ impl Hub {
             let _is_told =
                 self.state.tell(id, SubscriptionUpdate::Denied(id, Box::new(subscription)));
         }
-        (is_told || !self.nodes.is_alone()).then_some(()).ok_or(ActionError::Busy)
+        (is_told || self.nodes.has_company()).then_some(()).ok_or(ActionError::Busy)
     }
 
     /// One page of a table, and the key that the next begins behind.

@@ -221,7 +221,7 @@ impl Hub {
     /// The write that makes the owner of a subscription read its row, if another node may be the owner.
     pub(crate) fn news_of(&self, id: Id) -> Option<Change> {
         let value = Some(Bytes::new());
-        (!self.nodes.is_alone()).then(|| self.news_change(id.key(), value, Expect::Anything))
+        self.nodes.has_company().then(|| self.news_change(id.key(), value, Expect::Anything))
     }
 
     pub(crate) fn news_change(&self, key: Vec<u8>, value: Option<Bytes>, expect: Expect) -> Change {

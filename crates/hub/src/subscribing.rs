@@ -181,7 +181,7 @@ impl Hub {
             }
         };
         let admitted = match self.try_admit(attempt).await? {
-            Err(_) if !self.nodes.is_alone() => {
+            Err(_) if self.nodes.has_company() => {
                 self.forget_answered(&attempt.asker).await?;
                 self.try_admit(attempt).await?
             }
@@ -232,7 +232,7 @@ impl Hub {
         let of_subject = limits.and_then(|limits| limits.of(plan).subscriptions);
         let of_subject = of_subject.map(|most| most.saturating_sub(pending));
         let max = self.settings.subscriptions_max.saturating_sub(pending);
-        if self.nodes.is_alone() {
+        if !self.nodes.has_company() {
             return Ok(self.state.reserve(subject, max, of_subject.unwrap_or(usize::MAX)));
         }
         if let Some(most) = of_subject {
@@ -319,11 +319,11 @@ impl Hub {
             Err(error) => return Err(store_fault(&error)),
         };
         // Where there are other nodes, it is counted in the store from now on.
-        let reservation = reservation.filter(|_| self.nodes.is_alone());
+        let reservation = reservation.filter(|_| !self.nodes.has_company());
         let subscription = Box::new(subscription);
         let update = SubscriptionUpdate::Written { id, version, subscription, is_new, reservation };
         // Its node, if it is another one, reads of it in the store.
-        let is_told = self.state.tell(id, update) || !self.nodes.is_alone();
+        let is_told = self.state.tell(id, update) || self.nodes.has_company();
         is_told.then_some(true).ok_or_else(busy)
     }
 
@@ -332,7 +332,7 @@ impl Hub {
         match self.remove_row(id, expect, None).await {
             Ok(version) => {
                 let is_told = self.state.tell(id, SubscriptionUpdate::Removed(id, version));
-                (is_told || !self.nodes.is_alone()).then_some(true).ok_or_else(busy)
+                (is_told || self.nodes.has_company()).then_some(true).ok_or_else(busy)
             }
             Err(Error::Conflict { .. }) => Ok(false),
             Err(error) => Err(store_fault(&error)),

@@ -3,6 +3,7 @@
 //! Everything here is mechanism without policy. No crate of the hot path calls `Instant::now` or `tokio::spawn` itself, so that uses of
 //! time and tasks are easy to find. It has nothing specific to HTTP.
 
+pub mod activation;
 pub mod alarm;
 pub mod calendar;
 pub mod clock;

@@ -33,6 +33,10 @@ const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 /// The grace period of an idle connection when its listener closes: a request that is in flight already is still served.
 const CLOSING: Duration = Duration::from_millis(10);
 
+/// The same where another process has taken this one's place, and nobody waits for the end. A client that uses its connection is told with
+/// its next reply; that it finds it closed as it asks is a matter of some milliseconds otherwise.
+const CLOSING_BEHIND: Duration = Duration::from_secs(5);
+
 /// One connection. Thousands wait at a time, so it holds what it needs while it waits, and little else.
 pub(crate) struct H1 {
     client: ClientHandle,
@@ -261,7 +265,8 @@ impl H1 {
             alarm.set(clock::now(), timeout.head);
         } else if closing && !begun && !waiting.to_close {
             waiting.to_close = true;
-            alarm.set(clock::now(), CLOSING);
+            let is_behind = self.connection.permit.listener_state.leaves_streams();
+            alarm.set(clock::now(), if is_behind { CLOSING_BEHIND } else { CLOSING });
         }
         ready!(alarm.poll(cx));
         Poll::Ready(if begun {

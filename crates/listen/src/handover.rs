@@ -1,19 +1,23 @@
 //! Listening sockets on their way from one process to the next, which takes its place without an interruption.
 //!
 //! Both processes hold the same sockets for a while, so that no connection that waits in one is lost. The sockets go over a stream of
-//! the machine, one message each: its length, where it belongs, and the socket beside the first byte.
+//! the machine, one message each: its length, where it belongs, and the socket beside the first byte. Schedules go over as well, so that
+//! no run is made twice or left out.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use tokio::sync::watch;
 
 /// A listening socket, by its place in the configuration.
 #[derive(Debug)]
@@ -23,11 +27,83 @@ pub struct HandedSocket {
     pub socket: TcpListener,
 }
 
-/// Sockets of the process before, which nobody has taken yet.
-static INHERITED: Mutex<Vec<HandedSocket>> = Mutex::new(Vec::new());
+/// A socket that this process has not opened itself.
+#[derive(Debug)]
+struct InheritedSocket {
+    /// Of the process before its key, and of a service manager the name that it gave the socket.
+    name: String,
+    is_passed: bool,
+    socket: TcpListener,
+}
+
+/// Sockets of the process before or of a service manager, which nobody has taken yet.
+static INHERITED: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 
 /// Sockets beside those of listeners, by their keys: what the next process gets.
 static OTHERS: Mutex<Vec<HandedSocket>> = Mutex::new(Vec::new());
+
+/// True while another process has the schedules, or will have them.
+static SCHEDULES_GIVEN: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+
+/// Runs of schedules that are under way.
+static SCHEDULE_RUNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Since when the schedules are this process's: until it serves, where another one had them before.
+static SCHEDULES_SINCE: Mutex<Option<Duration>> = Mutex::new(None);
+
+/// A run of a schedule.
+pub(crate) struct ScheduleRun(());
+
+impl ScheduleRun {
+    /// Begins a run, once the schedules are this process's.
+    pub(crate) async fn begin() -> ScheduleRun {
+        let mut given = SCHEDULES_GIVEN.subscribe();
+        loop {
+            // Harmless: the sender is never dropped.
+            let _own = given.wait_for(|given| !given).await.is_ok();
+            // It counts before the second look, so that whoever gives the schedules away sees it or is seen.
+            SCHEDULE_RUNS.fetch_add(1, Ordering::SeqCst);
+            let run = ScheduleRun(());
+            if !*SCHEDULES_GIVEN.borrow() {
+                return run;
+            }
+        }
+    }
+}
+
+impl Drop for ScheduleRun {
+    fn drop(&mut self) {
+        SCHEDULE_RUNS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Begins no more runs of schedules: another process will have them.
+pub fn give_schedules() {
+    SCHEDULES_GIVEN.send_replace(true);
+}
+
+/// Has the schedules again. What was due meanwhile runs now.
+pub fn keep_schedules() {
+    SCHEDULES_GIVEN.send_replace(false);
+}
+
+/// True while a schedule runs in this process.
+pub fn has_schedule_runs() -> bool {
+    SCHEDULE_RUNS.load(Ordering::SeqCst) > 0
+}
+
+/// The process before has begun no runs since that time, as time since the Unix epoch.
+pub fn set_schedules_since(since: Duration) {
+    *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner) = Some(since);
+}
+
+/// Since when the schedules are this process's, if another one had them before.
+pub(crate) fn schedules_since() -> Option<Duration> {
+    *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The beginning of the keys of listeners. The rest is the listener's name.
+pub(crate) const LISTENER: &str = "listen.";
 
 /// Sockets that one process hands to the next. Each listener has one for each worker.
 const SOCKETS_MAX: u32 = 65_536;
@@ -35,7 +111,7 @@ const SOCKETS_MAX: u32 = 65_536;
 /// The longest key: the name of a listener has fewer characters.
 const KEY_BYTES_MAX: usize = 4_096;
 
-fn lock(sockets: &Mutex<Vec<HandedSocket>>) -> MutexGuard<'_, Vec<HandedSocket>> {
+fn lock<T>(sockets: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -70,8 +146,23 @@ pub fn receive(stream: &mut UnixStream) -> io::Result<()> {
     for _ in 0..count {
         received.push(receive_one(stream)?);
     }
-    *lock(&INHERITED) = received;
+    let received = received.into_iter().map(|HandedSocket { key, socket }| InheritedSocket {
+        name: key,
+        is_passed: false,
+        socket,
+    });
+    *lock(&INHERITED) = received.collect();
     Ok(())
+}
+
+/// Keeps the sockets that a service manager has opened for those who open them.
+pub fn keep_passed(sockets: Vec<kit::activation::PassedSocket>) {
+    let passed = sockets.into_iter().map(|passed| InheritedSocket {
+        name: passed.name,
+        is_passed: true,
+        socket: passed.socket,
+    });
+    lock(&INHERITED).extend(passed);
 }
 
 fn receive_one(stream: &mut UnixStream) -> io::Result<HandedSocket> {
@@ -103,23 +194,37 @@ fn receive_one(stream: &mut UnixStream) -> io::Result<HandedSocket> {
     Ok(HandedSocket { key, socket: TcpListener::from(socket) })
 }
 
-/// The sockets of the process before for an address: those that are bound to it, or with port 0 those of the key.
+/// The sockets for an address that were inherited: those that are bound to it, or with port 0 those of the key. Where there are none,
+/// those to which a service manager gave the listener's name.
 pub(crate) fn take(key: &str, address: SocketAddr) -> Vec<TcpListener> {
-    let is_it = |handed: &mut HandedSocket| match address.port() {
-        0 => handed.key == key,
+    let is_it = |inherited: &mut InheritedSocket| match address.port() {
+        0 => !inherited.is_passed && inherited.name == key,
         // Harmless: a socket without an address is of no use.
-        _ => handed.socket.local_addr().is_ok_and(|bound| bound == address),
+        _ => inherited.socket.local_addr().is_ok_and(|bound| bound == address),
     };
-    lock(&INHERITED).extract_if(.., is_it).map(|handed| handed.socket).collect()
+    let name = key.strip_prefix(LISTENER).unwrap_or(key);
+    let has_name = |inherited: &mut InheritedSocket| inherited.is_passed && inherited.name == name;
+    let mut all = lock(&INHERITED);
+    let mut taken: Vec<InheritedSocket> = all.extract_if(.., is_it).collect();
+    if taken.is_empty() {
+        taken.extend(all.extract_if(.., has_name));
+    }
+    taken.into_iter().map(|inherited| inherited.socket).collect()
 }
 
-/// Closes the sockets that nobody took: the configuration does not name them any more.
+/// Closes the sockets that nobody took: the configuration does not name them any more. Schedules that come later begin when they come.
 pub fn forget_rest() {
-    for HandedSocket { key, .. } in std::mem::take(&mut *lock(&INHERITED)) {
-        tracing::info!(
-            key,
-            "a socket of the process before is not in this configuration; it is closed"
-        );
+    *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    for InheritedSocket { name, is_passed, socket } in std::mem::take(&mut *lock(&INHERITED)) {
+        // Harmless: it is only shown.
+        let address = socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        if is_passed {
+            let what = "a socket of the service manager is in no place of this configuration; it is closed";
+            tracing::warn!(name, address, "{what}");
+        } else {
+            let what = "a socket of the process before is not in this configuration; it is closed";
+            tracing::info!(key = name, address, "{what}");
+        }
     }
 }
 
@@ -153,6 +258,22 @@ pub(crate) fn others() -> io::Result<Vec<HandedSocket>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_run_waits_while_another_process_may_have_the_schedules() {
+        let run = ScheduleRun::begin().await;
+        give_schedules();
+        assert!(has_schedule_runs());
+        drop(run);
+        assert!(!has_schedule_runs());
+        let mut next = std::pin::pin!(ScheduleRun::begin());
+        let polled =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(next.as_mut().poll(cx).is_pending()));
+        assert!(polled.await, "it has not begun");
+        keep_schedules();
+        drop(next.await);
+        assert!(!has_schedule_runs());
+    }
 
     #[test]
     fn sockets_arrive_as_they_were() {

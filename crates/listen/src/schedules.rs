@@ -16,6 +16,7 @@ use policy::{Caller, Exchange, ExchangeTrace, Scheme};
 use telemetry::span::SpanKind;
 use tokio::task::JoinHandle;
 
+use crate::handover::{self, ScheduleRun};
 use crate::worker::Worker;
 
 /// The largest reply that is read to its end, so that its connection can be used again.
@@ -101,7 +102,9 @@ impl RunningSchedule {
         // Harmless: no other one of this name is known, so none runs.
         let is_name_busy = is_name_busy.unwrap_or_default();
         let state = Rc::new(State { is_name_busy, ..State::default() });
-        let task = kit::spawn(run(name.clone(), timing.clone(), worker, state.clone()));
+        // The process before may have left a time to this one that is past already.
+        let due = timing.first_since(handover::schedules_since());
+        let task = kit::spawn(run(name.clone(), (timing.clone(), due), worker, state.clone()));
         RunningSchedule { name, timing, state, task }
     }
 
@@ -123,8 +126,13 @@ impl RunningSchedule {
 }
 
 /// Runs a schedule whenever it is due, as the worker's plan has it then.
-async fn run(name: String, timing: Timing, worker: Rc<Worker>, state: Rc<State>) {
-    let Some(mut due) = timing.first() else { return };
+async fn run(
+    name: String,
+    (timing, first): (Timing, Option<Due>),
+    worker: Rc<Worker>,
+    state: Rc<State>,
+) {
+    let Some(mut due) = first else { return };
     let mut reading = ClockReading::now();
     loop {
         let Some(waiting) = find(&worker, &name, &timing) else { return };
@@ -201,6 +209,9 @@ async fn run_for(
     if let (Some(store), Some(due)) = (store, due) {
         has_partition(store.nodes(), schedule, due).await;
     }
+    // During an upgrade it waits until it is known whose the schedules are.
+    // Harmless: it counts to the end.
+    let _run = ScheduleRun::begin().await;
     if state.is_name_busy.get() {
         schedule.metrics.skipped(1);
         return None;

@@ -146,7 +146,7 @@ impl Sockets {
 
 /// The place of a listener in the configuration.
 fn key_of(name: &str) -> String {
-    format!("listen.{name}")
+    format!("{}{name}", handover::LISTENER)
 }
 
 /// True if the system takes both for one address: they are equal, or one of them stands for the other, too.
@@ -171,6 +171,9 @@ fn open(
     is_ours: bool,
 ) -> io::Result<(Bound, Vec<TcpListener>)> {
     let mut sockets = handover::take(&key_of(&listener.name), listener.address);
+    for inherited in &sockets {
+        prepare(SockRef::from(inherited))?;
+    }
     if sockets.is_empty() {
         let first = socket(listener.address, is_ours)?;
         SockRef::from(&first).set_reuse_port(true)?;
@@ -179,7 +182,14 @@ fn open(
     let first = sockets.first().ok_or(io::ErrorKind::NotFound)?;
     let actual = first.local_addr()?;
     while sockets.len() < workers {
-        sockets.push(socket(actual, true)?);
+        let more = match socket(actual, true) {
+            // Another user opened it, as a service manager does: then workers share it.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                sockets.first().ok_or(io::ErrorKind::NotFound)?.try_clone()
+            }
+            opened => opened,
+        };
+        sockets.push(more?);
     }
     let copies = sockets.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
     let name = listener.name.clone();
@@ -192,15 +202,20 @@ fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     // What is left of connections of a process that has ended is in nobody's way.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(is_shared)?;
-    socket.set_nonblocking(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    socket.set_tcp_nodelay(true)?;
-    kit::wire::keep_alive(&socket)?;
+    prepare(SockRef::from(&socket))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Options that each socket has, whoever opened it.
+fn prepare(socket: SockRef<'_>) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    kit::wire::keep_alive(&*socket)
 }
 
 /// Closes with a reset instead of waiting: for a peer that would otherwise hold the socket.

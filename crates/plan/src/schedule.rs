@@ -102,6 +102,16 @@ impl Timing {
         }
     }
 
+    /// The first time it is due where another process has begun no run since a time, and this one has to make what was due meanwhile.
+    pub fn first_since(&self, since: Option<Duration>) -> Option<Due> {
+        match (self, since) {
+            (Timing::Cron(cron, _), Some(since)) => {
+                Some(Due::Wall(cron.next(since.min(clock::wall()))?))
+            }
+            (Timing::Every(_), _) | (Timing::Cron(..), None) => self.first(),
+        }
+    }
+
     /// Returns the due time that follows `due`.
     pub fn after(&self, due: Due) -> Option<Due> {
         match (self, due) {

@@ -57,6 +57,9 @@ pub struct Folder {
 /// The file whose lock keeps a second process away.
 const LOCK: &str = "lock";
 
+/// The socket on which the process that has the store serves it to one that had it before.
+pub(crate) const SOCKET: &str = "socket";
+
 /// How often the lock is tried again. A process that has just ended may have it for a moment, and so may one that was forked from
 /// it and does not run its own program yet.
 const LOCK_TRIES: u32 = 50;
@@ -102,7 +105,7 @@ impl Disk for Folder {
         for entry in std::fs::read_dir(&self.path)? {
             let name = entry?.file_name();
             // Harmless: no file of the store has such a name.
-            names.extend(name.into_string().ok().filter(|name| name != LOCK));
+            names.extend(name.into_string().ok().filter(|name| name != LOCK && name != SOCKET));
         }
         Ok(names)
     }

@@ -22,7 +22,7 @@ use crate::measures::MeasuredValues;
 use crate::queue::{NextWork, Queue, closed};
 use crate::recovery::{self, RecoveryReport};
 use crate::reserve::{self, Reserve};
-use crate::watch::Subject;
+use crate::watch::{Subject, Watches};
 use crate::{
     Answer, Change, CounterValue, Counters, Error, Guard, Keep, Lease, LeaseAnswer, Leases, Logs,
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits, reader,
@@ -59,8 +59,15 @@ impl Drop for Inner {
 impl Embedded {
     /// Opens the store in a folder, and makes it if it is not there. One process has it at a time.
     pub fn open(path: &Path) -> Result<(Embedded, RecoveryReport), Error> {
-        let folder = open_folder(path)?;
-        Embedded::open_on(Arc::new(folder), Tuning::default())
+        Embedded::open_for(path, Arc::default())
+    }
+
+    /// The same, for those who watch it already.
+    pub(crate) fn open_for(
+        path: &Path,
+        watches: Arc<Watches>,
+    ) -> Result<(Embedded, RecoveryReport), Error> {
+        Embedded::open_with(Arc::new(open_folder(path)?), Tuning::default(), watches)
     }
 
     /// Opens the store on a disk.
@@ -68,8 +75,16 @@ impl Embedded {
         disk: Arc<dyn Disk>,
         tuning: Tuning,
     ) -> Result<(Embedded, RecoveryReport), Error> {
+        Embedded::open_with(disk, tuning, Arc::default())
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        tuning: Tuning,
+        watches: Arc<Watches>,
+    ) -> Result<(Embedded, RecoveryReport), Error> {
         reserve::give_back(&*disk).map_err(|error| of_disk(&error))?;
-        let (engine, recovered) = recovery::open(disk, tuning)?;
+        let (engine, recovered) = recovery::open(disk, tuning, watches)?;
         let shared = engine.shared.clone();
         let queue = Arc::new(Queue::default());
         let commands = queue.clone();
@@ -79,6 +94,12 @@ impl Embedded {
         let readers = Arc::new(Semaphore::new(READERS_MAX));
         let inner = Inner { shared, queue, readers, thread: Mutex::new(Some(thread)) };
         Ok((Embedded { inner: Arc::new(inner) }, recovered))
+    }
+
+    /// True while nobody reads, and nobody else has a copy: what is dropped then is closed.
+    pub(crate) fn is_idle(&self) -> bool {
+        // The engine's thread has the other reference.
+        Arc::strong_count(&self.inner) == 1 && Arc::strong_count(&self.inner.shared) == 2
     }
 
     /// Its counts.

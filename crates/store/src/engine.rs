@@ -51,7 +51,7 @@ pub(crate) struct SharedView {
     pub(crate) logs: RwLock<HashMap<Box<str>, Arc<Log>>>,
     pub(crate) segments: RwLock<HashMap<Slot, Arc<Segment>>>,
     pub(crate) counters: CounterMap,
-    pub(crate) watches: Watches,
+    pub(crate) watches: Arc<Watches>,
     pub(crate) measures: Measures,
     pub(crate) clock_history: Mutex<ClockHistory>,
 }

@@ -133,7 +133,7 @@ fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
     }
     let folder = open_folder(path)?;
     let disk: Arc<dyn Disk> = if looks { Arc::new(Overlay::new(folder)) } else { Arc::new(folder) };
-    recovery::open(disk, Tuning::default())
+    recovery::open(disk, Tuning::default(), Arc::default())
 }
 
 /// True if a folder holds files of a store.

@@ -1,23 +1,43 @@
-//! A store that is opened after it was handed out.
+//! A store that is opened after it was handed out, and that may go over to another process.
 //!
 //! A configuration is compiled before it is served, and many are compiled that never are. So whoever needs the store gets it
 //! unopened, and whoever serves opens it. Until then it is away.
+//!
+//! An embedded store has one process at a time. During an upgrade it goes over to the next one: this one closes it, waits, and makes its
+//! calls by a link to the process that has it now ([`crate::link`]). Meanwhile calls wait, up to [`HANDOVER_MAX`].
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use kit::clock;
+use tokio::sync::{Semaphore, watch};
 
+use crate::link::{LinkedStore, StoreServer};
 use crate::nodes::{LEASE, Nodes};
-use crate::watch::{Subject, Watches};
+use crate::watch::{Subject, Tap, Watches};
 use crate::{
     Answer, Change, CounterValue, Counters, Database, Embedded, Error, Guard, Keep, Lease,
     LeaseAnswer, Leases, Logs, MeasuredValues, Memory, Postgres, ReadQuery, Records,
     RecoveryReport, Row, Rows, Scan, Span, Store, Tables, Watch,
 };
+
+/// The time for which a call waits while the store goes over to another process.
+pub(crate) const HANDOVER_MAX: Duration = Duration::from_secs(5);
+/// Calls that may wait for that, as in the queue of an open store.
+const WAITING_MAX: usize = 16_384;
+/// The time for which work that is under way may end before the store goes over. What takes longer is done again by the next process.
+const WORK_MAX: Duration = Duration::from_secs(10);
+/// The time for which readers may end.
+const READERS_MAX: Duration = Duration::from_secs(3);
+/// The time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The pause before it is tried again to open a store that was taken back.
+const AWAY: Duration = Duration::from_millis(500);
 
 /// The location of a store. It is shown without secrets.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,17 +58,42 @@ impl fmt::Display for StoreLocation {
 /// A store that is opened later.
 #[derive(Debug)]
 pub struct LazyStore {
+    shared: Arc<SharedStore>,
+}
+
+/// The store for those who do not keep it open.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakStore(Weak<SharedStore>);
+
+#[derive(Debug)]
+struct SharedStore {
     place: StoreLocation,
-    opened: OnceLock<OpenedStore>,
-    /// One caller at a time opens it.
+    state: watch::Sender<StoreState>,
+    /// One caller at a time opens it, gives it away or takes it back.
     opening: Mutex<()>,
-    /// The watches while the store is not open. They never wake anybody.
-    unopened: Watches,
+    /// Those who watch a store in a folder, whichever process has it.
+    watches: Arc<Watches>,
     nodes: Arc<Nodes>,
+    /// Places for calls that wait while it goes over.
+    waiting: Arc<Semaphore>,
+    /// Serves it to processes that had it before.
+    server: Mutex<Option<StoreServer>>,
+    /// It did so when it went over to the next one.
+    has_served: AtomicBool,
+}
+
+#[derive(Debug)]
+enum StoreState {
+    Unopened,
+    Open(OpenedStore),
+    /// It goes over to another process, or comes back: calls wait.
+    GoingOver,
 }
 
 enum OpenedStore {
     Embedded(Embedded),
+    /// Another process has it.
+    Linked(LinkedStore),
     Postgres(Postgres),
     Memory(Memory),
 }
@@ -57,6 +102,7 @@ impl fmt::Debug for OpenedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenedStore::Embedded(store) => store.fmt(f),
+            OpenedStore::Linked(store) => store.fmt(f),
             OpenedStore::Postgres(store) => store.fmt(f),
             OpenedStore::Memory(store) => store.fmt(f),
         }
@@ -67,6 +113,7 @@ impl OpenedStore {
     fn store(&self) -> &dyn Store {
         match self {
             OpenedStore::Embedded(store) => store,
+            OpenedStore::Linked(store) => store,
             OpenedStore::Postgres(store) => store,
             OpenedStore::Memory(store) => store,
         }
@@ -85,78 +132,272 @@ impl LazyStore {
             StoreLocation::Folder(_) => Nodes::alone(),
             StoreLocation::Database(_) => Nodes::shared(&own_name(), LEASE),
         };
-        LazyStore {
+        let shared = SharedStore {
             place,
-            opened: OnceLock::new(),
+            state: watch::Sender::new(StoreState::Unopened),
             opening: Mutex::new(()),
-            unopened: Watches::default(),
+            watches: Arc::default(),
             nodes: Arc::new(nodes),
-        }
+            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+            server: Mutex::new(None),
+            has_served: AtomicBool::new(false),
+        };
+        LazyStore { shared: Arc::new(shared) }
     }
 
     pub fn place(&self) -> &StoreLocation {
-        &self.place
+        &self.shared.place
     }
 
     /// This process among those that share the store.
     pub fn nodes(&self) -> &Arc<Nodes> {
-        &self.nodes
+        &self.shared.nodes
     }
 
     /// Opens it, which may take as long as reading what is in it. None if it is open already.
     pub fn open(&self) -> Result<Option<RecoveryReport>, Error> {
         // Harmless: the lock is held to the end.
-        let _turn = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.opened.get().is_some() {
+        let _turn = self.shared.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*self.shared.state.borrow(), StoreState::Unopened) {
             return Ok(None);
         }
-        let (store, recovered) = match &self.place {
-            StoreLocation::Folder(path) => {
-                let (store, recovered) = Embedded::open(path)?;
-                (OpenedStore::Embedded(store), recovered)
-            }
+        let (store, recovered) = match &self.shared.place {
+            StoreLocation::Folder(path) => self.open_folder(path)?,
             StoreLocation::Database(database) => {
                 (OpenedStore::Postgres(Postgres::open(database)?), RecoveryReport::default())
             }
         };
-        self.opened.get_or_init(|| store);
+        self.set(StoreState::Open(store));
         Ok(Some(recovered))
+    }
+
+    fn open_folder(&self, path: &Path) -> Result<(OpenedStore, RecoveryReport), Error> {
+        let (store, recovered) = Embedded::open_for(path, self.shared.watches.clone())?;
+        Ok((OpenedStore::Embedded(store), recovered))
+    }
+
+    fn set(&self, state: StoreState) -> StoreState {
+        self.shared.state.send_replace(state)
     }
 
     /// Puts a store in memory in its place, for what is only tried.
     pub fn open_in_memory(&self) {
-        self.opened.get_or_init(|| OpenedStore::Memory(Memory::new()));
+        if matches!(*self.shared.state.borrow(), StoreState::Unopened) {
+            self.set(StoreState::Open(OpenedStore::Memory(Memory::new())));
+        }
     }
 
     /// True if that was done.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.opened.get(), Some(OpenedStore::Memory(_)))
+        matches!(*self.shared.state.borrow(), StoreState::Open(OpenedStore::Memory(_)))
     }
 
     /// Its counts, once it is open.
     pub fn measured(&self) -> Option<MeasuredValues> {
-        match self.opened.get()? {
+        let StoreState::Open(opened) = &*self.shared.state.borrow() else { return None };
+        match opened {
             OpenedStore::Embedded(store) => Some(store.measured()),
             OpenedStore::Postgres(store) => Some(store.measured()),
-            OpenedStore::Memory(_) => None,
+            OpenedStore::Linked(_) | OpenedStore::Memory(_) => None,
         }
     }
 
     /// Why its database is away, while it is.
     pub fn away(&self) -> Option<Error> {
-        match self.opened.get()? {
+        let StoreState::Open(opened) = &*self.shared.state.borrow() else { return None };
+        match opened {
             OpenedStore::Postgres(store) => store.away(),
-            OpenedStore::Embedded(_) | OpenedStore::Memory(_) => None,
+            OpenedStore::Embedded(_) | OpenedStore::Linked(_) | OpenedStore::Memory(_) => None,
         }
     }
 
-    fn ask<T: Send + 'static>(&self, call: impl FnOnce(&dyn Store) -> Answer<T>) -> Answer<T> {
-        match self.opened.get() {
-            Some(opened) => call(opened.store()),
-            None => {
-                let unopened = Error::Away("it is not open yet".to_owned());
-                Box::pin(std::future::ready(Err(unopened)))
+    /// Makes a call, at once or when the store has gone over to another process.
+    fn ask<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        match &*self.shared.state.borrow() {
+            StoreState::Open(opened) => return call(opened.store()),
+            StoreState::Unopened => return refused(Error::Away("it is not open yet".to_owned())),
+            StoreState::GoingOver => {}
+        }
+        let Ok(place) = self.shared.waiting.clone().try_acquire_owned() else {
+            return refused(Error::Busy);
+        };
+        let (shared, mut states) = (self.shared.clone(), self.shared.state.subscribe());
+        Box::pin(async move {
+            let _place = place;
+            let waited = tokio::time::timeout(HANDOVER_MAX, settled(&mut states)).await;
+            let answer = match &*shared.state.borrow() {
+                StoreState::Open(opened) if waited.is_ok() => call(opened.store()),
+                StoreState::Open(_) | StoreState::Unopened | StoreState::GoingOver => {
+                    refused(Error::Away("it is going over to another process".to_owned()))
+                }
+            };
+            answer.await
+        })
+    }
+}
+
+/// Waits until the store is not on its way.
+async fn settled(states: &mut watch::Receiver<StoreState>) {
+    let is_settled = |state: &StoreState| !matches!(state, StoreState::GoingOver);
+    // Harmless: a store that is gone is not waited for.
+    let _is_there = states.wait_for(is_settled).await.is_ok();
+}
+
+fn refused<T: Send + 'static>(error: Error) -> Answer<T> {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+impl LazyStore {
+    /// Gives the store to another process, which opens it then. Afterwards calls go to that process. Work that is under way may end
+    /// before, within `patience`, unless `is_over` says that nobody waits for it. If it cannot be given, it stays here. This blocks.
+    pub fn give(&self, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
+        let StoreLocation::Folder(path) = &self.shared.place else { return Ok(()) };
+        // Harmless: the lock is held to the end.
+        let _turn = self.shared.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = &self.shared.nodes;
+        nodes.set_company(true);
+        nodes.give_up();
+        if !wait_for(WORK_MAX.min(patience), || nodes.is_idle() || is_over()) {
+            tracing::warn!("store: work that has not ended is done again by the next process");
+            nodes.lose();
+        }
+        let given = self.close_for_next(path);
+        if given.is_err() {
+            nodes.take_back();
+            nodes.set_company(self.server().is_some());
+        }
+        given
+    }
+
+    fn close_for_next(&self, path: &Path) -> Result<(), Error> {
+        let embedded = match self.set(StoreState::GoingOver) {
+            StoreState::Open(OpenedStore::Embedded(embedded)) => embedded,
+            other @ (StoreState::Open(_) | StoreState::Unopened | StoreState::GoingOver) => {
+                self.set(other);
+                return Err(Error::Away("this process does not have it".to_owned()));
             }
+        };
+        if !wait_for(READERS_MAX, || embedded.is_idle()) {
+            self.set(StoreState::Open(OpenedStore::Embedded(embedded)));
+            return Err(Error::Away("it is read for too long".to_owned()));
+        }
+        // What waits for a sync is written and answered. The lock ends.
+        drop(embedded);
+        let server = self.server().take();
+        self.shared.has_served.store(server.is_some(), Ordering::Release);
+        if let Some(server) = server {
+            server.stop(path);
+        }
+        let link = LinkedStore::start(path, self.shared.watches.clone(), self.weak());
+        match link {
+            Ok(link) => {
+                self.set(StoreState::Open(OpenedStore::Linked(link)));
+                Ok(())
+            }
+            Err(error) => {
+                self.reopen(path, &|| false);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the store back that another process should have had and does not have any more. Calls that wait for it are made here. It
+    /// goes on until that has succeeded, or `is_over` says that nobody needs it. This blocks.
+    pub fn take_back(&self, is_over: &dyn Fn() -> bool) -> Option<RecoveryReport> {
+        let StoreLocation::Folder(path) = &self.shared.place else { return None };
+        // Harmless: the lock is held to the end.
+        let _turn = self.shared.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*self.shared.state.borrow(), StoreState::Open(OpenedStore::Linked(_))) {
+            return None;
+        }
+        if let StoreState::Open(OpenedStore::Linked(link)) = self.set(StoreState::GoingOver) {
+            link.close();
+        }
+        let recovered = self.reopen(path, is_over);
+        self.shared.nodes.take_back();
+        recovered
+    }
+
+    fn reopen(&self, path: &Path, is_over: &dyn Fn() -> bool) -> Option<RecoveryReport> {
+        loop {
+            match self.open_folder(path) {
+                Ok((store, recovered)) => {
+                    self.set(StoreState::Open(store));
+                    self.shared.watches.wake_all();
+                    self.serve_again();
+                    return Some(recovered);
+                }
+                Err(error) if is_over() => {
+                    tracing::error!("store: it could not be taken back: {error}");
+                    self.set(StoreState::Unopened);
+                    return None;
+                }
+                Err(error) => tracing::error!("store: it cannot be taken back yet: {error}"),
+            }
+            std::thread::sleep(AWAY);
+        }
+    }
+
+    /// Serves the store, which this process took over, to the processes that had it before. Until the last of them has gone, it has
+    /// company.
+    pub fn serve(&self) -> std::io::Result<()> {
+        let StoreLocation::Folder(path) = &self.shared.place else { return Ok(()) };
+        let server = StoreServer::start(path, self.weak())?;
+        *self.server() = Some(server);
+        Ok(())
+    }
+
+    /// Serves the store again to processes before this one, if there were such.
+    fn serve_again(&self) {
+        let serves = self.shared.has_served.swap(false, Ordering::AcqRel);
+        self.shared.nodes.set_company(serves);
+        if serves && let Err(error) = self.serve() {
+            tracing::error!("store: processes before this one cannot use it any more: {error}");
+        }
+    }
+
+    /// Notes that a process that had the store before uses it as well. It is said before anything reads from it.
+    pub fn expect_company(&self) {
+        self.shared.nodes.set_company(true);
+    }
+
+    fn server(&self) -> std::sync::MutexGuard<'_, Option<StoreServer>> {
+        self.shared.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn weak(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.shared))
+    }
+}
+
+/// Waits until something holds, at most so long. True if it does.
+fn wait_for(limit: Duration, holds: impl Fn() -> bool) -> bool {
+    let until = clock::now() + limit;
+    while !holds() {
+        if clock::now() >= until {
+            return false;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    true
+}
+
+impl WeakStore {
+    pub(crate) fn store(&self) -> Option<LazyStore> {
+        self.0.upgrade().map(|shared| LazyStore { shared })
+    }
+
+    /// Hears of all that changes.
+    pub(crate) fn tap(&self) -> Option<Tap> {
+        self.0.upgrade().map(|shared| shared.watches.tap())
+    }
+
+    pub(crate) fn set_company(&self, has_company: bool) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.nodes.set_company(has_company);
         }
     }
 }
@@ -168,6 +409,22 @@ fn own_name() -> String {
     format!("{}:{}", host.trim(), std::process::id())
 }
 
+impl SharedStore {
+    /// A watch: in a store of its own by that, and of a store in a folder by all processes that may have it.
+    fn watch(&self, subject: Subject) -> Watch {
+        match (&*self.state.borrow(), subject) {
+            (
+                StoreState::Open(store @ (OpenedStore::Postgres(_) | OpenedStore::Memory(_))),
+                subject,
+            ) => match subject {
+                Subject::Log(log) => store.store().follow(&log),
+                Subject::Table(table) => store.store().watch(&table),
+            },
+            (_, subject) => self.watches.watch(subject),
+        }
+    }
+}
+
 impl Logs for LazyStore {
     fn append(
         &self,
@@ -175,66 +432,71 @@ impl Logs for LazyStore {
         records: Vec<Bytes>,
         guard: Option<&Guard>,
     ) -> Answer<RangeInclusive<u64>> {
-        self.ask(|store| store.append(log, records, guard))
+        let (log, guard) = (log.to_owned(), guard.cloned());
+        self.ask(move |store| store.append(&log, records, guard.as_ref()))
     }
 
     fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
-        self.ask(|store| store.read(log, read))
+        let log = log.to_owned();
+        self.ask(move |store| store.read(&log, read))
     }
 
     fn span(&self, log: &str) -> Answer<Span> {
-        self.ask(|store| store.span(log))
+        let log = log.to_owned();
+        self.ask(move |store| store.span(&log))
     }
 
     fn trim(&self, log: &str, keep: Keep) -> Answer<Span> {
-        self.ask(|store| store.trim(log, keep))
+        let log = log.to_owned();
+        self.ask(move |store| store.trim(&log, keep))
     }
 
     fn follow(&self, log: &str) -> Watch {
-        match self.opened.get() {
-            Some(opened) => opened.store().follow(log),
-            None => self.unopened.watch(Subject::Log(log.to_owned())),
-        }
+        self.shared.watch(Subject::Log(log.to_owned()))
     }
 }
 
 impl Tables for LazyStore {
     fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>> {
-        self.ask(|store| store.get(table, key))
+        let (table, key) = (table.to_owned(), key.to_owned());
+        self.ask(move |store| store.get(&table, &key))
     }
 
     fn scan(&self, table: &str, scan: Scan) -> Answer<Rows> {
-        self.ask(|store| store.scan(table, scan))
+        let table = table.to_owned();
+        self.ask(move |store| store.scan(&table, scan))
     }
 
     fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>> {
-        self.ask(|store| store.change(changes, guard))
+        let guard = guard.cloned();
+        self.ask(move |store| store.change(changes, guard.as_ref()))
     }
 
     fn watch(&self, table: &str) -> Watch {
-        match self.opened.get() {
-            Some(opened) => opened.store().watch(table),
-            None => self.unopened.watch(Subject::Table(table.to_owned())),
-        }
+        self.shared.watch(Subject::Table(table.to_owned()))
     }
 }
 
 impl Leases for LazyStore {
     fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
-        self.ask(|store| store.acquire(lease, owner, ttl))
+        let (lease, owner) = (lease.to_owned(), owner.to_owned());
+        self.ask(move |store| store.acquire(&lease, &owner, ttl))
     }
 
     fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease> {
-        self.ask(|store| store.renew(lease, ttl))
+        let lease = lease.clone();
+        self.ask(move |store| store.renew(&lease, ttl))
     }
 
     fn release(&self, lease: &Lease) -> Answer<()> {
-        self.ask(|store| store.release(lease))
+        let lease = lease.clone();
+        self.ask(move |store| store.release(&lease))
     }
 }
 
 impl Counters for LazyStore {
     fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue> {
-        self.ask(|store| store.add(counter, by, limit, window))
+        let counter = counter.to_owned();
+        self.ask(move |store| store.add(&counter, by, limit, window))
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kit::clock::Instant;
 
+mod call_queue;
 mod clock_history;
 mod command;
 mod compaction;
@@ -35,6 +36,7 @@ mod index;
 pub mod inspect;
 mod lazy;
 pub mod limits;
+mod link;
 mod measures;
 mod memory;
 pub mod nodes;

@@ -42,7 +42,11 @@ pub struct RecoveryReport {
 }
 
 /// Opens a store on a disk.
-pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, RecoveryReport), Error> {
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    tuning: Tuning,
+    watches: Arc<Watches>,
+) -> Result<(Engine, RecoveryReport), Error> {
     let (tables, kept) = TablesFile::open(disk.clone())?;
     let mut logs = HashMap::new();
     for (name, id, oldest) in kept.logs {
@@ -56,7 +60,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, tuning: Tuning) -> Result<(Engine, Recov
         logs: RwLock::new(readers),
         segments: RwLock::default(),
         counters: CounterMap::new(kept.counters),
-        watches: Watches::default(),
+        watches,
         measures: Measures::default(),
         clock_history: Mutex::new(ClockHistory::new(clock::now(), clock::wall())),
     });

@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 /// Wakes up when there is news. Several pieces of news may be one wake-up, and one may come for nothing, as after the store was
 /// away: whoever wakes up looks.
@@ -78,6 +78,46 @@ pub enum Subject {
 #[derive(Debug, Default)]
 pub struct Watches {
     channels: Mutex<HashMap<Subject, Arc<Channel>>>,
+    /// Who hears of everything, and how many they are.
+    taps: Mutex<Vec<TapEnd>>,
+    tap_count: AtomicUsize,
+}
+
+/// News of all logs and tables, for another process.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    news: mpsc::Receiver<Subject>,
+    /// There was more than the channel takes.
+    has_missed: Arc<AtomicBool>,
+}
+
+/// The other end of a tap.
+#[derive(Debug)]
+struct TapEnd {
+    news: mpsc::Sender<Subject>,
+    has_missed: Arc<AtomicBool>,
+}
+
+/// News that may wait in a tap. Of more it is only said that there were some.
+const TAP_MAX: usize = 1024;
+
+impl Tap {
+    /// The next news; none if more has changed than could be told. It may be dropped at any time without losing any.
+    pub(crate) async fn next(&mut self) -> Option<Subject> {
+        // Whatever is told after this look is newer than what was missed.
+        if self.has_missed.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        self.news.recv().await
+    }
+}
+
+impl TapEnd {
+    fn tell(&self, subject: &Subject) {
+        if self.news.try_send(subject.clone()).is_err() {
+            self.has_missed.store(true, Ordering::Release);
+        }
+    }
 }
 
 impl Watches {
@@ -97,8 +137,30 @@ impl Watches {
         channels.get(subject).is_some_and(Channel::is_watched)
     }
 
+    /// Hears of everything from now on.
+    pub(crate) fn tap(&self) -> Tap {
+        let (sender, news) = mpsc::channel(TAP_MAX);
+        let has_missed = Arc::new(AtomicBool::new(false));
+        let mut taps = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
+        taps.retain(|tap| !tap.news.is_closed());
+        taps.push(TapEnd { news: sender, has_missed: has_missed.clone() });
+        self.tap_count.store(taps.len(), Ordering::Release);
+        Tap { news, has_missed }
+    }
+
+    /// Tells those who hear of everything. Mostly there is nobody, so a count says first whether there is.
+    fn tell_taps(&self, tell: impl Fn(&TapEnd)) {
+        if self.tap_count.load(Ordering::Acquire) > 0 {
+            let mut taps = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
+            taps.retain(|tap| !tap.news.is_closed());
+            taps.iter().for_each(tell);
+            self.tap_count.store(taps.len(), Ordering::Release);
+        }
+    }
+
     /// Wakes those who watch a log or table.
     pub fn wake(&self, subject: &Subject) {
+        self.tell_taps(|tap| tap.tell(subject));
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(channel) = channels.get(subject) else { return };
         if channel.is_watched() { channel.wake() } else { drop(channels.remove(subject)) }
@@ -106,6 +168,11 @@ impl Watches {
 
     /// Wakes everybody, as after a time in which nobody could tell what changed.
     pub(crate) fn wake_all(&self) {
+        self.tell_taps(|tap| {
+            tap.has_missed.store(true, Ordering::Release);
+            // It may sleep; whatever wakes it, it looks at the mark first.
+            tap.tell(&Subject::Log(String::new()));
+        });
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.retain(|_, channel| channel.is_watched());
         channels.values().for_each(|channel| channel.wake());

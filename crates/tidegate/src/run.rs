@@ -106,8 +106,10 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let started = gateway.get_or_init(|| Arc::new(started)).clone();
     kit::spawn(upkeep.run());
     kit::spawn(crate::allocator::give_back());
+    let has_company = take_work(&plan).await.map_err(NotStarted::Failed)?;
     let opened = open_store(&plan).await;
     opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
+    serve_store(&plan, has_company).map_err(NotStarted::Failed)?;
     // Before the listeners: a gateway that cannot start takes no request.
     let admin = admin_socket(&plan).await.map_err(NotStarted::Failed)?;
     let opened = status.open(plan.status.as_ref()).await;
@@ -135,6 +137,26 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     kit::spawn(control.clone().sample_traffic());
     let following = kit::spawn(control.clone().follow());
     Ok(RunningGateway { control, gateway: started, admin, handed, status, watching, following })
+}
+
+/// Takes over the work of the process before, if there is one. True if that process had the store of the plan.
+async fn take_work(plan: &Plan) -> anyhow::Result<bool> {
+    let folder = match plan.store.as_ref().map(|store| store.place()) {
+        Some(StoreLocation::Folder(folder)) => Some(folder.clone()),
+        Some(StoreLocation::Database(_)) | None => None,
+    };
+    let taken = kit::task::beside(move || upgrade::take_work(folder.as_deref())).await;
+    let has_company = taken.unwrap_or_else(|| Err(anyhow::anyhow!("a defect of the gateway")))?;
+    if let Some(store) = plan.store.as_ref().filter(|_| has_company) {
+        store.expect_company();
+    }
+    Ok(has_company)
+}
+
+/// Lets the process before use the store on, for its streams and for what it has begun.
+fn serve_store(plan: &Plan, has_company: bool) -> anyhow::Result<()> {
+    let Some(store) = plan.store.as_ref().filter(|_| has_company) else { return Ok(()) };
+    store.serve().context("store: it cannot be served to the process before")
 }
 
 /// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
@@ -191,10 +213,17 @@ fn serve_catalog(
     catalog: Arc<Catalog>,
     handed: &watch::Sender<bool>,
 ) -> anyhow::Result<()> {
-    let handed = is_handed(handed);
+    let (handed, follows_until) = (is_handed(handed), is_handed(handed));
     let address = listener.local_addr()?;
     tracing::info!(%address, "catalog");
-    kit::spawn(catalog.clone().follow());
+    let following = catalog.clone();
+    kit::spawn(async move {
+        // The next process deploys into the same folder.
+        tokio::select! {
+            never = following.follow() => never,
+            () = follows_until => {}
+        }
+    });
     kit::spawn(async move {
         if let Err(e) = catalog::serve(listener, catalog, handed).await {
             tracing::error!("catalog: {e}");
@@ -236,19 +265,12 @@ impl RunningGateway {
     /// Starts another program on these sockets. Its id once it serves, or why it does not.
     fn start_next(&self) -> StartingProcess {
         let plan = self.control.plan();
-        if let Some(store) = &plan.store
-            && matches!(store.place(), StoreLocation::Folder(_))
-        {
-            let why = format!(
-                "the store {} is for one process at a time; restart the gateway, or keep the store in a database",
-                store.place()
-            );
-            return Box::pin(std::future::ready(Err(why)));
-        }
         let (gateway, patience) = (self.gateway.clone(), plan.upgrade.timeout);
+        let work = upgrade::Work::of(plan.store.clone());
         Box::pin(async move {
             let sockets = gateway.handed_sockets().map_err(|e| e.to_string())?;
-            let started = kit::task::beside(move || upgrade::start_next(&sockets, patience)).await;
+            let start = move || upgrade::start_next(&sockets, work, patience);
+            let started = kit::task::beside(start).await;
             started.unwrap_or_else(|| Err("a defect of the gateway".to_owned()))
         })
     }

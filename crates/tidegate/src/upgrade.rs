@@ -1,21 +1,24 @@
 //! Another program of the gateway takes this one's place, without an interruption.
 //!
-//! The old process starts the program's file anew and hands it the listening sockets. The new one serves on them as soon as its
-//! configuration is in service, and says so. From then on the old one accepts nothing and lets what is open end. A new one that fails,
-//! hangs, or ends before, costs nothing: the old one goes on.
+//! The old process starts the program's file anew and hands it the listening sockets. Once the new one has compiled its configuration, it
+//! asks for the work: the schedules, and the embedded store if both have the same. It serves as soon as its configuration is in service,
+//! and says so. From then on the old one accepts nothing and lets what is open end. A new one that fails, hangs, or ends before, costs
+//! nothing: the old one takes its work back and goes on.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use control::{LazyStore, StoreLocation};
 use kit::clock::{self, Instant};
 use listen::handover::{self, HandedSocket};
 
@@ -24,6 +27,23 @@ const VARIABLE: &str = "TIDEGATE_UPGRADE";
 
 /// What the new process sends once it serves.
 const SERVING: u8 = b'S';
+
+/// What it sends before, with the folder of its store: it is ready to have the work.
+const WANTS_WORK: u8 = b'W';
+
+/// The answers: it has the schedules, and the store in its folder is not in use here; or it has both; or neither, for a reason.
+const HAS_SCHEDULES: u8 = b'N';
+const HAS_STORE: u8 = b'Y';
+const KEEPS_WORK: u8 = b'E';
+
+/// The longest path of a store's folder, and the longest reason.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// The time for which runs of schedules may end before they go over. What takes longer runs on here.
+const RUNS_MAX: Duration = Duration::from_secs(10);
+
+/// The time that the new process waits for the work beyond what the old one gives its runs.
+const WORK_SLACK: Duration = Duration::from_secs(20);
 
 /// The time between two looks at the new process.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -40,13 +60,17 @@ static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 /// The program as it was started.
 static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// Takes over the sockets of the process before, if there is one.
+/// Takes over the sockets of the process before if there is one, or those of a service manager.
 pub(crate) fn inherit() -> anyhow::Result<()> {
     PROGRAM.get_or_init(|| {
         let name = std::env::args_os().next()?;
         program(&name, std::env::var_os("PATH").as_deref())
     });
-    let Some(name) = std::env::var_os(VARIABLE) else { return Ok(()) };
+    let Some(name) = std::env::var_os(VARIABLE) else {
+        let passed = kit::activation::take_passed();
+        handover::keep_passed(passed.context("a socket of the service manager cannot be used")?);
+        return Ok(());
+    };
     let mut stream = connect(&name).context("the process before cannot be reached")?;
     handover::receive(&mut stream).context("the process before did not hand over its sockets")?;
     *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
@@ -58,6 +82,47 @@ fn connect(name: &OsStr) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name.as_encoded_bytes())?)?;
     stream.set_read_timeout(Some(SOCKETS_MAX))?;
     Ok(stream)
+}
+
+/// Takes the work over from the process before, if there is one: the schedules, and the store in a folder. True if that process had the
+/// store, and may use it on. This blocks.
+pub(crate) fn take_work(folder: Option<&Path>) -> anyhow::Result<bool> {
+    let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(before) = before.as_mut() else { return Ok(false) };
+    let path = folder.map_or(&[][..], |folder| folder.as_os_str().as_encoded_bytes());
+    before.set_read_timeout(Some(RUNS_MAX.saturating_mul(2) + WORK_SLACK))?;
+    before.write_all(&[WANTS_WORK])?;
+    write_text(before, path)?;
+    let mut told = [0];
+    before.read_exact(&mut told).context("the process before does not give its work away")?;
+    if told == [KEEPS_WORK] {
+        // Harmless: it is only shown.
+        let why = String::from_utf8_lossy(&read_text(|into| before.read_exact(into))?).into_owned();
+        anyhow::bail!("the process before keeps its store: {why}");
+    }
+    let mut since = [0; 8];
+    before.read_exact(&mut since)?;
+    handover::set_schedules_since(Duration::from_millis(u64::from_be_bytes(since)));
+    Ok(told == [HAS_STORE])
+}
+
+fn write_text(stream: &mut UnixStream, text: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(text)
+}
+
+fn read_text(mut read: impl FnMut(&mut [u8]) -> io::Result<()>) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    read(&mut length)?;
+    // Harmless: a number that is too large is refused.
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    if length > TEXT_BYTES_MAX {
+        return Err(io::Error::other("a text is too long"));
+    }
+    let mut text = vec![0; length];
+    read(&mut text)?;
+    Ok(text)
 }
 
 /// Tells the process before that this one serves.
@@ -85,8 +150,77 @@ pub(crate) fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }
 
-/// Starts the program's file anew, hands it the sockets, and waits until it serves. Returns its id. This blocks.
-pub(crate) fn start_next(sockets: &[HandedSocket], patience: Duration) -> Result<u32, String> {
+/// What a process gives to the next one beside its sockets.
+pub(crate) struct Work {
+    store: Option<Arc<LazyStore>>,
+    /// What was given and has to be taken back if the next process fails.
+    given: Option<GivenWork>,
+}
+
+struct GivenWork {
+    has_store: bool,
+    /// When no run of a schedule began any more, as time since the Unix epoch.
+    since: Duration,
+}
+
+impl Work {
+    pub(crate) fn of(store: Option<Arc<LazyStore>>) -> Work {
+        Work { store, given: None }
+    }
+
+    /// Gives the work away: the schedules, and the store if it is in that folder. This blocks.
+    fn give(&mut self, folder: &Path, until: Instant) -> Result<&GivenWork, String> {
+        let since = clock::wall();
+        handover::give_schedules();
+        let is_over = || GIVEN_UP.load(Ordering::Relaxed) || clock::now() >= until;
+        // Half of what is left is for the next process.
+        let patience = until.saturating_duration_since(clock::now()) / 2;
+        let runs_until = clock::now() + patience.min(RUNS_MAX);
+        while handover::has_schedule_runs() && clock::now() < runs_until && !is_over() {
+            sleep(LOOK_EVERY);
+        }
+        let given = self.store.as_ref().filter(|store| is_in(store, folder));
+        let left = runs_until.saturating_duration_since(clock::now());
+        if let Some(Err(error)) = given.map(|store| store.give(left, &is_over)) {
+            handover::keep_schedules();
+            return Err(error.to_string());
+        }
+        let has_store = given.is_some();
+        tracing::info!(
+            has_store,
+            "the next process has the schedules, and the store if it is the same"
+        );
+        Ok(self.given.insert(GivenWork { has_store, since }))
+    }
+
+    /// Takes back what was given: the process that should have it has ended. This blocks.
+    fn take_back(&mut self) {
+        let Some(given) = self.given.take() else { return };
+        if let Some(store) = self.store.as_ref().filter(|_| given.has_store) {
+            let recovered = store.take_back(&|| GIVEN_UP.load(Ordering::Relaxed));
+            if let Some(found) = recovered {
+                let (path, records) = (store.place().to_string(), found.records);
+                tracing::info!(path, records, "this process has its store again");
+            }
+        }
+        handover::keep_schedules();
+    }
+}
+
+/// True for a store that is in a folder.
+fn is_in(store: &LazyStore, folder: &Path) -> bool {
+    let StoreLocation::Folder(own) = store.place() else { return false };
+    // Harmless: a folder that is not there yet is compared by its name.
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(own) == real(folder)
+}
+
+/// Starts the program's file anew, hands it the sockets and the work, and waits until it serves. Returns its id. This blocks.
+pub(crate) fn start_next(
+    sockets: &[HandedSocket],
+    mut work: Work,
+    patience: Duration,
+) -> Result<u32, String> {
     let program =
         PROGRAM.get().and_then(Option::as_ref).ok_or("the program's file is not known")?;
     let name = format!("tidegate-{}-{:016x}", std::process::id(), fastrand::u64(..));
@@ -99,13 +233,14 @@ pub(crate) fn start_next(sockets: &[HandedSocket], patience: Duration) -> Result
         .spawn()
         .map_err(|e| format!("{} cannot be started: {e}", program.display()))?;
     let until = clock::now() + patience;
-    match converse(&listener, &mut child, sockets, until) {
+    match converse(&listener, &mut child, (sockets, &mut work), until) {
         Ok(()) => Ok(child.id()),
         Err(why) => {
             // Harmless: it may have ended already.
             let _killed = child.kill();
             // Harmless: it is only waited for, so that nothing is left of it.
             let _ended = child.wait();
+            work.take_back();
             Err(why)
         }
     }
@@ -114,7 +249,7 @@ pub(crate) fn start_next(sockets: &[HandedSocket], patience: Duration) -> Result
 fn converse(
     listener: &UnixListener,
     child: &mut Child,
-    sockets: &[HandedSocket],
+    (sockets, work): (&[HandedSocket], &mut Work),
     until: Instant,
 ) -> Result<(), String> {
     let mut stream = loop {
@@ -133,14 +268,60 @@ fn converse(
     stream.set_read_timeout(Some(LOOK_EVERY)).map_err(|e| e.to_string())?;
     loop {
         let mut told = [0];
-        match stream.read(&mut told) {
-            Ok(1) if told == [SERVING] => return Ok(()),
+        hear(&mut stream, &mut told, child, until)?;
+        match told {
+            [SERVING] => return Ok(()),
+            [WANTS_WORK] => {
+                let heard = |into: &mut [u8]| {
+                    hear(&mut stream, into, child, until).map_err(io::Error::other)
+                };
+                let folder = read_text(heard).map_err(|error| error.to_string())?;
+                // Harmless: a path of this system, which the same program wrote.
+                let folder = PathBuf::from(OsStr::from_bytes(&folder));
+                let given = work.give(&folder, until);
+                answer(&mut stream, given).map_err(|error| format!("it has gone: {error}"))?;
+            }
+            [other] => {
+                return Err(format!("it says {other:#04x}, which this program does not know"));
+            }
+        }
+    }
+}
+
+/// Tells the new process what it has.
+fn answer(stream: &mut UnixStream, given: Result<&GivenWork, String>) -> io::Result<()> {
+    match given {
+        Ok(GivenWork { has_store, since }) => {
+            stream.write_all(&[if *has_store { HAS_STORE } else { HAS_SCHEDULES }])?;
+            let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+            stream.write_all(&since.to_be_bytes())
+        }
+        Err(why) => {
+            stream.write_all(&[KEEPS_WORK])?;
+            write_text(stream, why.as_bytes())
+        }
+    }
+}
+
+/// Reads all of it, while the new process lives and has time.
+fn hear(
+    stream: &mut UnixStream,
+    mut into: &mut [u8],
+    child: &mut Child,
+    until: Instant,
+) -> Result<(), String> {
+    while !into.is_empty() {
+        match stream.read(into) {
             // It has closed its end: its exit says more.
-            Ok(_) => look(child, until)?,
+            Ok(0) => look(child, until)?,
+            // Harmless: no more is read than there is room for.
+            Ok(read) => into = std::mem::take(&mut into).get_mut(read..).unwrap_or_default(),
             Err(error)
                 if matches!(
                     error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::Interrupted
+                        | io::ErrorKind::ConnectionReset
                 ) =>
             {
                 look(child, until)?;
@@ -148,6 +329,7 @@ fn converse(
             Err(error) => return Err(format!("it has gone: {error}")),
         }
     }
+    Ok(())
 }
 
 /// True for a stream of this child.

@@ -111,9 +111,14 @@ const RESERVED: &[Reserved] = &[
         instead: "count in `telemetry`",
     },
     Reserved {
-        names: &["opentelemetry-proto", "prost"],
+        names: &["opentelemetry-proto"],
         users: &["export"],
         instead: "record a `telemetry::span::Span`; `export` writes it as OTLP",
+    },
+    Reserved {
+        names: &["prost"],
+        users: &["export", "store"],
+        instead: "leave messages of other processes to `export` and `store`",
     },
     Reserved {
         names: &["libmimalloc-sys"],

@@ -86,7 +86,7 @@ impl Nodes {
     }
 
     /// It has nothing any more.
-    fn lose(&self) {
+    pub(crate) fn lose(&self) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
         self.until.store(0, Ordering::Release);

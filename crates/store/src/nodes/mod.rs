@@ -44,6 +44,8 @@ pub struct Nodes {
     seen: Mutex<Vec<NodeView>>,
     /// The number of times that another node took over this node's work.
     losses: AtomicU64,
+    /// A process that had the store before, or that has it now, uses it as well.
+    has_company: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -131,12 +133,46 @@ impl Nodes {
             has_left: watch::Sender::new(false),
             seen: Mutex::default(),
             losses: AtomicU64::new(0),
+            has_company: AtomicBool::new(false),
         }
     }
 
     /// True if no other node can share the store.
     pub fn is_alone(&self) -> bool {
         self.shared.is_none()
+    }
+
+    /// True if another process may read and write beside this one: another node, or during an upgrade the process before or after.
+    pub fn has_company(&self) -> bool {
+        !self.is_alone() || self.has_company.load(Ordering::Acquire)
+    }
+
+    /// Notes whether a process of an upgrade uses the store as well.
+    pub(crate) fn set_company(&self, has_company: bool) {
+        self.has_company.store(has_company, Ordering::Release);
+    }
+
+    /// Begins nothing more: another process will have the work. What is under way goes on.
+    pub(crate) fn give_up(&self) {
+        // Harmless: the lock is held to the end.
+        let _no_holds_meanwhile = self.holds();
+        self.standing.send_modify(|standing| standing.partitions = 0);
+    }
+
+    /// True while nobody works for any partition.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.holds().counts.iter().all(|count| *count == 0)
+    }
+
+    /// Has all work again, as the only node.
+    pub(crate) fn take_back(&self) {
+        // Harmless: the lock is held to the end.
+        let _no_holds_meanwhile = self.holds();
+        self.until.store(u64::MAX, Ordering::Release);
+        self.standing.send_modify(|standing| {
+            standing.partitions = u16::MAX;
+            standing.revivals += 1;
+        });
     }
 
     /// Its rights at this moment.

@@ -10,7 +10,6 @@
 mod call;
 mod connection;
 mod listener;
-mod queue;
 mod readers;
 mod schema;
 mod state;
@@ -32,6 +31,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::oneshot;
 use tokio_postgres::config::TargetSessionAttrs;
 
+use crate::call_queue::Queue;
 use crate::clock_history::ClockHistory;
 use crate::command::Done;
 use crate::measures::{MeasuredValues, Measures};
@@ -43,7 +43,6 @@ use crate::{
 };
 use call::{ReadCommand, Write};
 use connection::{ANSWER_MAX, unanswered};
-use queue::Queue;
 use writer::Writer;
 
 /// Connections that look: a slow answer does not hold up all others.

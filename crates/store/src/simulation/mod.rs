@@ -450,7 +450,7 @@ fn acquire(done: Done<LeaseAnswer>) -> Command {
 }
 
 fn open(disk: &BadDisk) -> Result<(Engine, RecoveryReport), Error> {
-    recovery::open(Arc::new(disk.clone()), TUNING)
+    recovery::open(Arc::new(disk.clone()), TUNING, Arc::default())
 }
 
 fn read_all(shared: &SharedView, log: &str, records_max: usize, bytes_max: usize) -> Vec<Record> {

@@ -11,6 +11,7 @@
 
 mod embedded;
 mod kill;
+mod linked;
 mod memory;
 mod postgres;
 #[path = "../../../../tests/harness/postgres.rs"]

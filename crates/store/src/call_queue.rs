@@ -1,4 +1,4 @@
-//! The queues before the thread: bounded in calls and bytes, and waited for without blocking.
+//! Queues before a thread that speaks to others: bounded in calls and bytes, and waited for without blocking.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
 
 /// Calls that wait, with their sizes.
 #[derive(Debug)]
-pub(super) struct Queue<T> {
+pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     news: Notify,
 }
@@ -27,7 +27,7 @@ struct State<T> {
 }
 
 impl<T> Queue<T> {
-    pub(super) fn new() -> Queue<T> {
+    pub(crate) fn new() -> Queue<T> {
         let state = State { waiting: VecDeque::new(), bytes: 0, closed: false };
         Queue { state: Mutex::new(state), news: Notify::new() }
     }
@@ -36,7 +36,7 @@ impl<T> Queue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, call: T, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn push(&self, call: T, bytes: usize) -> Result<(), Error> {
         let mut state = self.state();
         if state.closed {
             return Err(crate::queue::closed());
@@ -52,7 +52,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes what waits, up to these bounds, or waits for something. Nothing is there only once the queue is closed.
-    pub(super) async fn take(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
+    pub(crate) async fn take(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
         loop {
             let batch = self.take_now(calls_max, bytes_max);
             if !batch.is_empty() || self.state().closed {
@@ -63,7 +63,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes what waits, up to these bounds. The first call is given whatever its size.
-    pub(super) fn take_now(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
+    pub(crate) fn take_now(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
         let mut state = self.state();
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -82,21 +82,33 @@ impl<T> Queue<T> {
         batch
     }
 
+    /// Takes calls from the front for as long as something holds for them.
+    pub(crate) fn take_while(&self, holds: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut state = self.state();
+        let mut taken = Vec::new();
+        while state.waiting.front().is_some_and(|(call, _)| holds(call)) {
+            let Some((call, size)) = state.waiting.pop_front() else { break };
+            state.bytes = state.bytes.saturating_sub(size);
+            taken.push(call);
+        }
+        taken
+    }
+
     /// Takes no more. What waits is still done.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state().closed = true;
         self.news.notify_waiters();
         self.news.notify_one();
     }
 
     /// Waits until it is closed.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         while !self.is_closed() {
             self.news.notified().await;
         }
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }
 }

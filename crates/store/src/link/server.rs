@@ -1,0 +1,252 @@
+//! The side that has the store: it answers the calls of processes that had it before.
+
+use std::cell::Cell;
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use kit::LocalBoxFuture;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
+
+use super::frame::{FrameReader, put};
+use super::wire::{AnswerBody, AnswerFrame, Call, CallFrame, NewsMessage};
+use super::{listen, remove_socket, run};
+use crate::Error;
+use crate::lazy::WeakStore;
+use crate::watch::{Subject, Tap};
+
+/// Calls of one process that are under way. While there are more, none is read.
+const CALLS_MAX: usize = 256;
+
+/// A process that does not take its answers for so long is cut off.
+const WRITE_MAX: Duration = Duration::from_secs(30);
+
+/// The pause after a connection could not be accepted.
+const AWAY: Duration = Duration::from_millis(100);
+
+/// The time for which it is waited until nobody can connect any more.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// What a server has yet to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Serves,
+    /// Another process will have the store: nobody connects, and those who are connected are told.
+    Moves,
+    /// The listener is closed.
+    Moved,
+}
+
+/// Serves a store. It ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct StoreServer {
+    phase: Arc<watch::Sender<Phase>>,
+}
+
+impl StoreServer {
+    /// Serves a store in a folder.
+    pub(crate) fn start(folder: &Path, store: WeakStore) -> std::io::Result<StoreServer> {
+        let listener = listen(folder)?;
+        let phase = Arc::new(watch::Sender::new(Phase::Serves));
+        let of_thread = phase.clone();
+        let thread = std::thread::Builder::new().name("store-server".to_owned());
+        thread.spawn(move || {
+            let mut runtime = Builder::new_current_thread();
+            match runtime.enable_all().build_local(LocalOptions::default()) {
+                Ok(runtime) => runtime.block_on(serve(listener, store, &of_thread)),
+                Err(error) => tracing::error!("store: its server cannot start: {error}"),
+            }
+        })?;
+        Ok(StoreServer { phase })
+    }
+
+    /// Lets nobody connect any more, and tells those who are connected that another process has the store. What they asked is answered.
+    /// This blocks for a moment.
+    pub(crate) fn stop(self, folder: &Path) {
+        self.phase.send_replace(Phase::Moves);
+        let until = kit::clock::now() + STOP_MAX;
+        while *self.phase.borrow() != Phase::Moved && kit::clock::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Err(error) = remove_socket(folder) {
+            tracing::debug!("store: its socket stays: {error}");
+        }
+    }
+}
+
+impl Drop for StoreServer {
+    fn drop(&mut self) {
+        self.phase.send_replace(Phase::Moves);
+    }
+}
+
+/// Accepts connections until it moves, and serves them to their ends.
+async fn serve(listener: StdListener, store: WeakStore, phase: &Arc<watch::Sender<Phase>>) {
+    let connections = accept(listener, &store, phase).await;
+    phase.send_replace(Phase::Moved);
+    for connection in connections {
+        // Harmless: one that panicked has said so already.
+        let _ended = connection.await;
+    }
+}
+
+async fn accept(
+    listener: StdListener,
+    store: &WeakStore,
+    phase: &Arc<watch::Sender<Phase>>,
+) -> Vec<tokio::task::JoinHandle<()>> {
+    let mut connections: Vec<tokio::task::JoinHandle<()>> = Vec::new();
+    let listener = match UnixListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!("store: its server cannot listen: {error}");
+            return connections;
+        }
+    };
+    let (mut changes, open) = (phase.subscribe(), Rc::new(Cell::new(0_usize)));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = changes.wait_for(|phase| *phase != Phase::Serves) => return connections,
+        };
+        connections.retain(|connection| !connection.is_finished());
+        match accepted {
+            Ok((stream, _)) if is_own(&stream) => {
+                store.set_company(true);
+                let (store, changes, open) = (store.clone(), phase.subscribe(), open.clone());
+                open.set(open.get() + 1);
+                connections.push(kit::spawn(async move {
+                    converse(stream, &store, changes.clone()).await;
+                    open.set(open.get().saturating_sub(1));
+                    if open.get() == 0 && *changes.borrow() == Phase::Serves {
+                        store.set_company(false);
+                    }
+                }));
+            }
+            Ok(_) => tracing::warn!("store: a process of another user was turned away"),
+            Err(error) => {
+                tracing::warn!("store: a connection could not be accepted: {error}");
+                tokio::time::sleep(AWAY).await;
+            }
+        }
+    }
+}
+
+/// True for a process of the same user, or of root.
+fn is_own(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+}
+
+async fn converse(stream: UnixStream, store: &WeakStore, changes: watch::Receiver<Phase>) {
+    let Some(tap) = store.tap() else { return };
+    let (reading, writing) = stream.into_split();
+    let connection = Connection {
+        reading: FrameReader::new(reading),
+        writing,
+        tap,
+        changes,
+        calls: FuturesUnordered::new(),
+        is_read: true,
+        is_told: false,
+    };
+    if let Err(error) = connection.run(store).await {
+        tracing::warn!("store: the connection of another process has ended: {error}");
+    }
+}
+
+/// A connection with what is under way on it.
+struct Connection {
+    reading: FrameReader<OwnedReadHalf>,
+    writing: OwnedWriteHalf,
+    tap: Tap,
+    changes: watch::Receiver<Phase>,
+    calls: FuturesUnordered<LocalBoxFuture<'static, AnswerFrame>>,
+    /// More calls may come.
+    is_read: bool,
+    /// The other process knows that the store has moved.
+    is_told: bool,
+}
+
+enum Next {
+    Call(Option<CallFrame>),
+    Answer(AnswerFrame),
+    News(Option<Subject>),
+    Moves,
+}
+
+impl Connection {
+    async fn run(mut self, store: &WeakStore) -> std::io::Result<()> {
+        loop {
+            if !self.is_read && self.calls.is_empty() {
+                return Ok(());
+            }
+            let frame = match self.next().await? {
+                Next::Call(None) => {
+                    self.is_read = false;
+                    continue;
+                }
+                Next::Call(Some(CallFrame { id, call })) => {
+                    self.calls.push(answer(store.clone(), id, call));
+                    continue;
+                }
+                Next::Answer(frame) => frame,
+                Next::News(subject) => of_nobody(AnswerBody::News(NewsMessage::of(subject))),
+                Next::Moves => {
+                    self.is_told = true;
+                    of_nobody(AnswerBody::Moved(true))
+                }
+            };
+            self.write(&frame).await?;
+        }
+    }
+
+    async fn next(&mut self) -> std::io::Result<Next> {
+        let takes_calls = self.is_read && self.calls.len() < CALLS_MAX;
+        tokio::select! {
+            call = self.reading.next(), if takes_calls => Ok(Next::Call(call?)),
+            Some(frame) = self.calls.next() => Ok(Next::Answer(frame)),
+            subject = self.tap.next(), if self.is_read => Ok(Next::News(subject)),
+            _ = self.changes.wait_for(|phase| *phase != Phase::Serves), if !self.is_told => {
+                Ok(Next::Moves)
+            }
+        }
+    }
+
+    async fn write(&mut self, frame: &AnswerFrame) -> std::io::Result<()> {
+        let mut bytes = BytesMut::new();
+        put(frame, &mut bytes)?;
+        let written = tokio::time::timeout(WRITE_MAX, self.writing.write_all(&bytes)).await;
+        written.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    }
+}
+
+fn of_nobody(body: AnswerBody) -> AnswerFrame {
+    AnswerFrame { id: 0, body: Some(body) }
+}
+
+/// Makes a call, and gives its answer.
+fn answer(store: WeakStore, id: u64, call: Option<Call>) -> LocalBoxFuture<'static, AnswerFrame> {
+    Box::pin(async move {
+        let result = match (call, store.store()) {
+            (Some(call), Some(store)) => {
+                let answer = run(&store, call);
+                drop(store);
+                answer.await
+            }
+            // A newer program asks what this one does not know.
+            (None, _) => Err(Error::Away("this program does not know the call".to_owned())),
+            (_, None) => Err(crate::queue::closed()),
+        };
+        AnswerFrame { id, body: Some(result.unwrap_or_else(|e| AnswerBody::Error(e.into()))) }
+    })
+}
