@@ -302,7 +302,9 @@ fn a_rollback_of_a_folder_names_the_files_that_are_gone() {
     fs::write(folder.path().join("secrets/key.pem"), key).unwrap();
     fs::write(folder.path().join("a.yaml"), &with_key).unwrap();
     let gateway = Gateway::start_in(folder.path(), "");
-    let kept = fs::read_dir(folder.path().join("history")).unwrap();
+    let history = folder.path().join("history");
+    until("the configuration is kept", || history.exists());
+    let kept = fs::read_dir(&history).unwrap();
     let kept = kept.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
     assert!(kept.into_iter().all(|text| !text.contains("PRIVATE")), "a key is not kept");
     let put = |yaml: &str| {

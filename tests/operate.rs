@@ -447,7 +447,10 @@ fn what_passes_is_counted_and_tailed() {
     assert_eq!(memory["workers"].as_array().unwrap().len(), 1, "{memory}");
     assert_eq!(memory["workers"][0]["requests"], 9, "{memory}");
     assert_eq!(said(&ctl(&gateway, &["streams"])), json!({ "streams": [] }));
-    assert_eq!(json(&ask(&gateway, "GET /operator", "")), json!({ "name": null, "role": "write" }));
+    assert_eq!(
+        json(&ask(&gateway, "GET /operator", "")),
+        json!({ "name": null, "role": "write", "catalog": false })
+    );
 
     // Nothing is kept before somebody looks, and no value of a query.
     let first = json(&ask(&gateway, "GET /tail", ""));

@@ -78,7 +78,7 @@ fn rows_of_postgresql_are_json() {
         assert_eq!(json_of(&gateway.wire().get("/own/1")), json!([{ "m": "glad", "s": 7 }]));
         let unfit = gateway.wire().get("/point/1");
         assert!(unfit.status() == 500 && unfit.text().contains("statement_failed"));
-        gateway.wait_for_log("write `::text` behind it");
+        gateway.wait_for_log("write `::text` after it");
     }
 }
 

@@ -372,7 +372,7 @@ fn is_told(artifacts: &str, table: &str, target: &str) -> bool {
     let lines: Vec<&str> = artifacts.lines().collect();
     let Some(first) = lines.iter().position(|line| line.contains(&front)) else { return false };
     let ends = |line: &&str| line.contains("</proxy>") || line.contains("</api>");
-    let last = first + lines[first..].iter().position(|line| ends(&line)).unwrap();
+    let last = first + lines[first..].iter().position(ends).unwrap();
     let rows =
         table.lines().filter(|row| row.starts_with("approximated") || row.starts_with("refused"));
     let mut numbers = rows.filter_map(|row| {

@@ -504,7 +504,7 @@ fn pings_find_sides_that_are_gone_and_idle_ones_are_closed() {
     client.expect_close(1001);
     let line = log_line(&gateway);
     assert_eq!(line["stream_end"], "idle");
-    assert!(line["duration_ms"].as_f64().unwrap() < 450.0, "pings are not messages: {line}");
+    assert!(line["duration_ms"].as_f64().unwrap() < 1750.0, "pings are not messages: {line}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     let read = xml::parse(bytes, &options, &mut open);
     debug_assert!(read.is_err());
     let told = open.elements.last().and_then(|(name, from)| {
-        let found = ours.strip_prefix("`</").and_then(|rest| rest.split_once(">`"));
+        let found = ours.strip_prefix("found `</").and_then(|rest| rest.split_once(">`"));
         match found {
             Some((found, _)) => Some(format!(
                 "Error code: 76, Line: {line}, Message: Opening and ending tag mismatch: {name} line {from} and \
