@@ -286,7 +286,7 @@ fn a_new_program_that_fails_gives_the_store_back() {
     let link = folder.path().join("tidegate");
     let path = std::fs::canonicalize(program()).unwrap();
     symlink(&path, &link).unwrap();
-    let gateway = Gateway::start_by_path(&link, with_store(&origin, "upgrade: { timeout: 8s }\n"));
+    let gateway = Gateway::start_by_path(&link, with_store(&origin, "upgrade: { timeout: 4s }\n"));
     let successors = Successors(&gateway);
     subscribe(&gateway, &callback);
     let mut published = Vec::new();
