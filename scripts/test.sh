@@ -89,6 +89,8 @@ if component fmt rustfmt "the format"; then step "format" cargo fmt --all --chec
 step "tidy" cargo xtask tidy
 if component clippy clippy "no lint"; then step "lints" lints; fi
 step "documentation" documentation
+step "dependencies" scripts/deny.sh
+step "extensions compile" cargo xtask extensions
 step "fuzz targets compile" fuzz_targets
 step "schema is the program's" scripts/schema.sh check
 step "conformance" conformance
