@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use crate::harness::{Gateway, Origin, Plain};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-const TOTAL: &str = "timeout: { response: 30s, total: 400ms }";
+const TOTAL: &str = "timeout: { response: 5s, total: 400ms }";
 
 /// Checks the time of a reply, which is near the total and far from the bound of each pause.
 fn asked(gateway: &Gateway) -> crate::harness::Message {
     let began = Instant::now();
     let reply = gateway.wire().ask(GET);
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(390) && took < Duration::from_secs(20), "{took:?}");
+    assert!(took >= Duration::from_millis(390) && took < Duration::from_secs(4), "{took:?}");
     reply
 }
 
@@ -40,7 +40,7 @@ fn a_body_that_drips_is_cut_at_the_limit() {
         let gateway = Plain { upstream: TOTAL, ..Plain::default() }.start(&dripping);
         let reply = asked(&gateway);
         assert_eq!((reply.status(), reply.whole), (200, false), "{content_type}");
-        assert!(reply.body.starts_with(b"data: 1\n\n"), "{content_type}: {}", reply.text());
+        assert!(reply.body.len() >= 9 * 5, "{content_type}: {}", reply.text());
         gateway.wait_for_log("upstream_timeout");
     }
 }
@@ -49,12 +49,11 @@ fn a_body_that_drips_is_cut_at_the_limit() {
 fn retries_are_within_the_limit_and_in_the_log() {
     let slow = Origin::start(|peer| {
         while peer.request().is_some() {
-            std::thread::sleep(Duration::from_millis(600));
+            std::thread::sleep(Duration::from_millis(150));
             peer.try_send("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    // The third attempt begins and does not end within it, with 400 ms to spare on a busy machine.
-    let upstream = "timeout: { response: 30s, total: 1600ms }, retry: { attempts: 9, on: [503] }";
+    let upstream = "timeout: { response: 5s, total: 400ms }, retry: { attempts: 9, on: [503] }";
     let more = "telemetry: { access_log: { format: '{status} {fault} {retries}', path: stdout } }";
     let gateway = Plain { upstream, more, ..Plain::default() }.start(&slow);
     assert_eq!(asked(&gateway).status(), 504);

@@ -468,7 +468,7 @@ fn a_statement_at_a_database_that_falls_silent_takes_no_longer_than_it_may() {
     way.falls_silent();
     let began = Instant::now();
     assert_eq!(gateway.wire().get("/one").status(), 504);
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
 /// Those who look share a few connections. When the database falls silent, none of them waits for all the others.
@@ -569,7 +569,7 @@ fn a_publisher_at_a_database_that_falls_silent_is_answered_in_time() {
     assert!(took < WRITE_MAX, "{took:?}");
     let (reply, took) = timed(&gateway);
     assert_eq!(reply.status(), 503, "{reply:?}");
-    assert!(took < WRITE_MAX / 2, "it is known to be away: {took:?}");
+    assert!(took < Duration::from_secs(2), "it is known to be away: {took:?}");
 }
 
 /// The number of events that are kept.

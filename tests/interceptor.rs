@@ -459,7 +459,7 @@ fn a_slow_service_never_holds_a_request_past_its_deadline() {
             assert_failed(&post(&gateway, "", "hello"), "103500");
             let took = began.elapsed();
             assert!(
-                took >= Duration::from_millis(200) && took < Duration::from_secs(14),
+                took >= Duration::from_millis(200) && took < Duration::from_secs(5),
                 "{took:?}"
             );
         }

@@ -259,7 +259,7 @@ fn an_issuer_that_stalls_during_a_rotation_stalls_nobody_else() {
     });
     let issuer = Issuer { answer: answers, origin: server };
     let origin = Origin::saying("ok");
-    let gateway = Gateway::start(yaml(&origin, &issuer, "refresh: 1s, timeout: 5s"));
+    let gateway = Gateway::start(yaml(&origin, &issuer, "refresh: 1s, timeout: 2s"));
     assert_eq!(status(&gateway, &old), 200);
     stalls.store(true, std::sync::atomic::Ordering::SeqCst);
     let timed = |key: &Key| {
@@ -271,12 +271,12 @@ fn an_issuer_that_stalls_during_a_rotation_stalls_nobody_else() {
         for _ in 0..20 {
             let (found, took) = timed(&old);
             assert_eq!(found, 200);
-            assert!(took < Duration::from_secs(4), "{took:?}");
+            assert!(took < Duration::from_millis(1000), "{took:?}");
         }
         for waiting in waiting {
             let (found, took) = waiting.join().unwrap();
             assert!([401, 503].contains(&found), "{found}");
-            assert!(took < Duration::from_secs(20), "{took:?}");
+            assert!(took < Duration::from_secs(6), "{took:?}");
         }
     });
     issuer.publishes(&[old.jwk(), new.jwk()]);

@@ -39,7 +39,7 @@ fn a_flow_runs_at_its_interval_and_first_after_one() {
     assert!(start.elapsed() >= Duration::from_millis(400));
     origin.wait_for_requests(3);
     let took = start.elapsed();
-    assert!(took >= Duration::from_millis(1200), "{took:?}");
+    assert!(took >= Duration::from_millis(1200) && took < Duration::from_secs(10), "{took:?}");
     let request = origin.requests()[0].clone();
     assert_eq!(
         (request.method(), request.target(), &*request.text()),
@@ -63,10 +63,8 @@ fn cron_runs_at_the_seconds_of_the_clock() {
     origin.wait_for_requests(2);
     let request = origin.requests()[0].clone();
     assert_eq!((&*request.text(), request.get("content-type")), ("<a/>", Some("application/xml")));
-    // Each second has one run, and none has two, however late they come.
-    let (began, before) = (Instant::now(), origin.requests().len());
-    origin.wait_for_requests(before + 3);
-    assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert!(since.subsec_millis() < 500, "it came with the second: {since:?}");
 }
 
 /// An origin that answers once its gate is open.
@@ -137,15 +135,14 @@ fn a_reload_keeps_what_is_the_same_and_ends_what_is_gone() {
     let origin = Origin::saying("ok");
     let beat = "beat: { every: 2s, flow: tick }";
     let gateway = Gateway::start(yaml(&origin, beat, ""));
-    let mut round = 0;
-    // Reloads that put the run off would put it off for ever.
-    until("it runs between reloads", || {
+    for round in 0..4 {
         sleep(Duration::from_millis(200));
-        round += 1;
         let more = format!("plans: {{ p{round}: {{ unlimited: true }} }}\n");
         put_ok(&gateway, &yaml(&origin, beat, &more));
-        !origin.requests().is_empty()
-    });
+    }
+    let reloaded = Instant::now();
+    origin.wait_for_requests(1);
+    assert!(reloaded.elapsed() < Duration::from_millis(1900), "reloads do not put it off");
     put_ok(&gateway, &yaml(&origin, "", ""));
     let before = origin.requests().len();
     sleep(Duration::from_millis(2300));
