@@ -1,6 +1,6 @@
--- Applications of the catalog, each with keys and subscriptions, written into its tables: 1,100,000 requests would take too long.
--- The words in capitals are replaced: APPLICATIONS a number, EACH one of subscriptions of each to the first of APIS, a list of texts,
--- and HASH that of the secret that all have.
+-- Writes applications with keys and subscriptions into the tables of the catalog: 1,100,000 requests would take too long.
+-- The test replaces the words in capitals: APPLICATIONS by the number of applications, EACH by the number of subscriptions of each
+-- application, to the first ones of the list APIS, and HASH by the hash of the secret, which all applications have.
 with numbers as (
   select n, md5('application ' || n)::uuid::text as id, md5('key ' || n) as consumer_key from generate_series(1, APPLICATIONS) n
 ), written as (

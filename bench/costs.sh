@@ -11,7 +11,7 @@
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 file=${1:?proxy, policies, flows, soap, streams or hub}
 shift
-[ -e "bench/scenarios/costs-$file.yaml" ] || fail "costs.sh: there is no bench/scenarios/costs-$file.yaml"
+[ -e "bench/scenarios/costs-$file.yaml" ] || fail "costs.sh: bench/scenarios/costs-$file.yaml does not exist"
 if [ -z "${TIDEGATE:-}" ]; then
   scripts/dist.sh bench
   TIDEGATE=$target/dist/tidegate BENCH=$target/dist/tidegate-bench

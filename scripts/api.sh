@@ -53,7 +53,7 @@ rest() {
     --request "$1" "http://$catalog/api/am/$2" --data "${3:-}"
 }
 
-# What is there, so that schemathesis comes further than 404.
+# Creates an object of each kind, whose ids catalog.py puts into requests.
 fill() {
   basic=$(printf 'admin:secret-of-admin' | base64)
   read -r key secret < <(curl --silent --fail-with-body --header "Authorization: Basic $basic" --header 'Content-Type: application/json' \
@@ -85,7 +85,8 @@ case " $asked " in *" admin "*) against admin "$admin" "Bearer writer-token" "$@
 case " $asked " in
   *" catalog "*)
     fill
-    # A client is registered with a password, which must not be guessed too often. The rest needs a token.
+    # Registration needs a password, and after too many wrong ones it is refused for some time: hence few examples. Everything else
+    # needs a token.
     registration='^/client-registration/'
     EXAMPLES=5 against catalog "$catalog" "Basic $basic" --include-path-regex "$registration" "$@"
     against catalog "$catalog" "$token" --exclude-path-regex "$registration" "$@"

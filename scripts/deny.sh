@@ -5,7 +5,7 @@
 scripts/setup.sh deny
 deny=$target/tools/bin/cargo-deny
 "$deny" --locked check bans licenses sources
-# The list of advisories is a repository of others. Where it cannot be fetched, and was not before, nothing can be said of them.
+# The list of advisories comes from the network. If it cannot be fetched, the check for known vulnerabilities is skipped.
 if "$deny" fetch db >/dev/null 2>&1; then
   "$deny" --locked check --disable-fetch advisories
 else

@@ -13,9 +13,9 @@ finish() {
 }
 trap finish EXIT
 
-# The reply needs the whole request: an earlier one, which RFC 9113, 8.1 allows, would hide errors in the request's end.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
   -keyout "$folder/key.pem" -out "$folder/certificate.pem" 2>/dev/null
+# The reply needs the whole request: an earlier one, which RFC 9113, 8.1 allows, would hide errors in the request's end.
 cat >"$folder/tidegate.yaml" <<'YAML'
 listen:
   http2: { address: "127.0.0.1:0" }

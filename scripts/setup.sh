@@ -100,11 +100,9 @@ fi
 
 # One version, so that a newer one with stricter rules fails no build of an old commit.
 cargo_deny=0.20.2
-if [ "${1:-}" = deny ]; then
-  if [ "$("$target/tools/bin/cargo-deny" --version 2>/dev/null)" != "cargo-deny $cargo_deny" ]; then
-    say "building cargo-deny $cargo_deny"
-    cargo install cargo-deny --locked --version "$cargo_deny" --root "$target/tools"
-  fi
+if [ "${1:-}" = deny ] && [ "$("$target/tools/bin/cargo-deny" --version 2>/dev/null)" != "cargo-deny $cargo_deny" ]; then
+  say "building cargo-deny $cargo_deny"
+  cargo install cargo-deny --locked --version "$cargo_deny" --root "$target/tools"
 fi
 
 if [ "${1:-}" = tests ]; then

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # What takes hours: RELOADS (1,000) reloads of ROUTES (2,000) routes with streams opened at each, none of which may be dropped or keep
-# what it does not need; UPGRADES (50) of the program under load; CONNECTS (100,000) streams of each kind that come and go, of which nothing may stay, and STREAM_RELOADS (1,000)
-# reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay, and CLIENTS
+# what it does not need; UPGRADES (50) of the program under load; CONNECTS (100,000) streams of each kind that come and go, of which
+# nothing may stay, and STREAM_RELOADS (1,000) reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay, and CLIENTS
 # (50) that get ANSWERS (10,000) each from several branches, none of them another's; SEEDS (10,000) of crashes of the store on a bad
 # disk, and KILLS (100) of a process that writes to real files; LEASES (1,000,000) of a second at a hub; as many kills (50) of one of
 # two gateways over a database, and as many while objects of a catalog are created; GUESSES (1,000,000) wrong secrets at a catalog, and
 # SUBSCRIPTIONS (1,000,000) in one; ENDURANCE_MINUTES (15) of everything at once, judged by slopes; the load generator beside k6 and
 # JMeter; then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone,
-# `reloads` only the first, `upgrades` only those, `streams` only the streams, `faults` only what concerns flows, `store` only the crashes, `leases` only the
-# leases, `nodes` only the two gateways, `catalog` only strangers and subscriptions, `endurance` only everything at once, and `agree` only the load tools.
+# `reloads` only the first, `upgrades` only the upgrades, `streams` only the streams, `faults` only what concerns flows, `store` only the
+# crashes, `leases` only the leases, `nodes` only the two gateways, `catalog` only wrong secrets and subscriptions, `endurance` only
+# everything at once, and `agree` only the load tools.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # One test of the suite, as long as the variables say.

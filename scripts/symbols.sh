@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Takes a program apart: `symbols.sh PROGRAM FOLDER` writes FOLDER/NAME, which is what is shipped, and FOLDER/NAME.debug with its symbols
-# and line numbers. Debuggers, perf and backtraces of the program find the second beside the first, or by its build id below
-# /usr/lib/debug.
+# Separates a program from its symbols: `symbols.sh PROGRAM FOLDER` writes FOLDER/NAME, which is what is shipped, and FOLDER/NAME.debug
+# with its symbols and line numbers. Debuggers, perf and backtraces find the symbols next to the program, or by the program's build id
+# below /usr/lib/debug.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 program=${1:?symbols.sh PROGRAM FOLDER}
@@ -11,7 +11,7 @@ mebibytes() { awk -v bytes="$(stat --format=%s "$1")" 'BEGIN { printf "%.1f MiB"
 
 mkdir -p "$folder"
 objcopy --only-keep-debug --compress-debug-sections=zlib "$program" "$folder/$name.debug"
-# A debugger takes a file with the same name and checksum: the link is made of the file as it is.
+# A debugger compares the name and the checksum in the link with the file of symbols, so that file must not change after this.
 objcopy --strip-all --add-gnu-debuglink="$folder/$name.debug" "$program" "$folder/$name"
 chmod 755 "$folder/$name"
 chmod 644 "$folder/$name.debug"

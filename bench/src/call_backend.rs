@@ -6,18 +6,19 @@
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Waker};
 
+use backends::fast_echo;
 use http2::{Block, BodyPiece, Config, Event, Session};
 use memchr::memmem;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, Socket, Type};
+
+use crate::ready::Ready;
 
 const CONFIG: Config = Config { streams_max: 1000, head_bytes_max: 64 << 10 };
 const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
-const BACKLOG: i32 = 4096;
 const EVENTS_MAX: usize = 1024;
 const LISTENER: Token = Token(usize::MAX);
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -31,6 +32,7 @@ struct Connection {
     unsent: Vec<u8>,
     /// Requests whose body is not whole, and replies that the windows had no room for.
     open: HashMap<u32, Call>,
+    /// Streams with news.
     ready: Arc<Ready>,
 }
 
@@ -42,33 +44,13 @@ struct Call {
     waker: Waker,
 }
 
-/// Streams that were woken.
-#[derive(Default)]
-struct Ready(Mutex<Vec<u32>>);
-
-struct Woken {
-    ready: Arc<Ready>,
-    stream: u32,
-}
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.ready.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.stream);
-    }
-}
-
 /// Serves on the calling thread. Returns only with an error of the listener or of epoll.
 ///
 /// # Errors
 ///
 /// If the address cannot be bound or the kernel refuses to poll.
 pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    let mut listener = TcpListener::from_std(socket.into());
+    let mut listener = fast_echo::listener(address)?;
     let mut poll = Poll::new()?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     ready(listener.local_addr()?);
@@ -99,19 +81,11 @@ fn accept(
     connections: &mut HashMap<usize, Connection>,
     next: &mut usize,
 ) -> io::Result<()> {
-    loop {
-        let mut stream = match listener.accept() {
-            Ok((stream, _)) => stream,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-            Err(error) => return Err(error),
-        };
-        stream.set_nodelay(true)?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        poll.registry().register(&mut stream, Token(*next), interest)?;
+    while let Some(stream) = fast_echo::accept(listener, poll, Token(*next))? {
         connections.insert(*next, Connection::new(stream));
         *next += 1;
     }
+    Ok(())
 }
 
 impl Connection {
@@ -161,10 +135,9 @@ impl Connection {
             taken += read.len;
             if let Event::Request { stream, .. } = read.event {
                 let is_grpc = memmem::find(&block.bytes, GRPC.1).is_some();
-                let waker = Woken { ready: Arc::clone(&self.ready), stream };
-                let (body, left, waker) = (Vec::new(), None, Arc::new(waker).into());
+                let (body, left, waker) = (Vec::new(), None, self.ready.waker(stream));
                 self.open.insert(stream, Call { is_grpc, body, left, waker });
-                self.ready.0.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+                self.ready.push(stream);
             }
         }
         self.unread.drain(..taken);
@@ -173,11 +146,9 @@ impl Connection {
 
     /// Answers the requests that are whole.
     fn answer(&mut self) {
-        let woken =
-            std::mem::take(&mut *self.ready.0.lock().unwrap_or_else(PoisonError::into_inner));
         let waiting = self.open.iter().filter(|(_, call)| call.left.is_some());
         let mut streams: Vec<u32> = waiting.map(|(stream, _)| *stream).collect();
-        streams.extend(woken);
+        streams.extend(self.ready.take());
         for stream in streams {
             let Some(call) = self.open.get_mut(&stream) else { continue };
             if call.advance(&mut self.session, stream) {

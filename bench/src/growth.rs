@@ -40,7 +40,7 @@ impl GrowthArguments {
     ///
     /// # Errors
     ///
-    /// If the file has no such column, or something else than numbers in it.
+    /// If the file does not have a column, or a value in it is not a number.
     pub fn run(&self) -> Result<(String, bool), String> {
         let name = self.file.display();
         let text = std::fs::read_to_string(&self.file).map_err(|e| format!("{name}: {e}"))?;

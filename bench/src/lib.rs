@@ -3,7 +3,7 @@
 //! Owns the load tests of the reference documents, and those that show what a request costs: [`scenarios`], their [`run`], the
 //! [`generator`] that sends them, the [`folder`] of results and its [`report`]. What it starts is a [`process`]; the gateways that are
 //! compared are in [`peers`], and the endurance run is judged by its [`slope`]. It is never on the path of a real request. What answers
-//! behind the gateways is in `backends`, except for [`call_backend`].
+//! behind the gateways is in `backends`, except for the backend of calls over HTTP/2, which is [`call_backend`].
 
 pub mod call_backend;
 pub mod folder;
@@ -13,6 +13,7 @@ pub mod load_file;
 pub mod peers;
 pub mod process;
 pub mod progress;
+mod ready;
 pub mod report;
 pub mod run;
 pub mod scenarios;

@@ -49,7 +49,7 @@ impl LoadFile {
     ///
     /// # Errors
     ///
-    /// If there is no such scenario or file, or the load cannot run.
+    /// If the scenario or the file does not exist, or the load cannot run.
     pub fn run(&self) -> Result<String, String> {
         match self {
             LoadFile::Write(arguments) => write(arguments),

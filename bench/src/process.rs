@@ -1,4 +1,4 @@
-//! Child processes: found, started, pinned to cores, measured, and always stopped.
+//! Child processes: found, started, measured, and always stopped.
 
 // The machine's clock is the measuring tool; nothing here runs inside the gateway.
 #![allow(clippy::disallowed_methods)]
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Set by the first Ctrl-C; every wait then ends, and dropping the processes stops them.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// The time that a process has to end by itself before it is killed. One that counts for a profile writes it at its end.
+/// The time that a process has to end by itself before it is killed. A build that counts for a profile writes the profile when it ends.
 const STOP_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Lines of a log that an error shows.

@@ -1,4 +1,4 @@
-"""Ids of things that are there, so that schemathesis comes further than 404."""
+"""Puts ids of existing objects into requests, most of which would otherwise be answered with 404."""
 
 import os
 
@@ -15,7 +15,7 @@ IDS = {
 
 
 def named(context, values):
-    """Every other request names what is there. What is removed is gone for the others."""
+    """Every other request gets ids of existing objects, except DELETE: later requests need the objects."""
     named.count += 1
     if values and context.operation.method.lower() != "delete" and named.count % 2 == 0:
         for key in values:

@@ -1,5 +1,5 @@
-//! Adds a policy, a step and a metric by templates, and compiles what comes of it: an extension costs as few files as CONTRIBUTING.md
-//! says.
+//! Adds a policy, a step and a metric from templates and compiles the result, which shows that an extension changes no more files than
+//! CONTRIBUTING.md lists.
 //!
 //! Owns the templates in `xtask/extensions` and how they are applied. The tree itself stays as it is: they are applied to a copy.
 
@@ -48,7 +48,7 @@ struct Change<'t> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place<'t> {
-    /// A file that is not there yet.
+    /// A new file.
     New,
     /// Below this line.
     After(&'t str),
@@ -56,7 +56,7 @@ enum Place<'t> {
     Before(&'t str),
 }
 
-/// Runs the task. True: each extension compiles and costs no more files than it may.
+/// Runs the task. Returns true if the extensions compile and none of them changes more files than it may.
 pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     if !words.is_empty() {
         return Err(Failure::Usage(HELP.to_owned()));
@@ -75,7 +75,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     }
     let mut cargo = Command::new("cargo");
     cargo.args(["check", "--quiet", "--locked", "--package", "compile", "--package", "listen"]);
-    // What others have written was compiled for the tree itself.
+    // The dependencies are already compiled in the target folder of the tree itself.
     cargo
         .current_dir(&tree)
         .env("CARGO_TARGET_DIR", fs::canonicalize(target_folder()).map_err(broken)?);
@@ -86,7 +86,7 @@ fn broken(error: std::io::Error) -> Failure {
     Failure::Broken(error.to_string())
 }
 
-/// Copies the files that git knows or would add.
+/// Copies the files that git tracks or would add.
 fn copy(tree: &Path) -> Result<(), Failure> {
     if tree.exists() {
         fs::remove_dir_all(tree).map_err(broken)?;
@@ -146,7 +146,7 @@ fn apply(tree: &Path, change: &Change<'_>) -> Result<(), Failure> {
     fs::write(&file, text).map_err(broken)
 }
 
-/// The text of a file with the change in its place, which there has to be once.
+/// Returns the text of a file with the change. The line that the change refers to has to occur exactly once.
 fn changed(text: &str, change: &Change<'_>) -> Result<String, Failure> {
     let (Place::After(anchor) | Place::Before(anchor)) = change.place else {
         return Ok(change.text.clone());

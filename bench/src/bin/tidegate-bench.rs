@@ -207,8 +207,7 @@ fn ext_proc() -> anyhow::Result<ExitCode> {
 /// What the calculator answers to 5 + 7.
 const SUM: &str = r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>"#;
 
-/// Serves a demo backend. An echo without a delay is the cheapest one, which is written for measurements; so are those that are no
-/// demo backends.
+/// Serves a demo backend, or one that is written for measurements: the cheapest echo, which has no delay, sums and calls.
 fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
     let ready = |address: SocketAddr| {
         let mut output = io::stdout();

@@ -84,7 +84,7 @@ pub struct Cost {
     pub idle_rss_kib: u64,
     /// Resident memory at the end of the load.
     pub rss_kib: u64,
-    /// The most resident memory of all looks, ten a second.
+    /// The largest resident memory of all samples, of which there are ten a second.
     pub rss_kib_max: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Calls over HTTP/2, plain ones and unary ones of gRPC: so many at once, whose messages must come back.
+//! Calls over HTTP/2, plain or unary gRPC: a constant number at once. Each reply must have the message of its call.
 //!
 //! Owns the connections and what is under way on each. It runs on one thread with one epoll.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll as TaskPoll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll as TaskPoll, Waker};
 use std::time::{Duration, Instant};
 
 use http2::{Block, BodyPiece, Config, RequestLine, Session};
@@ -17,6 +17,7 @@ use super::outcome::{ErrorKind, Users};
 use super::recorder::{Recorder, Sample, Shape};
 use super::run::{CpuTime, ThreadOutcome};
 use super::wire::{Arrival, Dialer, Wire};
+use crate::ready::Ready;
 
 /// All connections.
 struct Callers<'l> {
@@ -43,7 +44,7 @@ struct Shared {
 struct Client {
     link: Option<Link>,
     slots: Vec<Slot>,
-    /// Places whose stream has news.
+    /// The places of slots whose stream has news.
     ready: Arc<Ready>,
     /// When it was dialled, or is to be dialled again.
     at: Duration,
@@ -76,15 +77,6 @@ struct Call {
     begin: Duration,
 }
 
-/// Streams that were woken.
-#[derive(Default)]
-struct Ready(Mutex<Vec<usize>>);
-
-struct Woken {
-    ready: Arc<Ready>,
-    at: usize,
-}
-
 const CONFIG: Config = Config { streams_max: 1000, head_bytes_max: 64 << 10 };
 const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
 const TRAILERS: (&[u8], &[u8]) = (b"te", b"trailers");
@@ -105,18 +97,6 @@ pub(super) fn run(load: &Load, calls: &Calls, control: &Control) -> Result<Threa
     let at_once = f64::from(calls.calls);
     let users = Users { warm_up: at_once, measured: at_once };
     Ok(ThreadOutcome { labels, users, streams: None, cpu, log_failed: None })
-}
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.ready.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.at);
-    }
-}
-
-impl Ready {
-    fn take(&self) -> Vec<usize> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 impl<'l> Callers<'l> {
@@ -151,8 +131,7 @@ impl<'l> Callers<'l> {
                 next_tick = self.shared.now + TICK;
                 self.dial_due();
                 self.end_late();
-                let (samples, errors) = self.shared.recorder.take_counts();
-                self.control.count(samples, errors);
+                self.control.count_of(&mut self.shared.recorder);
             }
             if self.control.is_stopped() || self.is_over() {
                 return Ok(());
@@ -237,12 +216,8 @@ impl<'l> Callers<'l> {
 impl Client {
     fn new(slots: u32) -> Client {
         let ready = Arc::<Ready>::default();
-        let slot = |at| Slot {
-            call: None,
-            body: Vec::new(),
-            waker: Arc::new(Woken { ready: Arc::clone(&ready), at }).into(),
-        };
-        let slots = (0..slots as usize).map(slot).collect();
+        let slot = |at| Slot { call: None, body: Vec::new(), waker: ready.waker(at) };
+        let slots = (0..slots).map(slot).collect();
         Client { link: None, slots, ready, at: Duration::ZERO }
     }
 
@@ -316,7 +291,7 @@ impl Client {
     fn take_replies(&mut self, calls: &Calls, shared: &mut Shared) {
         let Some(link) = &mut self.link else { return };
         for at in self.ready.take() {
-            let Some(slot) = self.slots.get_mut(at) else { continue };
+            let Some(slot) = self.slots.get_mut(at as usize) else { continue };
             let Some(result) = slot.advance(&mut link.session, calls.is_grpc) else { continue };
             let Some(call) = slot.call.take() else { continue };
             link.session.close(call.stream);

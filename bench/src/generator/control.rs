@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::recorder::Recorder;
+
 /// The handle of a load that runs. Clones are of the same load.
 #[derive(Clone, Debug, Default)]
 pub struct Control(Arc<Shared>);
@@ -38,6 +40,12 @@ impl Control {
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.0.errors.load(Ordering::Relaxed)
+    }
+
+    /// Adds what was recorded since the last call.
+    pub(super) fn count_of(&self, recorder: &mut Recorder) {
+        let (samples, errors) = recorder.take_counts();
+        self.count(samples, errors);
     }
 
     pub(super) fn count(&self, samples: u64, errors: u64) {

@@ -206,7 +206,7 @@ pub struct Sse {
     pub headers: Vec<(String, Text)>,
     /// How many events each stream has, beginning with the id 1.
     pub events: u64,
-    /// True if a stream begins with any id, and ends with the load: what came before its first event is not missed.
+    /// True if a stream may begin with any id, and ends with the load. Events before its first one do not count as lost.
     #[serde(default)]
     pub is_shared: bool,
 }

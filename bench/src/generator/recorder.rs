@@ -17,7 +17,7 @@ pub(super) struct Recorder {
     /// The interval that is being filled.
     warm_up: Latencies,
     measured: Latencies,
-    /// Samples and errors that nobody was told of yet.
+    /// Samples and errors since the last [`Recorder::take_counts`].
     counts: (u64, u64),
 }
 

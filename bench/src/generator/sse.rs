@@ -26,7 +26,7 @@ struct Events {
 /// Which ids came.
 #[derive(Default)]
 struct Ids {
-    /// The first that comes may be any.
+    /// The first id may be any number.
     is_shared: bool,
     highest: u64,
     /// Below the highest.

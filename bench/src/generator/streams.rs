@@ -127,8 +127,7 @@ impl<'l, P: Peer> Streams<'l, P> {
             if self.now >= next_sweep {
                 next_sweep = self.now + Duration::from_millis(20);
                 self.end_late();
-                let (samples, errors) = self.recorder.take_counts();
-                self.control.count(samples, errors);
+                self.control.count_of(&mut self.recorder);
             }
             if turn(self) || self.control.is_stopped() {
                 return Ok(());

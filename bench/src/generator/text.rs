@@ -30,7 +30,7 @@ pub enum Part {
     User(usize),
     /// `${random:BYTES}`: digits and letters.
     Random(usize),
-    /// `${spaces:MAX}`: from none to so many spaces.
+    /// `${spaces:MAX}`: a varying number of spaces, at most this many.
     Spaces(usize),
     /// `${TABLE.COLUMN}`: a value of the request's row.
     Cell {
@@ -99,7 +99,8 @@ impl Text {
 }
 
 impl Part {
-    fn bytes(&self, tables: &BTreeMap<String, Table>) -> Option<usize> {
+    /// The length of what stands in the place; none if it varies.
+    pub(crate) fn bytes(&self, tables: &BTreeMap<String, Table>) -> Option<usize> {
         match self {
             Part::Same(text) => Some(text.len()),
             Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => Some(*bytes),
@@ -115,7 +116,7 @@ impl Part {
 
 impl Table {
     /// The values of a column, one for each row.
-    pub(super) fn cells(&self, column: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn cells(&self, column: &str) -> impl Iterator<Item = &str> {
         let at = self.columns.iter().position(|name| name == column);
         self.rows.iter().map(move |row| at.and_then(|at| row.get(at)).map_or("", String::as_str))
     }

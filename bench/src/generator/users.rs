@@ -34,8 +34,6 @@ pub(super) struct Crowd<'l> {
     number: u64,
     number_step: u64,
     presence: Presence,
-    sent: u64,
-    failed: u64,
 }
 
 /// The start of the load, and the time as last read.
@@ -167,7 +165,6 @@ impl<'l> Crowd<'l> {
         let number_step = u64::from(load.share.of) * u64::from(load.threads);
         let number = u64::from(load.share.part) * u64::from(load.threads) + u64::from(thread);
         let presence = Presence::default();
-        let (sent, failed) = (0, 0);
         Ok(Crowd {
             load,
             control,
@@ -181,8 +178,6 @@ impl<'l> Crowd<'l> {
             number,
             number_step,
             presence,
-            sent,
-            failed,
         })
     }
 
@@ -202,8 +197,7 @@ impl<'l> Crowd<'l> {
                 next_tick = self.clock.now + TICK;
                 self.follow_ramp();
                 self.end_late();
-                self.control
-                    .count(std::mem::take(&mut self.sent), std::mem::take(&mut self.failed));
+                self.count();
             }
             self.end_pauses();
             if self.control.is_stopped() || self.is_over() {
@@ -237,9 +231,15 @@ impl<'l> Crowd<'l> {
             warm_up: mean(self.presence.warm_up, warm_up),
             measured: mean(self.presence.measured, measured),
         };
-        self.control.count(self.sent, self.failed);
+        self.count();
         let failed = self.log.and_then(SampleLog::finish);
         (self.recorders.into_iter().map(Recorder::finish).collect(), users, failed)
+    }
+
+    fn count(&mut self) {
+        for recorder in &mut self.recorders {
+            self.control.count_of(recorder);
+        }
     }
 
     /// True after the load's end, once no reply is on its way.
@@ -445,8 +445,6 @@ impl<'l> Crowd<'l> {
                 log.write(recorder.label(), number, self.presence.now, &sample);
             }
         }
-        self.sent += 1;
-        self.failed += u64::from(result.is_err());
         self.pause(at, group, refused);
     }
 

@@ -269,8 +269,7 @@ impl Callbacks {
         let end = self.now() + time_max;
         while !is_so() && self.now() < end && !control.is_stopped() {
             tokio::time::sleep(TICK).await;
-            let (samples, errors) = self.recorder.borrow_mut().take_counts();
-            control.count(samples, errors);
+            control.count_of(&mut self.recorder.borrow_mut());
         }
     }
 

@@ -1,7 +1,7 @@
 //! What rows cost: CPU time of each gateway for a request, beside the others and the build before, and which targets are met.
 //!
 //! A ratio is the median of those within each round, whose two sides ran within seconds of each other: the speed of a shared machine
-//! changes from one minute to the next. Rounds with errors are left out of it and told.
+//! changes from one minute to the next. Rounds with errors do not count in it; the tables show their errors.
 
 use std::collections::BTreeMap;
 
@@ -162,7 +162,7 @@ impl Compared<'_> {
     /// Our CPU relative to that of another gateway.
     fn ratio(&self, gateway: &str) -> Option<f64> {
         let (ours, theirs) = (self.gateways.get(OURS)?, self.gateways.get(gateway)?);
-        in_turn(ours, &[theirs], cpu_us, |ours, others| Some(ours / others.first()?))
+        in_turn(ours, &[theirs], cpu_us, quotient)
     }
 
     fn verdicts(&self, scenario: &Scenario, all: &[Compared<'_>]) -> Vec<Verdict> {
@@ -180,7 +180,7 @@ impl Compared<'_> {
             }
             None => {}
         }
-        if self.gateways.contains_key(BEFORE) && scenario_counts(ours) {
+        if self.gateways.contains_key(BEFORE) && has_requests(ours) {
             let measured = self.ratio(BEFORE).map(|ratio| told(ratio, ratio <= BEFORE_MAX));
             add(format!("CPU <= {BEFORE_MAX} of the build before"), measured);
         }
@@ -241,8 +241,7 @@ impl Compared<'_> {
             return (text, cpu.map(|cpu| (format!("{cpu:.2} us"), cpu <= max.0)));
         }
         if let Some(min) = target.rate_min {
-            let ratio = |ours: f64, others: &[f64]| Some(ours / others.first()?);
-            let ratio = of.and_then(|of| in_turn(ours, &[of], rate, ratio));
+            let ratio = of.and_then(|of| in_turn(ours, &[of], rate, quotient));
             let text = format!("requests/s >= {} of {base}", min.0);
             return (text, ratio.map(|ratio| told(ratio, ratio >= min.0)));
         }
@@ -295,8 +294,13 @@ fn in_turn(
         let others = others.iter().map(|rounds| figure(rounds.get(round)?));
         of(figure(row)?, &others.collect::<Option<Vec<f64>>>()?)
     };
-    // Harmless: a round that lacks a side, or has errors, is told in the table.
+    // Harmless: the table shows which gateway was not measured, and which had errors.
     median(ours.iter().filter_map(round))
+}
+
+/// A figure of ours relative to the first of the others.
+fn quotient(ours: f64, others: &[f64]) -> Option<f64> {
+    Some(ours / others.first()?)
 }
 
 /// The middle one, or the mean of the middle two; none where there is none.
@@ -313,8 +317,8 @@ fn told(ratio: f64, is_met: bool) -> (String, bool) {
     (format!("{ratio:.3}"), is_met)
 }
 
-/// True if requests were counted; not so while users only wait.
-fn scenario_counts(rounds: &Rounds<'_>) -> bool {
+/// True if requests were counted; users who only wait send none.
+fn has_requests(rounds: &Rounds<'_>) -> bool {
     rounds.values().any(|row| row.row.cost.is_some_and(|cost| cost.requests > 0))
 }
 
@@ -456,7 +460,7 @@ scenarios:
         assert!(one(10.2, 0).0);
         let (met, text) = one(10.4, 0);
         assert!(!met && text.contains("| 1.040 | MISSED |"), "{text}");
-        // The round with errors does not count, and is told.
+        // The round with errors does not count in the ratio, and its errors are a miss.
         let (met, text) = one(10.2, 3);
         assert!(!met && text.contains("| no error | 3 errors | MISSED |"), "{text}");
         assert!(text.contains("| 1.020 | met |"), "{text}");

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::folder::Cost;
 use crate::process::{cpu_of, rss_bytes_of, softirq_thread};
 
-/// Looks at the gateway's processes again and again.
+/// Samples the gateway's processes.
 pub(super) struct Meter {
     pids: Vec<u32>,
-    /// The kernel's threads that do what the network left over on the gateway's cores.
+    /// The kernel's threads that handle the network on the gateway's cores.
     kernel: Vec<u32>,
     idle_rss_kib: u64,
     first: Option<Look>,
@@ -33,14 +33,15 @@ impl Meter {
         Meter { pids, kernel, idle_rss_kib, first: None, last: None, rss_kib_max: 0 }
     }
 
-    /// Before the measurement. For its first hundredth of users a gateway allocates things once: they are not part of what each costs.
+    /// Samples memory before the measurement. What a gateway allocates once, for its first hundredth of users, is not part of what each
+    /// user costs.
     pub(super) fn look_before(&mut self, samples: u64, users: u32) {
         if samples <= u64::from(users / 100) {
             self.idle_rss_kib = rss_kib(&self.pids);
         }
     }
 
-    /// Looks, within the measurement. Both are read together, so that the time of a look does not matter.
+    /// Samples within the measurement. CPU time is read together with the number of requests, so that the time of a sample does not matter.
     pub(super) fn look(&mut self, samples: u64) {
         let cpu = self.pids.iter().chain(&self.kernel).map(|pid| cpu_of(*pid)).sum();
         let rss_kib = rss_kib(&self.pids);
@@ -49,7 +50,7 @@ impl Meter {
         self.first = self.first.or(self.last);
     }
 
-    /// What was used from the first look to the last one. Connections that end with the load are not part of it.
+    /// What was used from the first sample to the last one. Connections that end with the load are not part of it.
     pub(super) fn cost(&self) -> Option<Cost> {
         let (first, last) = self.first.zip(self.last)?;
         Some(Cost {

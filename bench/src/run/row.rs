@@ -154,12 +154,12 @@ impl RowRun<'_> {
             marks.push(Mark::DiskFull);
         }
         let (workers, gateway_started) = (servers.workers, servers.started);
-        // Load servers say how far they are only now and then.
+        // Load servers report their counts too rarely to be compared with CPU time.
         let cost = if self.senders.are_agents() { None } else { meter.cost() };
         Ok(Ok(Ran { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))
     }
 
-    /// Looks at the processes until the load is sent, and ends it where one has ended.
+    /// Watches the processes until the load is sent, and stops the load if one of them ends.
     fn watch(
         &self,
         is_finished: &dyn Fn() -> bool,
@@ -268,7 +268,7 @@ impl RowRun<'_> {
             own_latency: ran.own.clone(),
             workers: ran.workers,
             gateway_started: Some(ran.gateway_started),
-            settled: own.sse.as_ref().and_then(|_| settled(ran, &self.key.gateway)),
+            settled: self.row.scenario.settles().then(|| settled(ran, &self.key.gateway)).flatten(),
             received_bytes: Some(warm_up.received_bytes + phase.received_bytes),
             sent_bytes: Some(warm_up.sent_bytes + phase.sent_bytes),
             whole_throughput: (seconds > 0.0).then(|| whole as f64 / seconds),

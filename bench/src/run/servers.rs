@@ -91,7 +91,7 @@ impl Ground {
         Ok(Ground { folder, minter, token, tokens, cores, host, backend })
     }
 
-    /// Makes tokens until there are so many. It takes seconds for tens of thousands, and is done once in a run.
+    /// Makes tokens until `tokens` has `count` of them. Tens of thousands take seconds, so they are made once in a run.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Ground {
         let mut all = tokens.to_vec();
         for number in all.len()..count {
             check_stopped()?;
-            // All of one length, so that messages are.
+            // All have the same length, so that all messages have.
             all.push(self.minter.mint(&claims(&format!("user-{number:06}")))?);
         }
         *tokens = all.into();
@@ -220,7 +220,7 @@ impl Ground {
         let unit = if heap.ends_with(['G', 'g']) { "GiB" } else { "MiB" };
         let amount = heap.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
         let text = expanded(&text);
-        // Nobody sends requests to a gateway that ends. Builds from before `shutdown` know it by this name.
+        // No requests arrive while the gateway ends, so it need not wait. Builds older than the key `shutdown` know only `drain`.
         let ends = ["shutdown:", "drain:"];
         let is_said = text.lines().any(|line| ends.iter().any(|key| line.starts_with(key)));
         let end = if is_said { "" } else { "drain: { delay: 0s }\n" };

@@ -95,7 +95,7 @@ fn check_scenario(
 fn check_target(file: &File, name: &Spanned<String>, target: &CostTarget, report: &mut Report) {
     for of in target.of.iter().chain(&target.over) {
         if !file.scenarios.names().any(|known| known == of.value) {
-            let what = format!("there is no scenario `{}` in this file", of.value);
+            let what = format!("the file has no scenario `{}`", of.value);
             report.error(of.at, what, "name one of `scenarios`");
         }
     }
@@ -103,7 +103,7 @@ fn check_target(file: &File, name: &Spanned<String>, target: &CostTarget, report
         && !PeerKind::ALL.iter().any(|kind| kind.name() == peer.value)
     {
         let names = PeerKind::ALL.map(PeerKind::name).join(", ");
-        let what = format!("there is no gateway `{}`", peer.value);
+        let what = format!("`{}` is not a gateway", peer.value);
         report.error(peer.at, what, format!("name one of {names}"));
     }
     let of = usize::from(target.of.is_some()) + usize::from(target.peer.is_some());
@@ -176,7 +176,7 @@ pub(super) fn tables(file: &File) -> BTreeMap<String, generator::Table> {
     file.tables.iter().map(|(name, own)| (name.value.clone(), table(own, &[]))).collect()
 }
 
-/// A table; of tokens it has one row at least, so that what refers to it can be looked at.
+/// A table as the generator takes it. A table of tokens has at least one row, so that texts that refer to it can be checked.
 pub(super) fn table(table: &Table, tokens: &[String]) -> generator::Table {
     let by = generator::RowBy::Request;
     let Some(count) = table.tokens else {

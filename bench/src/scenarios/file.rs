@@ -96,7 +96,7 @@ keys! {
         columns: Vec<String> = Vec::new(),
         /// Each row has a value for each column.
         rows: Vec<Vec<String>> = Vec::new(),
-        /// In place of both: a column `token` with so many tokens of the test issuer, each of another subject.
+        /// Instead of `columns` and `rows`: a column `token` with this number of tokens of the test issuer, each with another subject.
         tokens: Option<Between<1, 100_000>>,
     }
 }

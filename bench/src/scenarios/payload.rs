@@ -1,5 +1,7 @@
 //! Bodies of a row's size, each different from the one before.
 
+use std::collections::BTreeMap;
+
 use crate::generator::{Part, Text};
 
 use super::file::Payload;
@@ -67,12 +69,7 @@ fn soap_varied(size: u64) -> Text {
     let mut parts = Vec::new();
     let mut left = usize::try_from(size).unwrap_or(usize::MAX);
     let mut add = |part: Part| {
-        let bytes = match &part {
-            Part::Same(text) => text.len(),
-            Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => *bytes,
-            Part::Spaces(most) => most / 2,
-            Part::Cell { .. } => 0,
-        };
+        let bytes = if let Part::Spaces(most) = part { most / 2 } else { bytes(&part) };
         left = left.saturating_sub(bytes);
         parts.push(part);
         left
@@ -111,6 +108,11 @@ fn soap_varied(size: u64) -> Text {
     }
     add(same(last));
     Text { parts }
+}
+
+/// The length of a part; 0 if it varies.
+fn bytes(part: &Part) -> usize {
+    part.bytes(&BTreeMap::new()).unwrap_or(0)
 }
 
 fn json_order(size: u64) -> Result<Text, String> {
@@ -158,11 +160,6 @@ fn soap(size: u64) -> Result<Text, String> {
 
 /// Random text before the end, so that the whole has this size.
 fn padded(size: u64, mut parts: Vec<Part>, end: &str) -> Result<Text, String> {
-    let bytes = |part: &Part| match part {
-        Part::Same(text) => text.len(),
-        Part::Number(bytes) | Part::User(bytes) | Part::Random(bytes) => *bytes,
-        Part::Spaces(_) | Part::Cell { .. } => 0,
-    };
     let fixed = parts.iter().map(bytes).sum::<usize>() + end.len();
     let size = usize::try_from(size).map_err(|error| error.to_string())?;
     let random = size.checked_sub(fixed).filter(|left| *left > 0);
@@ -175,8 +172,6 @@ fn padded(size: u64, mut parts: Vec<Part>, end: &str) -> Result<Text, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[test]

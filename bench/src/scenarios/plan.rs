@@ -57,7 +57,7 @@ pub struct RowLoad {
     pub threads: u32,
     /// A token of the test issuer.
     pub token: String,
-    /// Further ones, at least as many as [`Scenario::tokens`].
+    /// Further tokens, at least as many as [`Scenario::tokens`].
     pub tokens: Arc<[String]>,
     /// The address at which a hub reaches callbacks.
     pub callback: std::net::IpAddr,
@@ -95,7 +95,7 @@ impl Scenario {
         self.shared.document == Document::Costs
     }
 
-    /// True if the gateway is looked at before and after the load, as document 003 does with event streams.
+    /// True if the gateway's CPU and descriptors are also sampled before and after the load, as document 003 does for event streams.
     #[must_use]
     pub fn settles(&self) -> bool {
         self.own.sse.is_some() && !self.is_cost()
@@ -168,18 +168,12 @@ impl Scenario {
         let body = group.and_then(|group| group.body.as_ref());
         // Harmless: a text that does not parse was complained of.
         let text = body.and_then(|body| body.value.parse::<Text>().ok()).unwrap_or_default();
-        let first = |part: &generator::Part| match part {
-            generator::Part::Same(text) => text.len(),
-            generator::Part::Number(bytes)
-            | generator::Part::User(bytes)
-            | generator::Part::Random(bytes) => *bytes,
-            generator::Part::Spaces(_) => 0,
-            generator::Part::Cell { table, column } => {
-                let table = tables.get(table);
-                let at = table.and_then(|t| t.columns.iter().position(|name| name == column));
-                let row = table.and_then(|table| table.rows.first());
-                at.and_then(|at| row?.get(at)).map_or(0, String::len)
+        let first = |part: &generator::Part| {
+            if let generator::Part::Cell { table, column } = part {
+                let cells = tables.get(table).map(|table| table.cells(column));
+                return cells.and_then(|mut cells| cells.next()).map_or(0, str::len);
             }
+            part.bytes(&tables).unwrap_or(0)
         };
         u32::try_from(text.parts.iter().map(first).sum::<usize>()).unwrap_or(u32::MAX)
     }

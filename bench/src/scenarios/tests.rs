@@ -72,8 +72,8 @@ fn tokens_are_made_for_what_refers_to_them() {
 fn a_target_says_what_is_compared() {
     let text = include_str!("../../scenarios/costs-proxy.yaml");
     for (target, what) in [
-        ("{ peer: ngnix, cpu_max: 0.8 }", "there is no gateway `ngnix`"),
-        ("{ of: h1, cpu_max: 0.8 }", "there is no scenario `h1`"),
+        ("{ peer: ngnix, cpu_max: 0.8 }", "`ngnix` is not a gateway"),
+        ("{ of: h1, cpu_max: 0.8 }", "the file has no scenario `h1`"),
         ("{ cpu_max: 0.8 }", "does not say what is compared"),
         ("{ peer: nginx, of: h2-1, cpu_max: 0.8 }", "does not say what is compared"),
         ("{ peer: nginx, rate_min: 0.8 }", "does not say what is compared"),

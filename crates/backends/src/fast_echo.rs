@@ -65,13 +65,36 @@ pub fn serve(
 }
 
 /// Opens a listener with a backlog for all connections that a gateway opens at once.
-fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+///
+/// # Errors
+///
+/// If the address cannot be bound.
+pub fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(TcpListener::from_std(socket.into()))
+}
+
+/// Accepts a connection and registers it under the token. Returns `None` if no connection is waiting.
+///
+/// # Errors
+///
+/// If the listener fails or the kernel refuses to poll the connection.
+pub fn accept(listener: &TcpListener, poll: &Poll, token: Token) -> io::Result<Option<TcpStream>> {
+    loop {
+        let mut stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+            Err(error) => return Err(error),
+        };
+        stream.set_nodelay(true)?;
+        poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        return Ok(Some(stream));
+    }
 }
 
 fn fixed(answers: &Answers) -> Vec<u8> {
@@ -132,16 +155,9 @@ enum RequestScan {
 impl Echo {
     fn accept(&mut self, listener: &TcpListener, poll: &Poll) -> io::Result<()> {
         loop {
-            let mut stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
-            };
-            stream.set_nodelay(true)?;
-            let token = self.free.pop().unwrap_or(self.connections.len());
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(&mut stream, Token(token), interest)?;
+            let token = self.free.last().copied().unwrap_or(self.connections.len());
+            let Some(stream) = accept(listener, poll, Token(token))? else { return Ok(()) };
+            self.free.pop();
             let connection = Connection { stream, received: Vec::new(), unsent: Vec::new() };
             match self.connections.get_mut(token) {
                 Some(place) => *place = Some(connection),

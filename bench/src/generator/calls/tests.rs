@@ -46,7 +46,7 @@ fn calls_come_back_over_http2_with_and_without_grpc() {
     }
 }
 
-/// A server of HTTP/1 is none of HTTP/2, and one that is gone refuses.
+/// A server that speaks only HTTP/1 breaks the protocol, and a closed port refuses connections.
 #[test]
 fn calls_that_fail_are_errors() {
     let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
