@@ -3,7 +3,7 @@
 //! Owns the table from schema rules to codes. Where libxml2's wording needs details that our validator does not report, our own text is
 //! used.
 
-use xml::{Here, QName, Sink, Start};
+use xml::{ErrorKind, Here, QName, Sink, Start};
 use xsd::{Breach, Invalid, TypeName};
 
 /// Maximum number of names in libxml2's list of expected elements.
@@ -68,25 +68,23 @@ pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
     if let Some(text) = no_xml(error, bytes) {
         return text;
     }
-    let (line, ours) = (error.at.line, error.kind.to_string());
+    let line = error.at.line;
     let mut open = OpenElements::default();
     let options = xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
     let read = xml::parse(bytes, &options, &mut open);
     debug_assert!(read.is_err());
-    let told = open.elements.last().and_then(|(name, from)| {
-        let found = ours.strip_prefix("found `</").and_then(|rest| rest.split_once(">`"));
-        match found {
-            Some((found, _)) => Some(format!(
-                "Error code: 76, Line: {line}, Message: Opening and ending tag mismatch: {name} line {from} and \
-                 {found}"
-            )),
-            None if ours.starts_with("the document ends") => Some(format!(
+    match (&error.kind, open.elements.last()) {
+        (ErrorKind::MismatchedEnd { found, .. }, Some((name, from))) => format!(
+            "Error code: 76, Line: {line}, Message: Opening and ending tag mismatch: {name} line {from} and \
+             {found}"
+        ),
+        (ErrorKind::Unfinished(_), Some((name, from))) => {
+            format!(
                 "Error code: 77, Line: {line}, Message: Premature end of data in tag {name} line {from}"
-            )),
-            None => None,
+            )
         }
-    });
-    told.unwrap_or_else(|| format!("Line: {line}, Message: {ours}"))
+        (kind, _) => format!("Line: {line}, Message: {kind}"),
+    }
 }
 
 /// The open elements: their names as written, and their lines.
@@ -393,5 +391,42 @@ impl Sink for Lines {
         self.settle(here)?;
         self.open.pop();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_xml;
+
+    #[test]
+    fn messages_that_are_not_well_formed_have_the_codes_of_libxml2() {
+        for (message, text) in [
+            ("", "Error code: 4, Line: 1, Message: Document is empty"),
+            ("a", "Error code: 4, Line: 1, Message: Start tag expected, '<' not found"),
+            (
+                "<a>\n<p:b xmlns:p='u'>\n</c></a>",
+                "Error code: 76, Line: 3, Message: Opening and ending tag mismatch: p:b line 2 and c",
+            ),
+            (
+                "<a>\n<b></a></b>",
+                "Error code: 76, Line: 2, Message: Opening and ending tag mismatch: b line 2 and a",
+            ),
+            (
+                "<a>\n<b/>\n",
+                "Error code: 77, Line: 3, Message: Premature end of data in tag a line 1",
+            ),
+            ("<a><b", "Error code: 77, Line: 1, Message: Premature end of data in tag a line 1"),
+            ("<a", "Line: 1, Message: the document ends within a start tag"),
+            ("<a>&</a>", "Line: 1, Message: a reference needs a name, which cannot begin with `<`"),
+            (
+                "<!DOCTYPE a [<!ENTITY e '<b></c>'>]><a>&e;</a>",
+                "Line: 1, Message: in the entity `e`: found `</c>`, expected `</b>`",
+            ),
+        ] {
+            let options =
+                xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
+            let error = xml::Document::parse(message.as_bytes(), &options).unwrap_err();
+            assert_eq!(not_xml(&error, message.as_bytes()), text, "{message}");
+        }
     }
 }

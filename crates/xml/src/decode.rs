@@ -320,11 +320,7 @@ impl Decoder {
 
     /// Ends the input: bytes still held are a partial character.
     pub(crate) fn end(&mut self) -> Option<ErrorKind> {
-        if self.held.is_empty() {
-            None
-        } else {
-            Some(ErrorKind::Encoding("the document ends within a character".into()))
-        }
+        if self.held.is_empty() { None } else { Some(ErrorKind::Unfinished("a character")) }
     }
 }
 

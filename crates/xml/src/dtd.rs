@@ -317,7 +317,9 @@ pub(crate) fn within(stop: Stop, at: usize, name: &str) -> Stop {
     match stop {
         Stop::More(what) => bad(at, format!("the entity `{name}` ends within {what}")),
         Stop::Bad(inner) => match inner.1 {
-            ErrorKind::Syntax(what) => bad(at, format!("in the entity `{name}`: {what}")),
+            kind @ (ErrorKind::Syntax(_)
+            | ErrorKind::MismatchedEnd { .. }
+            | ErrorKind::Unfinished(_)) => bad(at, format!("in the entity `{name}`: {kind}")),
             kind @ (ErrorKind::Encoding(_)
             | ErrorKind::DoctypeRefused
             | ErrorKind::Limit { .. }) => Stop::Bad(Box::new((at, kind))),

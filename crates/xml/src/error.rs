@@ -28,6 +28,10 @@ pub enum ErrorKind {
     Encoding(Box<str>),
     /// A rule of XML 1.0 or of Namespaces in XML is violated; the text says which one and what was found.
     Syntax(Box<str>),
+    /// The name of an end tag is not that of the open element.
+    MismatchedEnd { found: Box<str>, expected: Box<str> },
+    /// The document ends within this construct.
+    Unfinished(&'static str),
     /// A document type declaration is present but not allowed.
     DoctypeRefused,
     /// A limit of [`crate::Limits`] is exceeded: its name and value.
@@ -50,6 +54,10 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ErrorKind::Encoding(what) | ErrorKind::Syntax(what) => f.write_str(what),
+            ErrorKind::MismatchedEnd { found, expected } => {
+                write!(f, "found `</{found}>`, expected `</{expected}>`")
+            }
+            ErrorKind::Unfinished(what) => write!(f, "the document ends within {what}"),
             ErrorKind::DoctypeRefused => f.write_str("a DOCTYPE is not allowed here"),
             ErrorKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
         }

@@ -209,9 +209,7 @@ impl Parser {
         let max = self.machine.options.limits.bytes_max;
         match (over, half) {
             (true, _) => Some(ErrorKind::Limit { name: "bytes_max", max }),
-            (false, true) => {
-                Some(ErrorKind::Encoding("the document ends within a character".into()))
-            }
+            (false, true) => Some(ErrorKind::Unfinished("a character")),
             (false, false) => None,
         }
     }
@@ -306,9 +304,7 @@ impl Parser {
         };
         let kind = match (self.broken.take(), unfinished) {
             (Some(kind), _) => kind,
-            (None, Some(what)) => {
-                ErrorKind::Syntax(format!("the document ends within {what}").into())
-            }
+            (None, Some(what)) => ErrorKind::Unfinished(what),
             (None, None) => {
                 self.complete = true;
                 return Ok(());
@@ -325,8 +321,7 @@ impl Parser {
                 self.refuse(kind, text, at)
             }
             Halt::Stop(Stop::More(what)) => {
-                let kind = ErrorKind::Syntax(format!("the document ends within {what}").into());
-                self.refuse(kind, text, text.len())
+                self.refuse(ErrorKind::Unfinished(what), text, text.len())
             }
             Halt::Sink(error) => {
                 drop(self.refuse::<Error>(

@@ -7,7 +7,7 @@ use crate::machine::{Halt, Machine, OpenElement, Run, Scan, Stop, Window, bad, o
 use crate::scope::{DeclareOutcome, NO_NAMESPACE};
 use crate::sink::{Attributes, Piece, RawAttribute, Scope, qname};
 use crate::tag_cache::{TagBytes, TagSlot};
-use crate::{Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
+use crate::{ErrorKind, Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
 
 const START: &str = "a start tag";
 const END: &str = "an end tag";
@@ -543,7 +543,8 @@ impl Machine {
         if found.as_bytes() != expected {
             // Harmless: the name is only quoted in an error.
             let expected = String::from_utf8_lossy(expected);
-            return bad(at, format!("found `</{found}>`, expected `</{expected}>`"));
+            let kind = ErrorKind::MismatchedEnd { found: found.into(), expected: expected.into() };
+            return Stop::Bad(Box::new((at, kind)));
         }
         let to = skip_space(window.text.as_bytes(), skip_name_chars(window.text, name.to));
         match window.byte(to) {
