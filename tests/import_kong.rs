@@ -571,10 +571,8 @@ services:
     ];
     let run = tidegate(&arguments);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let read = |name: &str| std::fs::read_to_string(into.join(name)).unwrap();
-    let files = ["definition.xsl", "definition-2.xsd"].map(|name| (name, read(name)));
-    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
-    let gateway = Gateway::start_beside(read("tidegate.yaml"), &files);
+    assert!(into.join("definition.xsl").is_file() && into.join("definition-2.xsd").is_file());
+    let gateway = Gateway::start_of(folder, "made/tidegate.yaml");
     let post = |value: &str| {
         let body = format!(
             "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><old>{value}</old></s:Body></s:Envelope>"

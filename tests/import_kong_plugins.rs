@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::collector::{Collector, attribute};
 use crate::harness::{Gateway, Message, Origin, PATIENCE, Run, tidegate, until};
-use crate::tokens::{EC, jwks};
+use crate::tokens::{EC, issuer_by_discovery};
 
 /// Imports a file into a folder of its own.
 fn imported(text: &str) -> (Run, tempfile::TempDir) {
@@ -32,23 +32,12 @@ fn imported(text: &str) -> (Run, tempfile::TempDir) {
     (run, folder)
 }
 
-/// A gateway with the result, which lies beside the files that it names.
+/// Starts a gateway with the imported configuration. The files that it names are beside it.
 #[track_caller]
 fn serving(text: &str, code: i32) -> (Gateway, Run) {
     let (run, folder) = imported(text);
     assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);
-    let made = folder.path().join("made");
-    let read = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.unwrap();
-        let text = std::fs::read_to_string(entry.path()).unwrap();
-        (entry.file_name().to_string_lossy().into_owned(), text)
-    };
-    let files: Vec<(String, String)> = std::fs::read_dir(&made).unwrap().map(read).collect();
-    let (configuration, beside): (Vec<_>, Vec<_>) =
-        files.iter().partition(|(name, _)| name == "tidegate.yaml");
-    let beside: Vec<(&str, &str)> =
-        beside.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    (Gateway::start_beside(&configuration[0].1, &beside), run)
+    (Gateway::start_of(folder, "made/tidegate.yaml"), run)
 }
 
 /// A request to a route, with what has to come of it.
@@ -435,20 +424,7 @@ services:
 
 #[test]
 fn tokens_of_an_issuer_pass_and_others_do_not() {
-    let idp = Origin::start(|peer| {
-        while let Some(request) = peer.request() {
-            let own = format!("http://{}", request.get("host").unwrap());
-            let body = match request.target() {
-                "/realm/.well-known/openid-configuration" => {
-                    json!({ "issuer": format!("{own}/realm"), "jwks_uri": format!("{own}/k") })
-                        .to_string()
-                }
-                _ => jwks(&[&EC]),
-            };
-            let length = body.len();
-            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}"));
-        }
-    });
+    let idp = issuer_by_discovery();
     let origin = Origin::echo();
     let issuer = format!("{}/realm", idp.url());
     let text = |methods: &str| {

@@ -77,17 +77,7 @@ fn serving(text: &str, code: i32) -> Gateway {
     let run = tidegate(&[&words[..], &[into.to_str().unwrap(), file.to_str().unwrap()]].concat());
     assert_eq!(run.code, Some(code), "{}", run.stderr);
     assert!(run.stderr.contains(" 0 refused"), "{}", run.stderr);
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(&into).unwrap() {
-        let entry = entry.unwrap();
-        let text = std::fs::read_to_string(entry.path()).unwrap();
-        files.push((entry.file_name().to_string_lossy().into_owned(), text));
-    }
-    let configuration = files.iter().find(|(name, _)| name == "tidegate.yaml").unwrap().1.clone();
-    let beside: Vec<(&str, &str)> =
-        files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let beside: Vec<_> = beside.into_iter().filter(|(name, _)| *name != "tidegate.yaml").collect();
-    Gateway::start_beside(configuration, &beside)
+    Gateway::start_of(folder, "made/tidegate.yaml")
 }
 
 /// The message of the load tests.

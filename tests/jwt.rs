@@ -7,7 +7,9 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::harness::{Gateway, Message, Origin, Peer, tidegate, until};
-use crate::tokens::{EC, ED, Key, OTHER_EC, RSA, base64, hmac_token, jwks, now};
+use crate::tokens::{
+    EC, ED, Key, OTHER_EC, RSA, base64, hmac_token, issuer_by_discovery, jwks, now,
+};
 
 /// A gateway whose one route asks for tokens; `issuer` and `jwt` are keys in flow style, `more` other keys of the route.
 #[track_caller]
@@ -586,20 +588,7 @@ fn published_secrets_are_no_keys() {
 #[test]
 fn discovery_finds_the_keys() {
     let origin = Origin::saying("ok");
-    let idp = Origin::start(|peer| {
-        while let Some(request) = peer.request() {
-            let own = format!("http://{}", request.get("host").unwrap());
-            let body = match request.target() {
-                "/realm/.well-known/openid-configuration" => {
-                    json!({ "issuer": format!("{own}/realm"), "jwks_uri": format!("{own}/k") })
-                        .to_string()
-                }
-                "/k" => jwks(&[&EC]),
-                _ => String::new(),
-            };
-            peer.send(reply(if body.is_empty() { 404 } else { 200 }, &body));
-        }
-    });
+    let idp = issuer_by_discovery();
     let name = format!("{}/realm", idp.url());
     let yaml = yaml(&origin, "discovery: true", "", "").replace("https://idp.test", &name);
     let gateway = Gateway::start_beside(yaml, &[]);

@@ -14,6 +14,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
+use crate::harness::Origin;
+
 /// A key of an issuer.
 pub(crate) struct Key {
     pair: Pair,
@@ -182,6 +184,28 @@ pub(crate) fn hmac_token(secret: &[u8], header: &str, payload: &str) -> String {
     let signed = format!("{}.{}", base64(header), base64(payload));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
     format!("{signed}.{}", base64(tag))
+}
+
+/// Starts an issuer that is found by discovery: its name is the URL of the origin with `/realm`. Its only key is [`EC`].
+pub(crate) fn issuer_by_discovery() -> Origin {
+    Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let own = format!("http://{}", request.get("host").unwrap());
+            let (status, body) = match request.target() {
+                "/realm/.well-known/openid-configuration" => {
+                    let found =
+                        json!({ "issuer": format!("{own}/realm"), "jwks_uri": format!("{own}/k") });
+                    (200, found.to_string())
+                }
+                "/k" => (200, jwks(&[&EC])),
+                _ => (404, String::new()),
+            };
+            let length = body.len();
+            peer.send(format!(
+                "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        }
+    })
 }
 
 /// A key set.

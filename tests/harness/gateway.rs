@@ -93,6 +93,13 @@ impl Gateway {
         Gateway::run(folder_of(files), ".", &[])
     }
 
+    /// Starts with a configuration in a folder, which is deleted when the gateway ends.
+    #[track_caller]
+    pub(crate) fn start_of(folder: TempDir, configuration: &str) -> Gateway {
+        let configuration = folder.path().join(configuration);
+        Gateway::run(folder, configuration.to_str().unwrap(), &[])
+    }
+
     /// Starts in a folder that is kept when the gateway ends.
     #[track_caller]
     pub(crate) fn start_in(folder: &Path, configuration: &str) -> Gateway {

@@ -26,7 +26,7 @@ enum Soap {
     V12,
 }
 
-/// The reason why there is no result, as written in the fault.
+/// The reason why a calculation failed. It is the text of the fault.
 type Why = &'static str;
 
 /// An envelope to send.
@@ -102,7 +102,7 @@ fn result(document: &Document, operation: NodeId, name: &str) -> Result<i32, Why
         "Multiply" => a.checked_mul(b),
         "Divide" if b == 0 => return Err("division by zero"),
         "Divide" => a.checked_div(b),
-        // Harmless: for a negative exponent, the reply states that there is no result.
+        // Harmless: a negative exponent is refused like a result that is too large.
         "Power" => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
         _ => return Err("there is no such operation"),
     };

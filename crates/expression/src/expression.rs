@@ -278,7 +278,7 @@ pub fn is_expression(text: &str) -> bool {
     text.starts_with(['$', '/']) || is_call(name, rest)
 }
 
-/// True for the name of a function with a bracket behind it.
+/// Returns true if `name` is a function and `rest` begins with its `(`.
 fn is_call(name: &str, rest: &str) -> bool {
     rest.starts_with('(') && (xpath::is_core_function(name) || name == crate::path::TEXTS)
 }

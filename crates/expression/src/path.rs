@@ -25,7 +25,7 @@ use crate::{
     Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,
 };
 
-/// The function that gives the texts of all nodes.
+/// The function that joins the texts of all nodes of a set.
 pub(crate) const TEXTS: &str = "texts";
 
 /// The level of the Body in a SOAP message. The root element is level 1.
@@ -316,7 +316,7 @@ impl Host for Values<'_> {
     }
 }
 
-/// Appends the text of a node: of an element the text that stands in itself, or its markup if there is none.
+/// Appends the text of a node. For an element this is the text directly in it, or its markup if that text is blank.
 fn push_own_text(world: &DocumentSet, node: Node, out: &mut String) {
     if world.kind(node) != NodeKind::Element {
         out.push_str(&world.string_value(node));

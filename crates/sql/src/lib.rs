@@ -55,7 +55,7 @@ pub enum Answer {
     Affected(u64),
 }
 
-/// The reason why there is no result. The texts are for operators.
+/// The reason why a statement failed. The texts are for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The database cannot be reached, or the connection was lost.

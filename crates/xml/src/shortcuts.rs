@@ -1,5 +1,5 @@
 //! One switch for all that is skipped, reused or remembered when XML is read: docs/adr/0025 has the list. The outcome is the same with and
-//! without; a difference is a defect of a shortcut.
+//! without shortcuts; a difference is a defect of a shortcut.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -12,7 +12,7 @@ const OFF: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Returns whether shortcuts may be taken. Asked once a document, or for a tag that is new.
+/// Returns whether shortcuts may be taken. This is called once for each document, and for each new tag.
 pub fn shortcuts() -> bool {
     match STATE.load(Ordering::Relaxed) {
         UNKNOWN => {

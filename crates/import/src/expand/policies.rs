@@ -71,7 +71,7 @@ impl Expansion<'_> {
         policy
     }
 
-    /// Those that the document itself writes for an operation, its path or all of it.
+    /// The policies that the document itself has for an operation, its path or the whole API.
     pub(super) fn own_policies(&mut self, levels: &Levels<'_>) -> Vec<Json> {
         let Some((spot, written)) = levels.member_at(extensions::OWN_POLICIES) else {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Expansion<'_> {
         let usable = |(number, policy): (usize, &Json)| {
             self.usable(policy.clone(), &spot.child(&number.to_string()))
         };
-        // Harmless: a policy that is not good has its complaint.
+        // Harmless: an invalid policy is reported by `usable`.
         numbered.filter_map(usable).collect()
     }
 

@@ -326,7 +326,7 @@ impl Verdict {
         }
     }
 
-    /// Tells something that changes nothing about the outcome.
+    /// Adds a note that does not change the outcome.
     pub(super) fn say(&mut self, note: &str) {
         self.notes.push(note.to_owned());
     }

@@ -111,7 +111,7 @@ fn is_name(text: &str) -> bool {
     }
 }
 
-/// Why the gateway's engine does not take a regular expression of Kong's.
+/// Checks that the gateway's engine accepts a regular expression of Kong. The error says why it does not.
 pub(super) fn regex_here(text: &str) -> Result<(), &'static str> {
     let built = regex::bytes::RegexBuilder::new(text).unicode(false).build();
     built.map(drop).map_err(|_| "look-around, references and the like have no counterpart")

@@ -57,7 +57,7 @@ const PLUGINS: &[PluginRow] = &[
     ),
     guard("bot-detection", 2_500, BOT_DETECTION),
     plain("cors", 2_000, CORS),
-    // It spares clients a second credential, and lets nobody in who has none.
+    // A session only spares clients from sending their credential again. It admits no client that never sent one.
     nothing("session", 1_900, "sessions have no counterpart: each request shows its credential"),
     nothing("acme", 1_705, "certificates are not obtained by ACME here"),
     no_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),

@@ -200,7 +200,7 @@ impl Converter<'_> {
                 if of_client && !self.is_conditional(plugin) && !verdict.is_refused() {
                     verdict.refuse("this plugin has no counterpart for one consumer or group");
                 }
-                // One that is switched off must not have a log or traces either.
+                // A disabled plugin must not add a log or traces either.
                 if !verdict.is_refused() && plugin.item.is_true("enabled", true) {
                     self.convert(plugin, people, &mut made, &mut verdict);
                 }

@@ -133,7 +133,7 @@ impl Mistakes {
     }
 }
 
-/// The value with which a configuration is checked: a host name, and long enough for a secret of any algorithm.
+/// The value of a variable while a configuration is checked. It is a valid host name, and long enough for a secret of any algorithm.
 const STAND_IN: &str = "stand-in.stand-in.stand-in.stand-in.stand-in.stand-in.stand-in.stand-in";
 
 /// What stands in YAML for a variable until it is read: characters for private use.

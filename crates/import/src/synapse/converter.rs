@@ -61,7 +61,7 @@ pub(super) struct Flow<'a> {
     pub(super) query_names: Vec<(String, String)>,
     /// The part that the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
     pub(super) resource: Option<Resource>,
-    /// The front of its requests' paths; what is behind it goes behind the addresses that are called.
+    /// The front of its requests' paths. The rest of a path is appended to the addresses that are called.
     pub(super) front: Option<String>,
     /// Its requests may be posted, so that they may be SOAP.
     pub(super) may_post: bool,

@@ -10,7 +10,7 @@ use super::element::Element;
 use super::endpoints::duration;
 use crate::yaml::variable;
 
-/// What a policy may ask for without more than a UsernameToken and a Timestamp over TLS.
+/// The elements of a policy that asks for nothing but a UsernameToken and a Timestamp over TLS.
 const POLICY: [&str; 32] = [
     "Policy",
     "ExactlyOne",
@@ -46,7 +46,7 @@ const POLICY: [&str; 32] = [
     "timestampPrecisionInMilliseconds",
 ];
 
-/// The seconds for which a Timestamp is good where a policy does not say.
+/// How many seconds a Timestamp is valid if the policy does not say.
 const TIMESTAMP_SECONDS: u64 = 300;
 
 impl<'a> Converter<'a> {
@@ -146,7 +146,7 @@ impl<'a> Converter<'a> {
         Ok(Json::Object(keys))
     }
 
-    /// `ws_security` of the upstream, where the policy asks for no more.
+    /// `ws_security` of the upstream. A policy that asks for more is an error.
     fn username(
         &mut self,
         name: &str,

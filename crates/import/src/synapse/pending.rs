@@ -46,7 +46,7 @@ pub(super) enum Sender {
     Client,
     /// It is the reply to a call.
     Service,
-    /// A call stands in some branches before.
+    /// Some of the branches before have a call, and others have none.
     Either,
 }
 

@@ -125,7 +125,6 @@ impl Converter<'_> {
         if target.is_own {
             return Ok(None);
         }
-        let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
         if target.is_exact {
             return Ok(or_root(target.path.clone()));
         }
@@ -174,7 +173,7 @@ impl Converter<'_> {
         })
     }
 
-    /// The condition, as XPath, of SOAP that is posted: its path does not go behind an address. None: the message is nothing of that kind.
+    /// The condition, as XPath, under which the message is SOAP that is posted: then its path is not appended to an address. None: it never is.
     fn is_posted_soap(&mut self) -> Option<String> {
         let pending = self.flow.pending.clone();
         if pending.sender != Sender::Client || !self.flow.may_post {
@@ -212,7 +211,6 @@ impl Converter<'_> {
 
     /// The path of a call below a resource whose requests are not posted: the route puts the address's path before it.
     fn forwarded(&mut self, target: &Target) -> Result<Option<String>, String> {
-        let or_root = |path: String| Some(if path.is_empty() { "/".to_owned() } else { path });
         let base = target.path.trim_end_matches('/');
         let Some(resource) = self.flow.resource.clone() else {
             return Ok(or_root(target.path.clone()));
@@ -227,6 +225,11 @@ impl Converter<'_> {
             Some(_) => Err("the rest of the path cannot be put behind a second address".to_owned()),
         }
     }
+}
+
+/// The path of a call; `/` for an empty one.
+fn or_root(path: String) -> Option<String> {
+    Some(if path.is_empty() { "/".to_owned() } else { path })
 }
 
 /// A path with a computed text behind it, unless the message is SOAP. The text is as in a URL, perhaps with several segments and a

@@ -212,30 +212,30 @@ fn arguments<'t>(
     }
 }
 
-/// True for an expression whose value is a number: one function, or a computation.
+/// True for an expression whose value is a number: a number as written, a function that gives one, or a computation.
 fn is_number(text: &str, tokens: &[PlacedToken<'_>]) -> bool {
     const FUNCTIONS: [&str; 7] =
         ["count", "sum", "string-length", "number", "floor", "ceiling", "round"];
     let (mut depth, mut computes) = (0_usize, false);
-    for (at, &(token, from, to)) in tokens.iter().enumerate() {
-        let opens = matches!(token, Token::Open | Token::OpenBracket);
-        let closes = matches!(token, Token::Close | Token::CloseBracket);
-        depth = (depth + usize::from(opens)).saturating_sub(usize::from(closes));
-        if depth > 0 || token != Token::Operator {
-            let is_call = matches!(token, Token::Function("", name) if FUNCTIONS.contains(&name));
-            if at == 0 && !is_call && tokens.len() == 1 {
-                return token == Token::Number;
+    for &(token, from, to) in tokens {
+        if matches!(token, Token::Open | Token::OpenBracket) {
+            depth += 1;
+        } else if matches!(token, Token::Close | Token::CloseBracket) {
+            depth = depth.saturating_sub(1);
+        } else if token == Token::Operator && depth == 0 {
+            match text.get(from..to) {
+                Some("+" | "-" | "*" | "div" | "mod") => computes = true,
+                _ => return false,
             }
-            continue;
-        }
-        match text.get(from..to) {
-            Some("+" | "-" | "*" | "div" | "mod") => computes = true,
-            _ => return false,
         }
     }
-    let is_call =
-        matches!(tokens.first(), Some((Token::Function("", name), ..)) if FUNCTIONS.contains(name));
-    computes || is_call
+    let is_alone = tokens.len() == 1;
+    computes
+        || match tokens.first() {
+            Some((Token::Number, ..)) => is_alone,
+            Some((Token::Function("", name), ..)) => FUNCTIONS.contains(name),
+            _ => false,
+        }
 }
 
 /// The result type of an expression, by its last step.

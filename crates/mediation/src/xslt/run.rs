@@ -39,7 +39,7 @@ impl TransformResult {
     }
 }
 
-/// The reason why there is no result.
+/// The reason why a transformation failed or was not started.
 pub enum TransformRejection {
     /// The stylesheet failed on this message.
     Failed(Rejection),

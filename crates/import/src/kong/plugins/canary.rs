@@ -38,7 +38,7 @@ impl Converter<'_> {
         }
         match config.number("start") {
             None => drop(keys.insert("percent".to_owned(), json!(percentage))),
-            // Then Kong has no share of its own, and goes on until all requests go there.
+            // With `start` Kong ignores `percentage`, and raises the share until all requests go to the other version.
             Some(start) => {
                 let start = kit::calendar::rfc3339(Duration::from_secs_f64(start.min(YEAR_9999)));
                 let over = format!("{}s", config.number("duration").unwrap_or(3_600.0).max(1.0));

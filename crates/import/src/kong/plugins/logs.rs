@@ -74,14 +74,12 @@ impl Converter<'_> {
         }
         let mut to = Map::new();
         to.insert("http".to_owned(), json!(url));
-        if !headers.is_empty() {
-            to.insert("headers".to_owned(), Json::Object(headers));
-        }
+        insert_texts(&mut to, "headers", headers);
         to.insert("timeout".to_owned(), timeout(config, "timeout", 10_000));
         Some(Json::Object(to))
     }
 
-    /// Kong does not verify the certificate of a `tcp-log`.
+    /// The receiver of a `tcp-log` or `udp-log`. Its certificate is not verified, as in Kong.
     fn socket(&mut self, plugin: &PluginInstance) -> Option<Json> {
         let config = &plugin.config;
         let (Some(host), Some(port)) = (config.text("host"), config.text("port")) else {
@@ -98,11 +96,10 @@ impl Converter<'_> {
         to.insert(key.to_owned(), json!(format!("{scheme}://{host}:{port}")));
         to.insert("timeout".to_owned(), timeout(config, "timeout", 10_000));
         if is_tls {
-            let mut tls = json!({ "verify": false });
-            if let (Some(name), Some(tls)) = (config.text("tls_sni"), tls.as_object_mut()) {
-                tls.insert("server_name".to_owned(), json!(name));
-            }
-            to.insert("tls".to_owned(), tls);
+            let mut tls = Map::from_iter([("verify".to_owned(), json!(false))]);
+            let name = config.text("tls_sni");
+            tls.extend(name.map(|name| ("server_name".to_owned(), json!(name))));
+            to.insert("tls".to_owned(), Json::Object(tls));
         }
         Some(Json::Object(to))
     }
@@ -112,12 +109,9 @@ impl Converter<'_> {
         let nested = config.get("access_logs").and_then(|logs| logs.text("endpoint"));
         let lines = nested.or_else(|| config.text("access_logs_endpoint"));
         if let Some(url) = lines {
-            let mut to = json!({ "otlp": url });
-            let headers = texts(config, "headers");
-            if let Some(to) = to.as_object_mut().filter(|_| !headers.is_empty()) {
-                to.insert("headers".to_owned(), Json::Object(headers));
-            }
-            self.log_to(to, plugin, verdict);
+            let mut to = Map::from_iter([("otlp".to_owned(), json!(url))]);
+            insert_texts(&mut to, "headers", texts(config, "headers"));
+            self.log_to(Json::Object(to), plugin, verdict);
         }
         let Some(url) = config.text("traces_endpoint").or_else(|| config.text("endpoint")) else {
             if lines.is_none() {
@@ -128,10 +122,7 @@ impl Converter<'_> {
         verified(url, verdict);
         let mut traces = Map::new();
         traces.insert("otlp".to_owned(), json!(url));
-        let headers = texts(config, "headers");
-        if !headers.is_empty() {
-            traces.insert("headers".to_owned(), Json::Object(headers));
-        }
+        insert_texts(&mut traces, "headers", texts(config, "headers"));
         let sample = config.number("sampling_rate").unwrap_or_else(|| {
             verdict.nearly(format!(
                 "`sampling_rate` is that of `kong.conf`; the share {SAMPLE} is its default"
@@ -140,10 +131,7 @@ impl Converter<'_> {
         });
         traces.insert("sample".to_owned(), json!(sample));
         traces.insert("propagate".to_owned(), json!(propagation(config, verdict)));
-        let attributes = texts(config, "resource_attributes");
-        if !attributes.is_empty() {
-            traces.insert("attributes".to_owned(), Json::Object(attributes));
-        }
+        insert_texts(&mut traces, "attributes", texts(config, "resource_attributes"));
         traces.insert("timeout".to_owned(), timeout(config, "send_timeout", 5_000));
         verdict.nearly("spans have names and attributes of their own");
         if plugin.scope != Scope::default() {
@@ -173,6 +161,13 @@ fn texts(config: &Item, key: &str) -> Map<String, Json> {
         |item: &Item| item.scalar().or_else(|| item.items().first()?.scalar()).map(|t| json!(t));
     // Harmless: an entry without a text is `null`, and nothing in Kong.
     entries.filter_map(|(name, item)| Some((name.clone(), first(item)?))).collect()
+}
+
+/// Adds a key for texts, unless there are none.
+fn insert_texts(keys: &mut Map<String, Json>, key: &str, texts: Map<String, Json>) {
+    if !texts.is_empty() {
+        keys.insert(key.to_owned(), Json::Object(texts));
+    }
 }
 
 fn timeout(config: &Item, key: &str, absent: u64) -> Json {

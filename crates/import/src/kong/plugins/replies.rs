@@ -1,4 +1,4 @@
-//! Plugins that answer instead of the service, and those about caches, identifiers.
+//! Plugins that answer instead of the service, and those about caches and identifiers.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -26,7 +26,7 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
     let origins: Vec<Json> = if any {
         vec![json!("*")]
     } else {
-        // Harmless: no browser names an origin that Kong compares with the rest.
+        // Harmless: no browser sends an origin that matches one of the others.
         origins.iter().filter_map(|text| origin(text, verdict)).collect()
     };
     if origins.is_empty() {
@@ -54,8 +54,8 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
     made.policies.push(json!({ "cors": keys }));
 }
 
-/// An entry of Kong's list of origins: without letters, digits and `.:/-` alone it is a regular expression for the beginning of an origin,
-/// or of its host if it has no colon.
+/// Converts an entry of Kong's list of origins. An entry with characters other than letters, digits and `.:/-` is a regular expression for
+/// the beginning of an origin, or of its host if the entry has no colon.
 fn origin(text: &str, verdict: &mut Verdict) -> Option<Json> {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || ".:/-".contains(c));
     if is_plain {
@@ -67,7 +67,7 @@ fn origin(text: &str, verdict: &mut Verdict) -> Option<Json> {
     }
     let bare = text.strip_prefix('^').unwrap_or(text);
     let bare = bare.strip_suffix('$').unwrap_or(bare);
-    // The end belongs to the last alternative alone.
+    // A `$` at the end applies only to the last alternative.
     let whole = if bare.contains('|') { format!("(?:{bare}$).*") } else { bare.to_owned() };
     if let Err(why) = regex_here(&whole) {
         verdict.refuse(format!("the regular expression `{text}` of `origins`: {why}"));

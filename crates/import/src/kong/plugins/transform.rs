@@ -32,7 +32,7 @@ impl<'i> Edits<'i> {
         self.config.get(action).map_or_else(Vec::new, |action| action.texts(self.part))
     }
 
-    /// Names with the text after their colon. Whoever reads a header takes no notice of the blanks around its value.
+    /// The names, each with the text after its colon. Blanks around the name and the value of a header mean nothing, and are removed.
     fn pairs(&self, action: &str) -> Vec<(&'i str, &'i str)> {
         let pair = |text: &'i str| text.split_once(':').unwrap_or((text, ""));
         let pairs = self.list(action).into_iter().map(pair);
@@ -145,7 +145,7 @@ fn range(text: &str) -> Json {
     }
 }
 
-/// A text in which each template of Kong's is our placeholder; none if one of them is more than a look-up.
+/// Replaces each template of Kong by a placeholder. Returns `None` if a template is more than a look-up.
 fn with_placeholders(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;

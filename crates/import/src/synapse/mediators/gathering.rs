@@ -28,7 +28,8 @@ const UNWRAPPED: &str = "$infoset_body/Aggregated/*[position() = 1 or $envelope/
 /// The messages of an iterate that are under way at once.
 const PARALLEL: u32 = 8;
 
-/// The place of a clone's aggregate.
+/// The place of a clone's aggregate. The default: it has none.
+#[derive(Default)]
 struct CloneAggregate<'a> {
     aggregate: Option<Element<'a>>,
     /// Steps of each branch that stand before it.
@@ -85,13 +86,7 @@ fn beside<'a>(
     targets: &[Element<'a>],
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
-    let nothing = CloneAggregate {
-        aggregate: None,
-        between: Vec::new(),
-        taken: 0,
-        on_reply: false,
-        has_more: false,
-    };
+    let nothing = CloneAggregate::default();
     let answers = |item: &Element<'_>| matches!(item.name(), "send" | "respond" | "aggregate");
     let on_reply = c.flow.reply.iter().flat_map(Element::descendants).any(|item| answers(&item));
     let within = targets.iter().flat_map(|target| body(c, target));
@@ -222,31 +217,19 @@ fn find<'a>(
             aggregate: rest.get(at).copied(),
             between: rest.get(..at).unwrap_or_default().to_vec(),
             taken: at + 1,
-            on_reply: false,
-            has_more: false,
+            ..CloneAggregate::default()
         };
     }
     let within = bodies.iter().find_map(|body| split(c, body, 0));
     if let Some(SplitItems { aggregate, has_more, .. }) = within {
-        return CloneAggregate {
-            aggregate: Some(aggregate),
-            between: Vec::new(),
-            taken: 0,
-            on_reply: false,
-            has_more,
-        };
+        let aggregate = Some(aggregate);
+        return CloneAggregate { aggregate, has_more, ..CloneAggregate::default() };
     }
     if let Some(SplitItems { before, aggregate, has_more }) = split(c, &c.flow.reply, 0) {
         let aggregate = Some(aggregate);
         return CloneAggregate { aggregate, between: before, taken: 0, on_reply: true, has_more };
     }
-    CloneAggregate {
-        aggregate: None,
-        between: Vec::new(),
-        taken: 0,
-        on_reply: false,
-        has_more: false,
-    }
+    CloneAggregate::default()
 }
 
 /// The steps of one branch: those of its target, and those on the way to the aggregate.

@@ -54,7 +54,7 @@ pub(super) fn header<'a>(
             }
             properties::keep(c, KeptProperty::To, value, steps);
         }
-        // What came as `SOAPAction` is sent all the same.
+        // The `SOAPAction` of the request is sent nevertheless.
         ("Action", true) => {}
         ("Action", false) => {
             let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
@@ -88,17 +88,14 @@ fn soap_header<'a>(
     let uri =
         item.namespace(prefix).ok_or_else(|| format!("the prefix `{prefix}` is not declared"))?;
     let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
-    let value = match &value {
+    let value = match value.as_text() {
         Value::Literal(text) => {
             let mut plain = String::new();
-            xml::escape_text(text, &mut plain);
+            xml::escape_text(&text, &mut plain);
             escaped(&plain)
         }
-        Value::Path(..) => match value.as_text() {
-            Value::Path(text, _) => format!("{{{{ string({text}) }}}}"),
-            Value::Literal(_) | Value::Cel(_) => c.placeholder(&value),
-        },
-        Value::Cel(_) => c.placeholder(&value),
+        Value::Path(text, _) => format!("{{{{ string({text}) }}}}"),
+        value @ Value::Cel(_) => c.placeholder(&value),
     };
     let mut quoted = String::new();
     xml::escape_attribute(uri, &mut quoted);
@@ -252,7 +249,7 @@ fn is_text(source: &Source, action: &str) -> bool {
         }
 }
 
-/// A text in the place of an element is the element's text. Where nothing is found, the element stays as it is.
+/// Replaces the content of an element by a text. If the text is empty, the element stays as it is.
 fn in_element(c: &mut Converter<'_>, text: Json, path: &str, steps: &mut Vec<Json>) {
     let variable = c.out.variable("enrich.text");
     let source = format!("${variable}");

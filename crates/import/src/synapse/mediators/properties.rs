@@ -49,7 +49,7 @@ pub(super) fn property<'a>(
     Ok(Next::Continue)
 }
 
-/// True for the value of a name, which may be absent, and not for what is computed of values.
+/// True for a variable as it is, whose value may be absent, and for the empty text. False for anything computed.
 fn is_one_value(text: &str) -> bool {
     let is_computed = text.contains(['/', ' ', '(', '=', '<', '>', '+', '*', '|']);
     text == "''" || text.starts_with('$') && !is_computed

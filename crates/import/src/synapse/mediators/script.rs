@@ -1,4 +1,4 @@
-//! `script`: programs in JavaScript, with the object `mc` that they know the message by.
+//! `script`: programs in JavaScript, with the object `mc` by which they use the message.
 //!
 //! A program may read and set the message as JSON, set it as XML, and read and set properties by names that are written out. What it reads
 //! are values of the step; what it sets are members of its result, which steps behind it take. Everything else is refused here, since a
@@ -16,9 +16,9 @@ use super::super::pending::KeptProperty;
 use super::super::xpath_text::Gives;
 use super::properties;
 
-/// Names of JavaScript's own for the reference's interpreter: there is no Java, and no XML in the language.
+/// Names that only the reference's interpreter of JavaScript has: those of Java, and of XML in the language.
 static FOREIGN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    // Harmless: it is a regular expression, as each test of a script shows.
+    // Harmless: the expression compiles, as each test of a script shows.
     Regex::new(r"\b(?:java|javax|org\.apache)\s*\.|\b(?:Packages|Java)\s*\.|\b(?:importPackage|importClass|JavaImporter|load|print|println|XML|XMLList)\s*\(").ok()
 });
 
@@ -48,11 +48,12 @@ pub(super) fn script<'a>(
     }
     let program = program(c, item)?;
     let mut uses = uses(&program)?;
-    let call = item.attribute("function").filter(|_| item.attribute("key").is_some());
-    let call = match call {
-        Some(function) => format!("\nreturn {function}(mc);"),
-        None if item.attribute("key").is_some() => "\nreturn mediate(mc);".to_owned(),
-        None => String::new(),
+    let has_key = item.attribute("key").is_some();
+    let call = if has_key {
+        let function = item.attribute("function").unwrap_or("mediate");
+        format!("\nreturn {function}(mc);")
+    } else {
+        String::new()
     };
     let mut values = Map::new();
     if uses.reads_xml {
@@ -65,7 +66,7 @@ pub(super) fn script<'a>(
                 values.insert(format!("r{}", uses.reads.len()), json!(value));
                 uses.reads.push(used);
             }
-            // Nothing else sets it.
+            // Only the script itself sets it.
             Err(_) if uses.sets.contains(&used) => {}
             Err(why) => return Err(why),
         }
@@ -94,7 +95,7 @@ pub(super) fn script<'a>(
         let then = json!([{ "set": set }, { "payload": { "from": format!("${nodes}") } }]);
         steps.push(json!({ "filter": { "when": format!("${made}.is_xml"), "then": then } }));
     }
-    if item.attribute("key").is_some() {
+    if has_key {
         let ends = json!([{ "drop": {} }]);
         steps.push(json!({ "filter": { "when": format!("${made}.ends"), "then": ends } }));
     }
@@ -103,12 +104,6 @@ pub(super) fn script<'a>(
 
 /// The text of a program, with those that it includes before it.
 fn program<'a>(c: &mut Converter<'a>, item: &Element<'a>) -> Result<String, String> {
-    let language = item.attribute("language").unwrap_or("js");
-    if !matches!(language, "js" | "javascript" | "nashornJs" | "rhinoJs" | "graaljs") {
-        return Err(format!(
-            "programs in `{language}` are not run; those in JavaScript are, by `script: {{ js }}`"
-        ));
-    }
     let mut text = String::new();
     for include in item.all("include") {
         let key = include.attribute("key").ok_or("an `include` without a key")?;
@@ -195,7 +190,7 @@ fn set<'a>(c: &mut Converter<'a>, used: &Used, value: Value) -> Result<Vec<Json>
     Ok(steps)
 }
 
-/// What a program asks of `mc`. The error says what of it is not there, and in which line.
+/// Finds what a program uses of `mc`. The error says what is not supported, and in which line.
 fn uses(program: &str) -> Result<Uses, String> {
     let line = |at: usize| program.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
     let refused = |at: usize, why: &str| Err(format!("{why} (line {} of the script)", line(at)));
