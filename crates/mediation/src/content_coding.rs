@@ -23,6 +23,12 @@ pub fn named(headers: &Headers) -> Option<String> {
     names
 }
 
+/// Returns true if a `Content-Encoding` line says anything but `identity`.
+pub fn is_coded(headers: &Headers) -> bool {
+    let mut codings = headers.get_all("content-encoding");
+    codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
 /// Returns true if a body in the coding `deflate` that begins with these bytes has the zlib wrapper that RFC 9110, 8.4.1.2 requires. Some
 /// servers send raw deflate data, and browsers accept both. In a wrapper, the low four bits of the first byte are the method, always 8. In
 /// raw data, those bits would begin an uncompressed block with nonzero padding, which no encoder writes.

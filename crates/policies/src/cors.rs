@@ -8,6 +8,8 @@ use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::regex_error::reason;
+
 /// Settings of the policy, as header values that are ready to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsSettings {
@@ -45,7 +47,7 @@ pub enum Origin {
     Regex(OriginRegex),
 }
 
-/// A regular expression that the whole of an origin has to match.
+/// A regular expression that an origin must match as a whole.
 #[derive(Debug, Clone)]
 pub struct OriginRegex(Regex);
 
@@ -94,20 +96,16 @@ impl Origins {
     }
 }
 
-/// The memory of one automaton.
+/// The bound on the memory of one compiled expression.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 impl OriginRegex {
-    /// Parses an expression; the error says what is wrong with it.
+    /// Parses an expression. The error is the reason why it cannot be used.
     pub fn parse(text: &str) -> Result<OriginRegex, String> {
         let compiled = |text: &str| {
             let mut builder = RegexBuilder::new(text);
-            builder.unicode(false).size_limit(COMPILED_BYTES_MAX).build().map_err(|error| {
-                let error = error.to_string();
-                // Harmless: an error has a text. The lines before the last one draw the place.
-                let last = error.lines().last().unwrap_or_default().trim();
-                last.strip_prefix("error: ").unwrap_or(last).to_owned()
-            })
+            let built = builder.unicode(false).size_limit(COMPILED_BYTES_MAX).build();
+            built.map_err(|error| reason(&error))
         };
         compiled(text)?;
         compiled(&format!(r"\A(?:{text})\z")).map(OriginRegex)

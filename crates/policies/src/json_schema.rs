@@ -1,27 +1,29 @@
-//! `json_schema`: refuses requests whose body or parameters a JSON Schema does not allow. It changes nothing of what passes.
+//! `json_schema`: refuses requests whose body or parameters a JSON Schema does not allow. It never changes a request.
 //!
-//! Owns which bodies are read, and how a parameter's text becomes a value: as JSON where it is a number or a truth, else as a string.
+//! Owns which bodies are read, and how the text of a parameter becomes a value: a string, or else the number, boolean or null that the text
+//! is in JSON.
 
 use std::borrow::Cow;
 
 use fault::{Fault, Kind};
+use mediation::content_coding::is_coded;
 use mediation::json_schema::{Document, Schema};
 use message::{GatheredBody, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step};
 
-/// One `json_schema`, as `compile` settles it.
+/// The settings of one `json_schema`.
 #[derive(Default)]
 pub struct JsonSchemaSettings {
     pub body: Option<Schema>,
     /// Content types of bodies, in lower case.
     pub types: Vec<String>,
     pub parameters: Vec<ParameterRule>,
-    /// The client is told what is wrong, and where.
+    /// Whether the answer says what is wrong, and where.
     pub verbose: bool,
     pub body_bytes_max: usize,
 }
 
-/// A parameter, where it is, and what it may be.
+/// A parameter, its place, and the schema of its value.
 pub struct ParameterRule {
     pub name: String,
     pub place: ParameterPlace,
@@ -38,10 +40,10 @@ pub enum ParameterPlace {
     Path(usize),
 }
 
-/// More than this many things wrong with one message are not told.
+/// The largest number of errors in one answer.
 const ERRORS_MAX: usize = 16;
 
-/// Methods whose requests have a body, where a schema says what it may be.
+/// Methods whose requests must have a body if there is a schema for it.
 const METHODS_WITH_BODY: [&[u8]; 3] = [b"POST", b"PUT", b"PATCH"];
 
 /// The policy for these settings.
@@ -94,9 +96,7 @@ impl JsonSchemaSettings {
         // Harmless: a request without a content type has none of the list.
         let kind = lines.next().map(message::media_type).unwrap_or_default();
         let is_listed = self.types.iter().any(|one| kind.eq_ignore_ascii_case(one.as_bytes()));
-        let mut codings = head.headers.get_all("content-encoding");
-        let is_coded = codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
-        if !is_listed || lines.next().is_some() || is_coded {
+        if !is_listed || lines.next().is_some() || is_coded(&head.headers) {
             let cause = "json_schema: a content type or a coding that is not listed";
             return Err(Fault::new(Kind::MediaTypeUnsupported, cause));
         }
@@ -118,8 +118,7 @@ impl JsonSchemaSettings {
             if values.is_empty() && rule.required {
                 wrong.push(format!("{}: it is missing", rule.name));
             }
-            let is_bad = |value: &&Cow<'_, [u8]>| !rule.allows(value);
-            if values.iter().find(is_bad).is_some() {
+            if values.iter().any(|value| !rule.allows(value)) {
                 wrong.push(format!("{}: its value does not match its schema", rule.name));
             }
             if wrong.len() >= self.errors_max() {
@@ -133,9 +132,7 @@ impl JsonSchemaSettings {
         if self.verbose { ERRORS_MAX } else { 1 }
     }
 
-    fn wrong(&self, mut wrong: Vec<String>) -> Fault {
-        // Harmless: the caller corrects these first, and is then told of more.
-        wrong.truncate(ERRORS_MAX);
+    fn wrong(&self, wrong: Vec<String>) -> Fault {
         let first = wrong.first().map_or("", String::as_str);
         let fault = Fault::new(Kind::RequestInvalid, format!("json_schema: {first}"));
         if !self.verbose {
@@ -146,12 +143,10 @@ impl JsonSchemaSettings {
 }
 
 impl ParameterRule {
-    /// All values, decoded.
-    fn values<'v>(&self, ex: &'v Exchange, head: &'v RequestHead) -> Vec<Cow<'v, [u8]>> {
+    /// Returns all values, decoded.
+    fn values<'v>(&'v self, ex: &'v Exchange, head: &'v RequestHead) -> Vec<Cow<'v, [u8]>> {
         match self.place {
-            ParameterPlace::Header => {
-                head.headers.get_all(&self.name).map(|line| Cow::Owned(line.to_vec())).collect()
-            }
+            ParameterPlace::Header => head.headers.get_all(&self.name).map(Cow::Borrowed).collect(),
             ParameterPlace::Path(at) => {
                 let value = ex.parameters.get(at);
                 value.map(|text| kit::percent::decoded(text, false)).into_iter().collect()

@@ -45,6 +45,7 @@ pub mod quota;
 pub mod rate_limit;
 mod rebased;
 pub mod redirect;
+mod regex_error;
 pub mod remote_definition;
 pub mod reply_coding;
 pub mod soap;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
+use mediation::content_coding::is_coded;
 use message::{GatheredBody, Headers, ReplyHead, RequestHead};
 use policy::{
     Decision, Escape, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step, Template,
@@ -216,9 +217,4 @@ fn is_json(headers: &Headers) -> bool {
 fn is_form(headers: &Headers) -> bool {
     let kind = headers.get("content-type").map(message::media_type);
     kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
-}
-
-fn is_coded(headers: &Headers) -> bool {
-    let mut codings = headers.get_all("content-encoding");
-    codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
 }

@@ -1,11 +1,13 @@
-//! `user_agent`: which programs may ask, by what they say of themselves. What a client says there proves nothing.
+//! `user_agent`: refuses programs by the name in their `User-Agent`. The name proves nothing: a client can send any text.
 
 use fault::{Fault, Kind};
 use message::RequestHead;
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-/// Who passes, in this order: one of `allow`, nobody of `deny`, robots if they may.
+use crate::regex_error::reason;
+
+/// The rules, in the order in which they apply: `allow` lets a program pass, `deny` refuses it, and robots pass only if `robots` is true.
 #[derive(Debug, Clone)]
 pub struct UserAgents {
     pub allow: RegexSet,
@@ -13,10 +15,11 @@ pub struct UserAgents {
     pub robots: bool,
 }
 
-/// The memory of the automaton of one list.
+/// The bound on the memory of one compiled list.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// How robots name themselves: by a word, or by the name of a well-known one that has none of these words. `cubot` makes telephones.
+/// The names of robots: words that many of them use, and well-known robots whose names have none of these words. Phones of the brand Cubot
+/// are not robots.
 const ROBOTS: [&str; 4] = [
     r"(?i)(?:^|[^u])bot(?:[^a-z]|$)",
     r"(?i)crawl|spider|scrap(?:er|y|ing)|archiver|indexer|slurp",
@@ -24,26 +27,19 @@ const ROBOTS: [&str; 4] = [
     r"(?i)^(?:python-urllib|apache-httpclient|google-http-java-client|winhttp)",
 ];
 
-/// A list of expressions as one. The error is the place of the first bad one in the list, with the reason.
+/// Compiles a list of expressions into one set. The error is the index of the first invalid expression, with the reason.
 pub fn expressions(texts: &[&str]) -> Result<RegexSet, (usize, String)> {
     let build = |texts: &[&str]| {
         let mut builder = RegexSetBuilder::new(texts);
         builder.unicode(false).size_limit(COMPILED_BYTES_MAX).build()
     };
     for (at, text) in texts.iter().enumerate() {
-        build(&[text]).map_err(|error| (at, last_line(&error.to_string())))?;
+        build(&[text]).map_err(|error| (at, reason(&error)))?;
     }
     build(texts).map_err(|_| (0, "all expressions together are too large".to_owned()))
 }
 
-/// The lines before it draw the place in the text.
-fn last_line(error: &str) -> String {
-    // Harmless: an error has a text.
-    let last = error.lines().last().unwrap_or_default().trim();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
-}
-
-/// The policy. None if the gateway's own expressions cannot be compiled, which its tests would show.
+/// Returns the policy, or `None` if [`ROBOTS`] cannot be compiled, which the tests below exclude.
 pub fn policy(agents: UserAgents) -> Option<Policy> {
     let robots = expressions(&ROBOTS).ok()?;
     let check = AgentCheck { agents, robots };
@@ -74,7 +70,7 @@ impl OnHead<RequestHead> for AgentCheck {
     }
 }
 
-/// What the log shows of a text.
+/// The number of bytes of a `User-Agent` that the log shows.
 const SHOWN_MAX: usize = 128;
 
 impl AgentCheck {

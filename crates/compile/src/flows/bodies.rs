@@ -1,4 +1,4 @@
-//! The steps that make a body anew: `payload` and `respond`.
+//! Compiles the steps that build a body: `payload` and `respond`.
 
 use bytes::Bytes;
 use config::{
@@ -47,14 +47,14 @@ impl StepKind for PayloadStep {
     }
 }
 
-/// The keys that a body may be made of.
+/// The keys of which one may give the body.
 #[derive(Clone, Copy)]
 struct BodyKeys<'a> {
-    xml: Option<&'a Spanned<String>>,
-    json: Option<&'a Spanned<JsonTemplate>>,
-    text: Option<&'a Spanned<String>>,
-    form: Option<&'a QueryTemplate>,
-    from: Option<&'a ExpressionText>,
+    xml: &'a Option<Spanned<String>>,
+    json: &'a Option<Spanned<JsonTemplate>>,
+    text: &'a Option<Spanned<String>>,
+    form: &'a Option<QueryTemplate>,
+    from: &'a Option<ExpressionText>,
 }
 
 impl Compiler<'_, '_> {
@@ -117,14 +117,9 @@ impl Compiler<'_, '_> {
         step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Respond> {
-        let written = BodyKeys {
-            xml: keys.xml.as_ref(),
-            json: keys.json.as_ref(),
-            text: keys.text.as_ref(),
-            form: keys.form.as_ref(),
-            from: keys.from.as_ref(),
-        };
-        if let Some(text) = &keys.text {
+        let RespondStep { xml, json, text, form, from, .. } = keys;
+        let written = BodyKeys { xml, json, text, form, from };
+        if let Some(text) = text {
             let is_type = |name: &Spanned<String>| name.value.eq_ignore_ascii_case("content-type");
             let mut lines = keys.headers.iter();
             let content_type =
@@ -150,13 +145,8 @@ impl Compiler<'_, '_> {
         step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Payload> {
-        let written = BodyKeys {
-            xml: keys.xml.as_ref(),
-            json: keys.json.as_ref(),
-            text: keys.text.as_ref(),
-            form: keys.form.as_ref(),
-            from: keys.from.as_ref(),
-        };
+        let PayloadStep { xml, json, text, form, from, .. } = keys;
+        let written = BodyKeys { xml, json, text, form, from };
         let made = self.made(written, step, namespaces)?;
         let file = match &keys.file {
             Some(file) => {
@@ -169,7 +159,7 @@ impl Compiler<'_, '_> {
         };
         if let Some(content_type) = &keys.content_type {
             crate::names::media_type(content_type, self.report)?;
-            if let Some(text) = &keys.text {
+            if let Some(text) = text {
                 self.warn_of_unescaped(text, Some(&content_type.value));
             }
         }

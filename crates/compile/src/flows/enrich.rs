@@ -1,4 +1,4 @@
-//! The step `enrich`.
+//! Compiles the step `enrich`.
 
 use config::{Decode as _, EnrichSource, EnrichStep, ExpressionText, NamedStep, Spanned};
 use expression::Kind;
@@ -24,7 +24,7 @@ impl StepKind for EnrichStep {
 impl Compiler<'_, '_> {
     fn enrich(
         &mut self,
-        keys: &config::EnrichStep,
+        keys: &EnrichStep,
         step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
     ) -> Option<Enrich> {
@@ -58,7 +58,8 @@ impl Compiler<'_, '_> {
         Some(Enrich { source: source?, target: target?, variable, is_whole, action })
     }
 
-    /// The variable that the target of an `enrich` is in, if it is not the message; and true if it is all of that.
+    /// Returns the variable that holds the target, or no variable if the message holds it; and true if the target is all of the body or of
+    /// the variable.
     fn place(&mut self, target: &ExpressionText) -> Option<(Option<u32>, bool)> {
         let text = target.text.value.trim();
         let Some(rest) = text.strip_prefix('$') else { return Some((None, false)) };
@@ -82,7 +83,7 @@ impl Compiler<'_, '_> {
                 format!("`${name}` is not part of the body"),
                 "write a place in `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
             ),
-            // There is no such name, as the expression says.
+            // The name is unknown; compiling the target as an expression reports it.
             None => return None,
         };
         self.report.error(target.text.at, what, help);

@@ -84,9 +84,8 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
             "list origins, such as `https://app.example.com`, write `*` for all, or remove `cors`";
         report.error(keys.origins.at, "no origin is listed, so no page may read a reply", help);
     }
-    if let Some(any) =
-        written.iter().find(|origin| origin.value == OriginMatch::Text("*".to_owned()))
-    {
+    let is_any = |origin: &OriginMatch| matches!(origin, OriginMatch::Text(text) if text == "*");
+    if let Some(any) = written.iter().find(|origin| is_any(&origin.value)) {
         let what = "with credentials every page of the world could act as its visitor";
         let help = "list the origins, or remove `credentials`";
         match (keys.credentials.value, keys.any_with_credentials) {

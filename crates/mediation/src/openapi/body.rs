@@ -7,6 +7,7 @@ use message::{GatheredBody, Headers};
 use super::model::Content;
 use super::parameter;
 use crate::charset;
+use crate::content_coding::is_coded;
 use crate::json_schema::{Document, Unreadable, malformed};
 use crate::parsed::{self, JSON_LIMITS};
 
@@ -34,12 +35,6 @@ fn best<'c>(content: &'c [Content], media_type: &str) -> Option<&'c Content> {
     let fitting = content.iter().map(|content| (content.range.fits(media_type), content));
     let best = fitting.filter(|(fits, _)| *fits > 0).max_by_key(|(fits, _)| *fits);
     best.map(|(_, content)| content)
-}
-
-fn is_coded(headers: &Headers) -> bool {
-    headers
-        .get_all("content-encoding")
-        .any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
 /// Validates a body against the described content types. `shown`: faults may quote the body.

@@ -173,11 +173,11 @@ fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
 fn in_time(claims: &Members<'_>, issuer: &Issuer, now: u64) -> Result<Option<u64>, Refusal> {
     let leeway = issuer.leeway.as_secs();
     let known = |name, ignored| if ignored { Ok(None) } else { time(claims, name) };
-    let until = known("exp", issuer.ignores.0)?.map(|ends| ends.saturating_add(leeway));
+    let until = known("exp", issuer.expiry_ignored)?.map(|ends| ends.saturating_add(leeway));
     if until.is_some_and(|until| until <= now) {
         return Err(Refusal::Expired);
     }
-    let begins = known("nbf", issuer.ignores.1)?;
+    let begins = known("nbf", issuer.beginning_ignored)?;
     if begins.is_some_and(|begins| begins > now.saturating_add(leeway)) {
         return Err(Refusal::NotYet);
     }
@@ -372,7 +372,8 @@ mod tests {
             leeway: Duration::from_secs(5),
             expiry_required: true,
             beginning_required: false,
-            ignores: (false, false),
+            expiry_ignored: false,
+            beginning_ignored: false,
             subject_claim: "sub".to_owned(),
             scope_claims: vec!["scope".to_owned(), "scp".to_owned()],
             consumer_claim: "azp".to_owned(),
@@ -415,11 +416,16 @@ mod tests {
             check(&claims.into(), b"", issuer, &JwtSettings::default(), NOW)
                 .map(|checked| checked.until)
         };
-        let kong = Issuer { expiry_required: false, ignores: (true, true), ..issuer() };
+        let kong = Issuer {
+            expiry_required: false,
+            expiry_ignored: true,
+            beginning_ignored: true,
+            ..issuer()
+        };
         for claims in [json!({}), json!({ "exp": 1 }), json!({ "exp": "soon", "nbf": u64::MAX })] {
             assert_eq!(checked(claims.clone(), &kong), Ok(None), "{claims}");
         }
-        let expiry = Issuer { ignores: (false, true), ..issuer() };
+        let expiry = Issuer { beginning_ignored: true, ..issuer() };
         assert_eq!(checked(json!({ "exp": NOW + 1, "nbf": u64::MAX }), &expiry), Ok(Some(NOW + 6)));
         assert_eq!(checked(json!({ "exp": 1 }), &expiry), Err(Refusal::Expired));
         let both = Issuer { beginning_required: true, ..issuer() };

@@ -31,8 +31,10 @@ pub struct Issuer {
     pub leeway: Duration,
     pub expiry_required: bool,
     pub beginning_required: bool,
-    /// Whether `exp` is not looked at, and whether `nbf` is not.
-    pub ignores: (bool, bool),
+    /// Whether tokens are accepted whatever their `exp`.
+    pub expiry_ignored: bool,
+    /// Whether tokens are accepted whatever their `nbf`.
+    pub beginning_ignored: bool,
     pub subject_claim: String,
     pub scope_claims: Vec<String>,
     pub consumer_claim: String,

@@ -65,8 +65,7 @@ pub(super) fn join(
         text.extend(inside)
     }
     text.push_str(after);
-    let content_type = content_type.to_vec();
-    replace(text, &content_type, head, run, state)
+    replace(text, content_type, head, run, state)
 }
 
 fn replace(
