@@ -1,4 +1,4 @@
-//! Small origin servers behind a gateway, for `tidegate backend`, the demo, tests and benches.
+//! Small origin servers to which a gateway can forward requests. `tidegate backend`, the demo, tests and benches use them.
 //!
 //! Owns listening, TLS, HTTP/1 and HTTP/2 framing, and the choice of the answer. A request enters in [`serve()`] and is answered by the
 //! module named after its [`Kind`]. It is never a proxy, has no configuration file, and keeps no state between requests, except for the

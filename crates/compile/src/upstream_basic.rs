@@ -1,4 +1,4 @@
-//! `basic` of an upstream to the credentials that its requests carry.
+//! Compiles `basic` of an upstream: the credentials that its requests carry.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use plan::UpstreamAddition;
 
 use crate::policy_builder::PolicyBuilder;
 
-/// The credentials, if the upstream has some. The outer none: there was a complaint.
+/// Returns the credentials, `Some(None)` for an upstream without them, or `None` after a complaint.
 pub(crate) fn compile(
     upstream: &Upstream,
     builder: &mut PolicyBuilder<'_>,

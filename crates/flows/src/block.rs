@@ -32,7 +32,7 @@ impl Block {
         self.needs
     }
 
-    /// Its flow's own, if one is written.
+    /// The timeout of its flow, if one is configured.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }

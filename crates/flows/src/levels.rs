@@ -29,17 +29,17 @@ pub struct ActionNeeds {
 /// What steps need of the messages that come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
-    /// One reads a body, or caches one.
+    /// A step reads a body, or caches one.
     pub(crate) bodies: bool,
     /// A call has a method of its own.
     pub(crate) other_methods: bool,
-    /// One needs the request's original body.
+    /// A step needs the request's original body.
     pub(crate) request: bool,
     /// The levels of elements that they read, if they only copy what is below; none: perhaps all.
     pub(crate) levels: Option<usize>,
 }
 
-/// Finds the levels that expressions look at, which were compiled with these names. None: perhaps all.
+/// Finds the number of levels that expressions read, if they were compiled with the names of this table. None: perhaps all.
 pub struct Levels<'t> {
     table: &'t NameTable,
 }
@@ -53,7 +53,7 @@ impl Needs {
     pub(crate) const NOTHING: Needs =
         Needs { bodies: false, other_methods: false, request: false, levels: Some(0) };
 
-    /// These and those of other steps.
+    /// Adds the needs of other steps.
     pub(crate) fn with<'s>(self, steps: impl Iterator<Item = &'s Step>) -> Needs {
         steps.fold(self, |all, step| Needs {
             bodies: all.bodies | step.needs().bodies,
@@ -83,14 +83,14 @@ impl Levels<'_> {
         deepest(templates.into_iter().map(|template| self.template(template)))
     }
 
-    /// Those of a value whose nodes are written as their markup, or kept.
+    /// The levels of a value whose nodes are copied as their markup, or kept.
     pub(crate) fn copied(&self, value: &Expression) -> Option<usize> {
         let is_kept = |slot: Slot| self.table.has(slot, SlotMeaning::is_kept);
         let kept = value.slot().filter(|slot| is_kept(*slot)).map(|_| Envelope::LEVELS);
         value.levels().or(kept).or_else(|| self.read(value))
     }
 
-    /// Those of a value that is read: it may be all that nodes have in them.
+    /// The levels of a value that is read. If it may be nodes, all levels below them may be read.
     pub(crate) fn read(&self, value: &Expression) -> Option<usize> {
         let reads_nodes =
             value.slots().iter().any(|slot| self.table.has(*slot, SlotMeaning::may_be_nodes));

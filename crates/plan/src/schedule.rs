@@ -102,7 +102,8 @@ impl Timing {
         }
     }
 
-    /// The first time it is due where another process has begun no run since a time, and this one has to make what was due meanwhile.
+    /// Returns the first due time. With `since`, it may be in the past: the process before this one started no run after that time, so this
+    /// one makes up for a run that was due meanwhile.
     pub fn first_since(&self, since: Option<Duration>) -> Option<Due> {
         match (self, since) {
             (Timing::Cron(cron, _), Some(since)) => {

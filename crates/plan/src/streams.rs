@@ -8,7 +8,7 @@ pub struct Streams {
     pub reload: OnReload,
     /// How long a stream may take to end when it has to.
     pub drain: Duration,
-    /// For how long they stay with this process once another one has taken its place. If absent, as long as the process lets them.
+    /// How long streams may stay with this process after an upgrade has replaced it. If absent, only the process itself limits this.
     pub upgrade: Option<Duration>,
     pub age_max: Option<Duration>,
     /// The idle timeout in both directions. If absent, it is [`IDLE_MAX`], or for tunnels the listener's timeout.

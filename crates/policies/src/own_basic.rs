@@ -16,7 +16,7 @@ pub struct OwnBasic {
 }
 
 impl OwnBasic {
-    /// Of a name without a colon.
+    /// Creates the credentials. The name must not contain a colon.
     pub fn new(name: &str, password: &str) -> OwnBasic {
         OwnBasic { line: format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))).into() }
     }

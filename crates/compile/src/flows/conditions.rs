@@ -1,4 +1,4 @@
-//! The steps that choose others: `filter` and `switch`.
+//! Compiles the steps that choose other steps: `filter` and `switch`.
 
 use config::{FilterStep, NamedStep, Spanned, SwitchCase, SwitchStep};
 use flows::{Action, Alternatives, Condition, Switch, Test};

@@ -12,7 +12,7 @@ keys! {
         /// Regular expressions; a text in which one of them is found is refused.
         deny: Vec<Spanned<String>> = Vec::new(),
         /// Whether robots may pass: programs that call themselves a bot, crawler, spider, scraper or archiver, and well-known others.
-        // Who writes nothing else wants them away.
+        // An operator who adds the policy without other keys wants to refuse robots.
         robots: bool = false,
     }
 }

@@ -160,7 +160,7 @@ struct TakenPart {
     is_json: bool,
     /// Also none if that of an earlier branch is known.
     around: Option<Wrapper>,
-    /// Where it is wanted.
+    /// Present only if the gather keeps the head of its first result.
     head: Option<Head>,
 }
 

@@ -113,7 +113,7 @@ impl PayloadSource {
         }
     }
 
-    /// The levels of elements that it looks at; none: perhaps all.
+    /// The levels of elements that it reads; none: perhaps all.
     pub(crate) fn levels(&self, levels: &Levels<'_>) -> Option<usize> {
         let own = match self {
             PayloadSource::Xml(template)
@@ -123,7 +123,7 @@ impl PayloadSource {
             PayloadSource::From(expression) => levels.copied(expression),
             PayloadSource::Fixed(..) => Some(0),
         };
-        // Of a Body that goes into another, the content is put there.
+        // If it is an envelope that goes into another one, the content of its Body is used.
         own.map(|own| own.max(Envelope::CONTENT_LEVELS))
     }
 
