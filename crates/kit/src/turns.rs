@@ -661,22 +661,28 @@ mod tests {
     #[test]
     fn a_panic_does_not_stop_those_that_wait() {
         run(async {
-            // Both have paused when one of them panics, and nothing else begins a round.
-            let computing = |shares: u32, panics: bool| {
+            // Each has three turns, and panics or ends in the third one. The first to get there is alone in its round: the other one has
+            // paused in an earlier round, and only the panicking one can have noted the next.
+            let log = Rc::new(RefCell::new(Vec::new()));
+            let computing = |name: char, panics: bool| {
+                let log = log.clone();
                 in_turns(async move {
-                    let began = clock::now();
-                    while clock::now() - began < shares * SHARE {
-                        pause_if_due();
+                    for turn in 1..=3 {
+                        log.borrow_mut().push(name);
+                        assert!(!panics || turn < 3, "in its turn");
+                        while log.borrow().last() == Some(&name) && log.borrow().len() < 5 {
+                            pause_if_due();
+                        }
                     }
-                    assert!(!panics, "in its turn");
                 })
             };
-            let panicking = computing(5, true);
+            let panicking = computing('a', true);
             let panics = crate::spawn(async { task::contain(pin!(panicking)).await });
-            let waits = crate::spawn(computing(50, false));
+            let waits = crate::spawn(computing('b', false));
             let both = async { (panics.await.unwrap(), waits.await.unwrap()) };
             let ended = tokio::time::timeout(Duration::from_secs(20), both).await;
             assert_eq!(ended, Ok((Err("in its turn".to_owned()), ())));
+            assert_eq!(log.borrow().iter().collect::<String>(), "ababab");
         });
     }
 
