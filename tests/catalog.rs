@@ -24,6 +24,11 @@ catalog:
   gateway: public
 "#;
 
+/// The same configuration with its store in a database.
+pub(crate) fn in_database(yaml: &str, server: &Postgres) -> String {
+    yaml.replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()))
+}
+
 pub(crate) fn start() -> Gateway {
     // The SHA-256 of `pat`.
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"pat");
@@ -638,9 +643,7 @@ fn the_keys_of_the_catalog_are_published_and_rotated() {
 fn gateways_with_one_database_see_each_others_changes() {
     let server = Postgres::start();
     let origin = Origin::saying("ok");
-    let yaml = CATALOG
-        .replace("PAT", &"0".repeat(64))
-        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server);
     let (one, other) = (Gateway::start(&yaml), Gateway::start(&yaml));
     let client = log_in(&one, "admin", "admin");
     let api = publish(&client, &definition("echo", &origin));

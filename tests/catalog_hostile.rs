@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
 use crate::catalog::{
-    CATALOG, Client, address, application, basic, call, definition, is_refused, log_in, publish,
-    read, start, subscribe, token,
+    CATALOG, Client, address, application, basic, call, definition, in_database, is_refused,
+    log_in, publish, read, start, subscribe, token,
 };
 use crate::catalog_imports::form as multipart;
 use crate::harness::{Clock, Gateway, Origin, Postgres, Wire, until};
@@ -259,8 +259,7 @@ fn tokens_follow_a_clock_that_jumps_and_counts_do_not() {
 fn what_is_known_is_served_without_the_store_and_what_is_new_waits() {
     let mut server = Postgres::start();
     let origin = Origin::saying("ok");
-    let yaml = quiet()
-        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let yaml = in_database(&quiet(), &server);
     let gateway = Gateway::start(&yaml);
     let client = log_in(&gateway, "admin", "admin");
     let api = publish(&client, &definition("echo", &origin));
@@ -461,8 +460,7 @@ fn an_api_key_outlives_the_rotation_of_the_key_that_signed_it() {
 fn gateways_read_what_others_have_changed_and_a_deployment_stays() {
     let server = Postgres::start();
     let (first, second) = (Origin::saying("first"), Origin::saying("second"));
-    let yaml = quiet()
-        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let yaml = in_database(&quiet(), &server);
     let (one, other) = (Gateway::start(&yaml), Gateway::start(&yaml));
     let client = log_in(&one, "admin", "admin");
     let api = publish(&client, &definition("echo", &first));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::catalog::{CATALOG, Client, address, basic, definition, publish, read};
+use crate::catalog::{CATALOG, Client, address, basic, definition, in_database, publish, read};
 use crate::harness::{Gateway, Message, Origin, PATIENCE, Postgres, until};
 
 /// The kills of the short form; `TIDEGATE_SOAK_KILLS=50` makes it the long one.
@@ -410,8 +410,6 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_created() {
 #[test]
 fn whichever_of_two_gateways_is_killed_both_have_all_that_was_acknowledged() {
     let server = Postgres::start();
-    let yaml = CATALOG
-        .replace("PAT", &"0".repeat(64))
-        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server);
     kill_and_look(vec![Gateway::start(&yaml), Gateway::start(&yaml)], kills());
 }

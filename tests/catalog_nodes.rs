@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::catalog::{
-    CATALOG, Client, application, basic, call, definition, form, log_in, publish, subscribe, token,
+    CATALOG, Client, application, basic, call, definition, form, in_database, log_in, publish,
+    subscribe, token,
 };
 use crate::harness::{Gateway, Origin, PATIENCE, Postgres, until};
 
@@ -79,9 +80,7 @@ fn plan(requests: u64) -> Value {
 fn what_is_changed_at_one_has_effect_on_both_within_a_second_and_no_other_request_notices() {
     let server = Postgres::start();
     let origin = Origin::saying("ok");
-    let yaml = CATALOG
-        .replace("PAT", &"0".repeat(64))
-        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server);
     let (one, other) = (Gateway::start(&yaml), Gateway::start(&yaml));
     let both = [&one, &other];
     let client = log_in(&one, "admin", "admin");

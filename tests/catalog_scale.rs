@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::catalog::{
-    CATALOG, Client, application, basic, call, definition, form, publish, read, subscribe,
+    CATALOG, Client, application, basic, call, definition, form, in_database, publish, read,
+    subscribe,
 };
 use crate::harness::{Gateway, Origin, PATIENCE, Postgres, until};
 
@@ -41,9 +42,7 @@ fn subscriptions_take_little_memory() {
     let number: usize = number.map_or(SUBSCRIPTIONS, |text| text.parse().unwrap());
     let server = Postgres::start_with(&["fsync=off", "max_wal_size=8GB"]);
     let origin = Origin::saying("ok");
-    let yaml = CATALOG
-        .replace("PAT", &"0".repeat(64))
-        .replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()));
+    let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server);
     let gateway = Gateway::start(&yaml);
     let client = Client { gateway: &gateway, authorization: basic("admin", "admin") };
     let apis: Vec<String> =

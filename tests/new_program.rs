@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::harness::{Gateway, H2, Message, Origin, Wire, full, program, tidegate, until, whole};
 use crate::hubs::{bodies, events, poll, publish, stream};
 use crate::queues::put;
-use crate::websub::{LOOPBACK, confirming, texts as delivered_texts};
+use crate::websub::{LOOPBACK, confirming, form, send_form, texts as delivered_texts};
 
 /// The processes that took over, which end with the test.
 pub(crate) struct Successors<'g>(pub(crate) &'g Gateway);
@@ -197,12 +197,9 @@ fn with_store(origin: &Origin, more: &str) -> String {
     )
 }
 
-fn subscribe(gateway: &Gateway, callback: &Origin) {
-    let form = format!("hub.mode=subscribe&hub.topic=sports&hub.callback={}/c", callback.url());
-    let reply = gateway.wire().ask(format!(
-        "POST /news HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
-        form.len()
-    ));
+pub(crate) fn subscribe(gateway: &Gateway, callback: &Origin) {
+    let callback = format!("{}/c", callback.url());
+    let reply = send_form(gateway, &form("subscribe", "sports", &callback, ""));
     assert_eq!(reply.status(), 202, "{reply:?}");
 }
 
@@ -421,10 +418,10 @@ fn sockets_of_a_service_manager_are_taken_by_address_or_name() {
     }
 }
 
-/// A listening socket that a program which is started gets as well.
+/// A listening socket that started programs inherit.
 fn listener() -> std::net::TcpListener {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    // A number that no descriptor of the program will have.
+    // A number that no other descriptor has in the started program.
     let high = rustix::io::fcntl_dupfd_cloexec(&listener, 100).unwrap();
     rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty()).unwrap();
     high.into()

@@ -1,7 +1,6 @@
-//! One program after the other takes the place of the one before, under load and with streams of every kind: no request fails, and every
-//! stream goes on.
+//! Programs replace one another under load and with streams of every kind: no request fails, and every stream continues.
 //!
-//! `make soak` does it fifty times.
+//! `make soak` replaces the program fifty times.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -11,14 +10,14 @@ use std::thread;
 
 use crate::harness::{Gateway, H2, Message, Origin, Wire, full, until, whole};
 use crate::hubs::{bodies, events, json_of, stream};
-use crate::new_program::Successors;
+use crate::new_program::{Successors, subscribe};
 use crate::reload_soak::asked;
 use crate::stream_soak::{KINDS, Service, Shared, Stream, calls, open, yaml as of_streams};
 use crate::websub::{LOOPBACK, confirming, texts};
 
 const UPGRADES: usize = 2;
 
-/// The streams that were opened in so many processes before stay open; those of the first do to the end.
+/// The number of processes whose streams stay open, besides those of the first one, which stay open to the end.
 const KEPT: usize = 3;
 
 /// What the clients have done.
@@ -26,7 +25,7 @@ const KEPT: usize = 3;
 struct Load {
     stop: AtomicBool,
     requests: AtomicUsize,
-    /// Connections between two requests that were closed when the next came.
+    /// The number of connections that were closed between two requests.
     stale: AtomicUsize,
 }
 
@@ -62,13 +61,13 @@ fn post(target: &str, body: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Asks on a connection for each request, and on one for as many as it takes.
+/// Sends requests, in turn on a new connection and on one that is kept for as long as it lasts.
 fn plain(address: SocketAddr, load: &Load) {
     let mut kept = Wire::connect(address);
     let ok = |reply: &Message| assert_eq!((reply.status(), &*reply.text()), (200, "ok"));
     while load.goes_on() {
         ok(&Wire::connect(address).get("/plain"));
-        // A client may be told that the connection ends, or find it closed before it asks: it takes another.
+        // The connection may end with a reply, or be closed before the next request. Then a new one is used.
         kept = match again(kept, load) {
             Some(kept) => kept,
             None => Wire::connect(address),
@@ -77,7 +76,7 @@ fn plain(address: SocketAddr, load: &Load) {
     }
 }
 
-/// A request on a connection that had one already; none where the connection has ended, which may be between two requests only.
+/// Sends another request on a connection. Returns `None` if the connection has ended, which is allowed only between two requests.
 fn again(mut kept: Wire, load: &Load) -> Option<Wire> {
     let sent = kept.try_send("GET /plain HTTP/1.1\r\nHost: a\r\n\r\n");
     let Some(mut head) = kept.next_head().filter(|_| sent) else {
@@ -90,7 +89,7 @@ fn again(mut kept: Wire, load: &Load) -> Option<Wire> {
     (!head.lists("connection", "close")).then_some(kept)
 }
 
-/// Requests on connections of HTTP/2, of which each takes some.
+/// Sends requests on connections of HTTP/2, several on each.
 fn over_h2(address: SocketAddr, load: &Load) {
     while load.goes_on() {
         let h2 = H2::connect(address);
@@ -103,7 +102,7 @@ fn over_h2(address: SocketAddr, load: &Load) {
             });
             match answered {
                 Ok(reply) => assert_eq!((reply.status, &reply.body[..]), (200, &b"ok"[..])),
-                // The gateway said before that it takes no more requests on this connection.
+                // The gateway has announced that it accepts no more requests on this connection.
                 Err(error) => {
                     let why = format!("{error:?}");
                     let is_told =
@@ -118,7 +117,7 @@ fn over_h2(address: SocketAddr, load: &Load) {
     }
 }
 
-/// Sends bodies to a place, and gives those that were accepted.
+/// Sends bodies to a target, and returns those that were accepted.
 fn bodies_to(address: SocketAddr, target: &str, status: u16, load: &Load) -> Vec<String> {
     let mut accepted = Vec::new();
     while load.goes_on() {
@@ -139,13 +138,7 @@ fn programs_follow_one_another_and_nobody_notices() {
     let gateway = Gateway::start(yaml(&service, &calls, &origin));
     let successors = Successors(&gateway);
     let address = gateway.address("public");
-    let form = format!("hub.mode=subscribe&hub.topic=sports&hub.callback={}/c", callback.url());
-    let reply =
-        gateway.wire().ask(post("/news", &form).replace(
-            "Host: a\r\n",
-            "Host: a\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-        ));
-    assert_eq!(reply.status(), 202, "{reply:?}");
+    subscribe(&gateway, &callback);
     let (mut reader, _) = stream(&gateway, "?after=0", "");
     let mut generations = vec![Generation::open(&gateway)];
     let load: Arc<Load> = Arc::default();
@@ -179,7 +172,7 @@ fn programs_follow_one_another_and_nobody_notices() {
     other.join().expect("no request failed");
     let published = published.join().expect("nothing that was published failed");
     let queued = queued.join().expect("no message failed");
-    // The stream of the first process has each event once, and in order.
+    // The stream of the first process receives each event once, in order.
     let read = events(&mut reader, published.len());
     let read: Vec<&str> = read.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
     assert_eq!(read, published);
@@ -206,7 +199,7 @@ fn programs_follow_one_another_and_nobody_notices() {
     until("the first one has ended", || gateway.exit_status().is_some());
 }
 
-/// Streams of all kinds that one process has.
+/// The streams of all kinds that were opened in one process.
 struct Generation {
     shared: Shared,
     streams: Vec<Stream>,
@@ -219,7 +212,7 @@ impl Generation {
         Generation { shared, streams }
     }
 
-    /// Sends something on each, and gets the answer.
+    /// Sends a message on each stream, and reads the answer.
     #[track_caller]
     fn echo(&mut self) {
         let Generation { shared, streams } = self;

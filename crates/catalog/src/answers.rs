@@ -65,18 +65,18 @@ pub(crate) async fn asked_of<'c>(
     let large = |_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
     let body = body.map_err(late)?.map_err(large)?;
     let path = head.uri.path();
+    let path = path.strip_prefix(prefix).unwrap_or(path);
     let asked = Asked {
+        schema: catalog.interface.schema(&head.method, path).cloned(),
         method: head.method,
-        path: path.strip_prefix(prefix).unwrap_or(path).to_owned(),
+        path: path.to_owned(),
         // Harmless: an absent query has no parameters.
         query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
         headers: head.headers,
         body,
         client,
-        schema: None,
     };
-    let schema = catalog.interface.schema(&asked.method, &asked.path).cloned();
-    Ok((Asked { schema, ..asked }, place))
+    Ok((asked, place))
 }
 
 /// Answers a request by its path.

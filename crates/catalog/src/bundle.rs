@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::definition::{Site, default_plan, is_stream, kind, parts, topic};
-use crate::endpoints::{SIDES, is_failover};
+use crate::endpoints::{PRODUCTION, SANDBOX, SIDES, Side, is_failover};
 use crate::objects::{ApiState, config_name, context, items, set, text, texts};
 use crate::{document, mediation, wsdl_document};
 
@@ -192,15 +192,14 @@ impl Bundle<'_> {
         Some(json!({ "cors": cors }))
     }
 
-    fn urls(&self, key: &str) -> Vec<String> {
-        let sides = SIDES.iter().filter(|side| side.key == key);
-        sides.flat_map(|side| side.urls(self.dto.get("endpointConfig"))).collect()
+    fn urls(&self, side: Side) -> Vec<String> {
+        side.urls(self.dto.get("endpointConfig"))
     }
 
     /// Sends tokens for tests to the sandbox, or refuses them where there is none.
     fn key_type(&self) -> Option<Value> {
-        let has = |key: &str| !self.urls(key).is_empty();
-        match (has("production_endpoints"), has("sandbox_endpoints")) {
+        let has = |side: Side| !self.urls(side).is_empty();
+        match (has(PRODUCTION), has(SANDBOX)) {
             (true, false) => Some(json!({ "key_type": {} })),
             (true, true) => Some(json!({ "key_type": { "sandbox": self.sandbox() } })),
             (false, true) => {
@@ -217,7 +216,7 @@ impl Bundle<'_> {
     /// The upstreams of the endpoints. One without targets is a complaint of the configuration.
     fn upstreams(&self) -> Value {
         let config = self.dto.get("endpointConfig");
-        let upstream = |urls: Vec<String>, key: &str| {
+        let upstream = |urls: Vec<String>, side: Side| {
             let target = |url: &String| {
                 let (scheme, authority, _) = parts(url)?;
                 let has_tls = matches!(scheme, "https" | "wss");
@@ -232,27 +231,23 @@ impl Bundle<'_> {
                 made.insert("health".to_owned(), json!({}));
             }
             made.insert("targets".to_owned(), json!(targets));
-            let sides = SIDES.iter().filter(|side| side.key == key);
-            made.extend(sides.flat_map(|side| side.credentials(config)));
+            made.extend(side.credentials(config));
             Value::Object(made)
         };
-        let (production, sandbox) =
-            (self.urls("production_endpoints"), self.urls("sandbox_endpoints"));
+        let (production, sandbox) = (self.urls(PRODUCTION), self.urls(SANDBOX));
         let mut all = Map::new();
         if sandbox.is_empty() || !production.is_empty() {
-            all.insert(self.name.clone(), upstream(production, "production_endpoints"));
+            all.insert(self.name.clone(), upstream(production, PRODUCTION));
         }
         if !sandbox.is_empty() {
-            all.insert(self.sandbox(), upstream(sandbox, "sandbox_endpoints"));
+            all.insert(self.sandbox(), upstream(sandbox, SANDBOX));
         }
         Value::Object(all)
     }
 
     /// The upstream of the routes, unless the type of a token names another.
     fn upstream(&self) -> String {
-        if self.urls("production_endpoints").is_empty()
-            && !self.urls("sandbox_endpoints").is_empty()
-        {
+        if self.urls(PRODUCTION).is_empty() && !self.urls(SANDBOX).is_empty() {
             self.sandbox()
         } else {
             self.name.clone()
@@ -261,8 +256,7 @@ impl Bundle<'_> {
 
     /// The path that all endpoints have.
     fn path(&self) -> String {
-        let keys = ["production_endpoints", "sandbox_endpoints"];
-        let url = keys.iter().flat_map(|key| self.urls(key)).next();
+        let url = SIDES.into_iter().flat_map(|side| self.urls(side)).next();
         let path = url.as_deref().and_then(parts).map_or("", |(_, _, path)| path);
         path.trim_end_matches('/').to_owned()
     }

@@ -9,7 +9,7 @@ pub(crate) const SIDES: [Side; 2] = [PRODUCTION, SANDBOX];
 
 pub(crate) const PRODUCTION: Side =
     Side { key: "production_endpoints", others: "production_failovers", name: "production" };
-const SANDBOX: Side =
+pub(crate) const SANDBOX: Side =
     Side { key: "sandbox_endpoints", others: "sandbox_failovers", name: "sandbox" };
 
 /// One environment.

@@ -297,13 +297,7 @@ impl Shelf {
 
     /// The applications that have subscribed to an API.
     pub(crate) fn subscribers_of(&self, api: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        self.each::<Subscription>(|one, _| {
-            if one.api == api {
-                found.push(one.application.clone());
-            }
-        });
-        found
+        self.with_subscriptions(|rows| rows.subscribers_of(api).collect())
     }
 
     fn with_subscriptions<R: Default>(&self, look: impl FnOnce(&SubscriptionRows) -> R) -> R {

@@ -118,22 +118,34 @@ impl SubscriptionRows {
 
     /// The subscriptions of an application, the newest first.
     pub(crate) fn of_application(&self, application: &str) -> impl Iterator<Item = Subscription> {
-        // Harmless: an application that is not there has none.
-        let newest = number(application).and_then(|id| self.newest.get(&id));
-        let first = newest.and_then(|place| self.rows.get(*place as usize));
-        let rows = std::iter::successors(first, move |row| self.rows.get(row.older as usize));
-        rows.map(move |row| self.whole(row))
+        self.rows_of(application).map(|row| self.whole(row))
     }
 
     pub(crate) fn count_of(&self, application: &str) -> usize {
-        self.of_application(application).count()
+        self.rows_of(application).count()
+    }
+
+    /// The applications that have subscribed to an API. Compares numbers, since all subscriptions are examined.
+    pub(crate) fn subscribers_of(&self, api: &str) -> impl Iterator<Item = String> {
+        let number = self.words.numbers.get(api).copied();
+        let rows = self.all().filter(move |row| Some(row.api) == number);
+        rows.map(|row| text(row.application))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Subscription, u64)> {
-        let places = self.places.values();
+        self.all().map(|row| (self.whole(row), row.version))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &CompactRow> {
         // Harmless: each place has a row.
-        let rows = places.filter_map(move |place| self.rows.get(*place as usize));
-        rows.map(move |row| (self.whole(row), row.version))
+        self.places.values().filter_map(|place| self.rows.get(*place as usize))
+    }
+
+    fn rows_of(&self, application: &str) -> impl Iterator<Item = &CompactRow> {
+        // Harmless: an application that is not there has none.
+        let newest = number(application).and_then(|id| self.newest.get(&id));
+        let first = newest.and_then(|place| self.rows.get(*place as usize));
+        std::iter::successors(first, |row| self.rows.get(row.older as usize))
     }
 
     fn row(&self, id: &str) -> Option<&CompactRow> {
@@ -254,6 +266,11 @@ mod tests {
         );
         assert_eq!((rows.version(&id(20)), rows.version(&id(8))), (Some(1), None));
         assert_eq!(rows.iter().count(), 6);
+        // Removed rows keep their places until these are used again, and count for no API.
+        let mut subscribers: Vec<String> = rows.subscribers_of("api 0").collect();
+        subscribers.sort();
+        assert_eq!(subscribers, [101, 101].map(id));
+        assert_eq!(rows.subscribers_of("api 7").count(), 0);
         assert!(!rows.insert(&Subscription { id: "x".to_owned(), ..subscription(1, 1) }, 1));
     }
 

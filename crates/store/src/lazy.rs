@@ -3,8 +3,8 @@
 //! A configuration is compiled before it is served, and many are compiled that never are. So whoever needs the store gets it
 //! unopened, and whoever serves opens it. Until then it is away.
 //!
-//! An embedded store has one process at a time. During an upgrade it goes over to the next one: this one closes it, waits, and makes its
-//! calls by a link to the process that has it now ([`crate::link`]). Meanwhile calls wait, up to [`HANDOVER_MAX`].
+//! One process at a time has an embedded store. During an upgrade the store moves to the next process: the old process closes it, and then
+//! makes its calls through a link to the new one ([`crate::link`]). Meanwhile calls wait, up to [`HANDOVER_MAX`].
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use kit::clock;
 use tokio::sync::{Semaphore, watch};
 
-use crate::link::{LinkedStore, StoreServer};
+use crate::link::{LinkedStore, StoreServer, going_over};
 use crate::nodes::{LEASE, Nodes};
 use crate::watch::{Subject, Tap, Watches};
 use crate::{
@@ -26,17 +26,17 @@ use crate::{
     RecoveryReport, Row, Rows, Scan, Span, Store, Tables, Watch,
 };
 
-/// The time for which a call waits while the store goes over to another process.
+/// The maximum time that a call waits while the store moves to another process.
 pub(crate) const HANDOVER_MAX: Duration = Duration::from_secs(5);
-/// Calls that may wait for that, as in the queue of an open store.
+/// The maximum number of such calls, as in the queue of an open store.
 const WAITING_MAX: usize = 16_384;
-/// The time for which work that is under way may end before the store goes over. What takes longer is done again by the next process.
+/// The maximum time for work in progress to end before the store moves. The next process repeats what takes longer.
 const WORK_MAX: Duration = Duration::from_secs(10);
-/// The time for which readers may end.
+/// The maximum time for readers to end.
 const READERS_MAX: Duration = Duration::from_secs(3);
-/// The time between two looks.
+/// The interval of checks in [`wait_for`].
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The pause before it is tried again to open a store that was taken back.
+/// The pause between attempts to open a store that was taken back.
 const AWAY: Duration = Duration::from_millis(500);
 
 /// The location of a store. It is shown without secrets.
@@ -61,7 +61,7 @@ pub struct LazyStore {
     shared: Arc<SharedStore>,
 }
 
-/// The store for those who do not keep it open.
+/// A reference that does not keep the store open.
 #[derive(Debug, Clone)]
 pub(crate) struct WeakStore(Weak<SharedStore>);
 
@@ -71,14 +71,14 @@ struct SharedStore {
     state: watch::Sender<StoreState>,
     /// One caller at a time opens it, gives it away or takes it back.
     opening: Mutex<()>,
-    /// Those who watch a store in a folder, whichever process has it.
+    /// The watches of a store in a folder, whichever process has it.
     watches: Arc<Watches>,
     nodes: Arc<Nodes>,
-    /// Places for calls that wait while it goes over.
+    /// Permits for calls that wait while the store moves.
     waiting: Arc<Semaphore>,
-    /// Serves it to processes that had it before.
+    /// Serves the store to processes that had it before.
     server: Mutex<Option<StoreServer>>,
-    /// It did so when it went over to the next one.
+    /// There was such a server when the store moved to the next process.
     has_served: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ struct SharedStore {
 enum StoreState {
     Unopened,
     Open(OpenedStore),
-    /// It goes over to another process, or comes back: calls wait.
+    /// The store is moving to another process, or back. Calls wait.
     GoingOver,
 }
 
@@ -211,7 +211,7 @@ impl LazyStore {
         }
     }
 
-    /// Makes a call, at once or when the store has gone over to another process.
+    /// Makes a call: immediately, or once the store has moved to another process.
     fn ask<T: Send + 'static>(
         &self,
         call: impl FnOnce(&dyn Store) -> Answer<T> + Send + 'static,
@@ -231,7 +231,7 @@ impl LazyStore {
             let answer = match &*shared.state.borrow() {
                 StoreState::Open(opened) if waited.is_ok() => call(opened.store()),
                 StoreState::Open(_) | StoreState::Unopened | StoreState::GoingOver => {
-                    refused(Error::Away("it is going over to another process".to_owned()))
+                    refused(going_over())
                 }
             };
             answer.await
@@ -239,10 +239,10 @@ impl LazyStore {
     }
 }
 
-/// Waits until the store is not on its way.
+/// Waits until the store is not moving.
 async fn settled(states: &mut watch::Receiver<StoreState>) {
     let is_settled = |state: &StoreState| !matches!(state, StoreState::GoingOver);
-    // Harmless: a store that is gone is not waited for.
+    // Harmless: if the store is dropped, the wait ends.
     let _is_there = states.wait_for(is_settled).await.is_ok();
 }
 
@@ -251,8 +251,8 @@ fn refused<T: Send + 'static>(error: Error) -> Answer<T> {
 }
 
 impl LazyStore {
-    /// Gives the store to another process, which opens it then. Afterwards calls go to that process. Work that is under way may end
-    /// before, within `patience`, unless `is_over` says that nobody waits for it. If it cannot be given, it stays here. This blocks.
+    /// Closes the store so that another process can open it. Afterwards calls go to that process. Before, waits up to `patience` for work in
+    /// progress, or until `is_over` returns true. On an error the store stays here. This blocks.
     pub fn give(&self, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
         let StoreLocation::Folder(path) = &self.shared.place else { return Ok(()) };
         // Harmless: the lock is held to the end.
@@ -284,7 +284,7 @@ impl LazyStore {
             self.set(StoreState::Open(OpenedStore::Embedded(embedded)));
             return Err(Error::Away("it is read for too long".to_owned()));
         }
-        // What waits for a sync is written and answered. The lock ends.
+        // Writes that wait for a sync are completed, and the lock of the folder is released.
         drop(embedded);
         let server = self.server().take();
         self.shared.has_served.store(server.is_some(), Ordering::Release);
@@ -304,8 +304,8 @@ impl LazyStore {
         }
     }
 
-    /// Takes the store back that another process should have had and does not have any more. Calls that wait for it are made here. It
-    /// goes on until that has succeeded, or `is_over` says that nobody needs it. This blocks.
+    /// Takes the store back from a process that has ended. Waiting calls are made here. Repeats until this succeeds, or `is_over` returns
+    /// true. This blocks.
     pub fn take_back(&self, is_over: &dyn Fn() -> bool) -> Option<RecoveryReport> {
         let StoreLocation::Folder(path) = &self.shared.place else { return None };
         // Harmless: the lock is held to the end.
@@ -341,8 +341,8 @@ impl LazyStore {
         }
     }
 
-    /// Serves the store, which this process took over, to the processes that had it before. Until the last of them has gone, it has
-    /// company.
+    /// Serves the store, which this process took over, to the processes that had it before. Until the last of them has disconnected,
+    /// [`Nodes::has_company`] is true.
     pub fn serve(&self) -> std::io::Result<()> {
         let StoreLocation::Folder(path) = &self.shared.place else { return Ok(()) };
         let server = StoreServer::start(path, self.weak())?;
@@ -350,7 +350,7 @@ impl LazyStore {
         Ok(())
     }
 
-    /// Serves the store again to processes before this one, if there were such.
+    /// Serves the store again, if it was served when it was given away.
     fn serve_again(&self) {
         let serves = self.shared.has_served.swap(false, Ordering::AcqRel);
         self.shared.nodes.set_company(serves);
@@ -359,7 +359,7 @@ impl LazyStore {
         }
     }
 
-    /// Notes that a process that had the store before uses it as well. It is said before anything reads from it.
+    /// Notes that a process that had the store before still uses it. This is called before anything reads the store.
     pub fn expect_company(&self) {
         self.shared.nodes.set_company(true);
     }
@@ -373,8 +373,8 @@ impl LazyStore {
     }
 }
 
-/// Waits until something holds, at most so long. True if it does.
-fn wait_for(limit: Duration, holds: impl Fn() -> bool) -> bool {
+/// Waits until a condition holds, for `limit` at most. Returns whether it holds. This blocks.
+pub(crate) fn wait_for(limit: Duration, holds: impl Fn() -> bool) -> bool {
     let until = clock::now() + limit;
     while !holds() {
         if clock::now() >= until {
@@ -390,7 +390,7 @@ impl WeakStore {
         self.0.upgrade().map(|shared| LazyStore { shared })
     }
 
-    /// Hears of all that changes.
+    /// Returns the wake-ups of all logs and tables.
     pub(crate) fn tap(&self) -> Option<Tap> {
         self.0.upgrade().map(|shared| shared.watches.tap())
     }
@@ -410,7 +410,7 @@ fn own_name() -> String {
 }
 
 impl SharedStore {
-    /// A watch: in a store of its own by that, and of a store in a folder by all processes that may have it.
+    /// Watches a log or table. Other stores have their own watches; those of a store in a folder stay valid when it moves.
     fn watch(&self, subject: Subject) -> Watch {
         match (&*self.state.borrow(), subject) {
             (

@@ -78,7 +78,7 @@ pub enum Subject {
 #[derive(Debug, Default)]
 pub struct Watches {
     channels: Mutex<HashMap<Subject, Arc<Channel>>>,
-    /// Who hears of everything, and how many they are.
+    /// The taps, and their number.
     taps: Mutex<Vec<TapEnd>>,
     tap_count: AtomicUsize,
 }
@@ -87,7 +87,7 @@ pub struct Watches {
 #[derive(Debug)]
 pub(crate) struct Tap {
     news: mpsc::Receiver<Subject>,
-    /// There was more than the channel takes.
+    /// Set if there was more news than the channel holds.
     has_missed: Arc<AtomicBool>,
 }
 
@@ -98,13 +98,14 @@ struct TapEnd {
     has_missed: Arc<AtomicBool>,
 }
 
-/// News that may wait in a tap. Of more it is only said that there were some.
+/// The maximum number of wake-ups that wait in a tap. If there are more, only that fact is kept.
 const TAP_MAX: usize = 1024;
 
 impl Tap {
-    /// The next news; none if more has changed than could be told. It may be dropped at any time without losing any.
+    /// Returns the next log or table that has changed, or `None` if any may have changed. The future may be dropped at any time without losing
+    /// a change.
     pub(crate) async fn next(&mut self) -> Option<Subject> {
-        // Whatever is told after this look is newer than what was missed.
+        // Changes that are sent after this check are newer than the missed ones.
         if self.has_missed.swap(false, Ordering::AcqRel) {
             return None;
         }
@@ -137,7 +138,7 @@ impl Watches {
         channels.get(subject).is_some_and(Channel::is_watched)
     }
 
-    /// Hears of everything from now on.
+    /// Returns a tap that receives all changes from now on.
     pub(crate) fn tap(&self) -> Tap {
         let (sender, news) = mpsc::channel(TAP_MAX);
         let has_missed = Arc::new(AtomicBool::new(false));
@@ -148,7 +149,7 @@ impl Watches {
         Tap { news, has_missed }
     }
 
-    /// Tells those who hear of everything. Mostly there is nobody, so a count says first whether there is.
+    /// Notifies the taps. Usually there are none, so the count is checked before the lock is taken.
     fn tell_taps(&self, tell: impl Fn(&TapEnd)) {
         if self.tap_count.load(Ordering::Acquire) > 0 {
             let mut taps = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +171,7 @@ impl Watches {
     pub(crate) fn wake_all(&self) {
         self.tell_taps(|tap| {
             tap.has_missed.store(true, Ordering::Release);
-            // It may sleep; whatever wakes it, it looks at the mark first.
+            // Any change wakes the tap, which then checks the flag first.
             tap.tell(&Subject::Log(String::new()));
         });
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);

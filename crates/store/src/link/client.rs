@@ -1,4 +1,4 @@
-//! The side that gave the store away: its calls go to the process that has it.
+//! The side of a process that gave its store away: sends its calls to the process that has the store.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,17 +32,17 @@ use crate::{
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
 
-/// Calls without an answer. While there are more, none is sent.
+/// The maximum number of calls without an answer. At this number no more are sent.
 const UNANSWERED_MAX: usize = 1024;
-/// Calls and bytes that are written at once.
+/// The maximum number of calls, and of their bytes, in one write.
 const BATCH_MAX: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
-/// The time for an answer, beside that for which a call waits until a process serves the store.
+/// The time limit for an answer, in addition to [`HANDOVER_MAX`], for which a call may wait until a process serves the store.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A store that another process has. Copies are the same.
+/// A store that another process has. Clones share one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkedStore {
     inner: Arc<Inner>,
@@ -69,7 +69,8 @@ impl Drop for Inner {
 }
 
 impl LinkedStore {
-    /// The store in a folder, for those who watch it here. Where this process takes it back, calls that wait are made on `store`.
+    /// Connects to the store in a folder. `watches` are woken by its changes. If this process takes the store back, waiting calls are made on
+    /// `store`.
     pub(crate) fn start(
         folder: &Path,
         watches: Arc<Watches>,
@@ -97,12 +98,12 @@ impl LinkedStore {
         Ok(LinkedStore { inner: Arc::new(inner) })
     }
 
-    /// Makes no more calls to another process. Those that wait are made here, once the store is open here.
+    /// Sends no more calls to the other process. Waiting calls are made here, once the store is open here.
     pub(crate) fn close(&self) {
         self.inner.queue.close();
     }
 
-    /// Hands a call to the thread, unless what is in it was refused.
+    /// Passes a call to the thread, unless the check of its content has failed.
     fn call<T: Send + 'static>(
         &self,
         checked: Result<(), Error>,
@@ -130,7 +131,7 @@ impl LinkedStore {
     }
 }
 
-/// What is known of a call whose answer never came.
+/// The error for a call whose answer was lost. A write may have been made.
 fn lost(is_write: bool) -> Error {
     let why = "the process that has the store has gone".to_owned();
     if is_write { Error::Unknown(why) } else { Error::Away(why) }
@@ -149,7 +150,7 @@ fn is_write(call: &Call) -> bool {
     }
 }
 
-/// The bytes that a call holds while it waits.
+/// The number of bytes of records and rows that a waiting call holds.
 fn bytes_of(call: &Call) -> usize {
     match call {
         Call::Append(call) => call.records.iter().map(Bytes::len).sum(),
@@ -174,7 +175,7 @@ struct Link {
     folder: PathBuf,
     queue: Arc<Queue<Waiting>>,
     watches: Arc<Watches>,
-    /// Reads whose answers were lost: they are made again.
+    /// Reads whose answers were lost. They are sent again.
     again: RefCell<Vec<Waiting>>,
 }
 
@@ -182,14 +183,14 @@ struct Link {
 #[derive(Default)]
 struct Unanswered {
     calls: RefCell<HashMap<u64, Waiting>>,
-    /// One was answered.
+    /// Notified when a call was answered.
     room: Notify,
-    /// Another process has the store now.
+    /// Notified when another process has the store.
     moved: Notify,
 }
 
 impl Link {
-    /// Tells those who have waited for too long.
+    /// Refuses calls that have waited too long.
     fn refuse_late(&self) {
         let late = self.queue.take_while(is_late);
         let again =
@@ -198,17 +199,18 @@ impl Link {
     }
 }
 
-/// The thread: connects, converses, and connects again, until it is closed. What waits then is done here.
+/// The work of the thread: connects, exchanges calls and answers, and connects again, until the queue is closed. Then waiting calls are
+/// made here.
 async fn work(link: Rc<Link>, store: WeakStore) {
     while !link.queue.is_closed() {
         link.refuse_late();
-        // Harmless: where nobody listens yet, somebody soon will.
+        // Harmless: if no process listens yet, the next attempt follows after a pause.
         if let Ok(stream) = connect(&link.folder).and_then(UnixStream::from_std) {
             link.watches.wake_all();
             converse(&link, stream).await;
             link.watches.wake_all();
         }
-        // Harmless: after the pause it tries again, and once the queue is closed it ends.
+        // Harmless: the loop tries again after the pause, and ends once the queue is closed.
         let _closed = tokio::time::timeout(PAUSE, link.queue.closed()).await;
     }
     let mut rest = std::mem::take(&mut *link.again.borrow_mut());
@@ -229,7 +231,7 @@ async fn make(store: &WeakStore, waiting: Waiting) {
         Some(store) => run(&store, waiting.call).await,
         None => Err(going_over()),
     };
-    // Harmless: whoever asked may have given up.
+    // Harmless: the caller may have given up.
     let _heard = waiting.done.send(answer);
 }
 
@@ -238,17 +240,17 @@ fn is_late(waiting: &Waiting) -> bool {
 }
 
 fn refuse(waiting: Waiting) {
-    // Harmless: whoever asked may have given up.
+    // Harmless: the caller may have given up.
     let _heard = waiting.done.send(Err(going_over()));
 }
 
-/// Why there is nothing more to send on a connection.
+/// The reason why no more calls are sent on a connection.
 enum SendEnd {
     Closed,
     Moved,
 }
 
-/// Sends calls and hears answers until the connection ends or the store moves on.
+/// Sends calls and receives answers until the connection ends or the store moves to another process.
 async fn converse(link: &Rc<Link>, stream: UnixStream) {
     let (reading, writing) = stream.into_split();
     let unanswered = Rc::<Unanswered>::default();
@@ -262,10 +264,10 @@ async fn converse(link: &Rc<Link>, stream: UnixStream) {
         sent = write(link, writing, &unanswered) => sent,
     };
     match ended {
-        // What was asked is still answered here, while new calls go where the store is now. Its end of the stream is closed.
+        // Calls that were sent are still answered on this connection, while new calls go to the process that has the store now.
         Ok(SendEnd::Moved) => {
             kit::spawn(async move {
-                // Harmless: the end of the stream ends it, and what has no answer then is told so.
+                // Harmless: however the stream ends, calls without an answer then get an error.
                 let _ended = reader.run().await;
                 reader.lose().into_iter().for_each(refuse);
             });
@@ -286,7 +288,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Hands on what comes, until the end.
+    /// Passes answers and news on, until the end of the stream.
     async fn run(&mut self) -> std::io::Result<()> {
         while let Some(AnswerFrame { id, body }) = self.reading.next().await? {
             match body {
@@ -308,27 +310,28 @@ impl Reader {
         let result = match body {
             Some(AnswerBody::Error(error)) => Err(error.into()),
             Some(body) => Ok(body),
-            // A newer program's.
+            // An answer that only a newer program knows.
             None => Err(lost(is_write(&waiting.call))),
         };
-        // Harmless: whoever asked may have given up.
+        // Harmless: the caller may have given up.
         let _heard = waiting.done.send(result);
     }
 
-    /// Nothing comes any more. Gives those calls that only read and may be made again; the others are told.
+    /// Handles the calls without an answer after the connection has ended: writes get an error, and reads, which may be sent again, are
+    /// returned.
     fn lose(&self) -> Vec<Waiting> {
         let calls = std::mem::take(&mut *self.unanswered.calls.borrow_mut());
         let (writes, reads): (Vec<Waiting>, Vec<Waiting>) =
             calls.into_values().partition(|waiting| is_write(&waiting.call));
         for waiting in writes {
-            // Harmless: whoever asked may have given up.
+            // Harmless: the caller may have given up.
             let _heard = waiting.done.send(Err(lost(true)));
         }
         reads
     }
 }
 
-/// Sends what waits, until the queue is closed or the store moves on. What it has begun to write it writes to the end.
+/// Sends waiting calls, until the queue is closed or the store moves to another process. A write that has begun is completed.
 async fn write(
     link: &Link,
     mut writing: OwnedWriteHalf,
@@ -461,7 +464,7 @@ impl Tables for LinkedStore {
 
 impl Leases for LinkedStore {
     fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer> {
-        // The time is taken before the store is asked.
+        // The time is read before the call, so that the lease never lasts longer here than in the store.
         let until = clock::now() + ttl;
         let checked = limits::name(lease).and_then(|()| limits::name(owner));
         let call = || {

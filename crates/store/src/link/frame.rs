@@ -6,10 +6,10 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The largest message: the records of one read, of which the first may be beyond its bound.
+/// The maximum size of a message. The largest ones are the records of one read, of which the first may exceed the bound of the read.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// Writes a message as a frame behind others.
+/// Appends a message as a frame.
 pub(super) fn put(message: &impl Message, into: &mut BytesMut) -> io::Result<()> {
     let length = message.encoded_len();
     let known = u32::try_from(length).unwrap_or(u32::MAX);
@@ -31,7 +31,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         FrameReader { from, read: BytesMut::new() }
     }
 
-    /// The next message; none at the end. It may be dropped at any time without losing any.
+    /// Returns the next message, or `None` at the end. The future may be dropped at any time without losing a message.
     pub(super) async fn next<M: Message + Default>(&mut self) -> io::Result<Option<M>> {
         loop {
             if let Some(length) = self.read.first_chunk::<4>() {

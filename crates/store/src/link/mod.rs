@@ -1,9 +1,9 @@
-//! One embedded store for the processes of an upgrade: the newest has it and serves it to those before.
+//! One embedded store for the processes of an upgrade: the newest process has it, and serves it to the previous ones.
 //!
-//! Owns the socket in the store's folder and what is said on it. A process that gave its store to the next makes its calls by a
-//! [`LinkedStore`]; the process that has the store answers them by a [`StoreServer`]. So streams that stay with an old process go on, and
-//! requests that it has begun end well. Each side has a thread of its own. A link never holds back the store: news that are too many
-//! become one wake-up for everything.
+//! Owns the socket in the store's folder and its protocol. A process that gave its store away makes its calls through a [`LinkedStore`],
+//! and a [`StoreServer`] of the process that has the store answers them. This way, streams of an old process continue, and requests that
+//! it has begun succeed. Each side has its own thread. A slow link does not delay the store: if there are too many wake-ups to send, one
+//! wake-up for all logs and tables replaces them.
 
 mod client;
 mod frame;
@@ -25,12 +25,12 @@ use crate::disk::SOCKET;
 use crate::{Answer, Error, LeaseAnswer, Store};
 use wire::{AnswerBody, Call, CounterMessage, OptionalRow, Positions, Versions};
 
-/// The path of the socket, by way of the open folder: the paths of sockets have little room.
+/// Returns the path of the socket, through the open folder, since the length of socket paths is limited.
 fn socket_of(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
 }
 
-/// Listens in a folder, in place of whoever did before.
+/// Listens in a folder. Replaces the socket of a previous process.
 fn listen(folder: &Path) -> io::Result<UnixListener> {
     remove_socket(folder)?;
     let listener = UnixListener::bind(socket_of(&File::open(folder)?))?;
@@ -45,7 +45,7 @@ fn remove_socket(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A connection to the process that has the store in a folder.
+/// Connects to the process that has the store in a folder.
 fn connect(folder: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(socket_of(&File::open(folder)?))?;
     stream.set_nonblocking(true)?;
@@ -109,8 +109,8 @@ fn answered<T: Send + 'static>(
     Box::pin(answer.map(|result| result.map(body)))
 }
 
-/// Why a call cannot be made while no process serves the store.
-fn going_over() -> Error {
+/// The error of a call that is refused because no process serves the store.
+pub(crate) fn going_over() -> Error {
     Error::Away("it is going over to another process".to_owned())
 }
 

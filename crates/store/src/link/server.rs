@@ -21,26 +21,26 @@ use super::frame::{FrameReader, put};
 use super::wire::{AnswerBody, AnswerFrame, Call, CallFrame, NewsMessage};
 use super::{listen, remove_socket, run};
 use crate::Error;
-use crate::lazy::WeakStore;
+use crate::lazy::{WeakStore, wait_for};
 use crate::watch::{Subject, Tap};
 
-/// Calls of one process that are under way. While there are more, none is read.
+/// The maximum number of calls of one process that are in progress. At this number no more are read.
 const CALLS_MAX: usize = 256;
 
-/// A process that does not take its answers for so long is cut off.
+/// The time limit for writing an answer. A process that does not read its answers is disconnected.
 const WRITE_MAX: Duration = Duration::from_secs(30);
 
 /// The pause after a connection could not be accepted.
 const AWAY: Duration = Duration::from_millis(100);
 
-/// The time for which it is waited until nobody can connect any more.
+/// The maximum time that [`StoreServer::stop`] waits until the listener is closed.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// What a server has yet to do.
+/// The state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Serves,
-    /// Another process will have the store: nobody connects, and those who are connected are told.
+    /// Another process will have the store: no connection is accepted, and connected processes are notified.
     Moves,
     /// The listener is closed.
     Moved,
@@ -69,14 +69,12 @@ impl StoreServer {
         Ok(StoreServer { phase })
     }
 
-    /// Lets nobody connect any more, and tells those who are connected that another process has the store. What they asked is answered.
-    /// This blocks for a moment.
+    /// Accepts no more connections, and notifies connected processes that another process has the store. Calls that they have sent are
+    /// answered. This blocks for a moment.
     pub(crate) fn stop(self, folder: &Path) {
         self.phase.send_replace(Phase::Moves);
-        let until = kit::clock::now() + STOP_MAX;
-        while *self.phase.borrow() != Phase::Moved && kit::clock::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        // Harmless: nobody can connect either once the socket's path is removed.
+        let _is_closed = wait_for(STOP_MAX, || *self.phase.borrow() == Phase::Moved);
         if let Err(error) = remove_socket(folder) {
             tracing::debug!("store: its socket stays: {error}");
         }
@@ -89,12 +87,12 @@ impl Drop for StoreServer {
     }
 }
 
-/// Accepts connections until it moves, and serves them to their ends.
+/// Accepts connections until the store moves, and serves each to its end.
 async fn serve(listener: StdListener, store: WeakStore, phase: &Arc<watch::Sender<Phase>>) {
     let connections = accept(listener, &store, phase).await;
     phase.send_replace(Phase::Moved);
     for connection in connections {
-        // Harmless: one that panicked has said so already.
+        // Harmless: a panic was reported when it happened.
         let _ended = connection.await;
     }
 }
@@ -164,7 +162,7 @@ async fn converse(stream: UnixStream, store: &WeakStore, changes: watch::Receive
     }
 }
 
-/// A connection with what is under way on it.
+/// A connection and its calls in progress.
 struct Connection {
     reading: FrameReader<OwnedReadHalf>,
     writing: OwnedWriteHalf,
@@ -173,7 +171,7 @@ struct Connection {
     calls: FuturesUnordered<LocalBoxFuture<'static, AnswerFrame>>,
     /// More calls may come.
     is_read: bool,
-    /// The other process knows that the store has moved.
+    /// The other process was notified that the store has moved.
     is_told: bool,
 }
 
@@ -234,7 +232,7 @@ fn of_nobody(body: AnswerBody) -> AnswerFrame {
     AnswerFrame { id: 0, body: Some(body) }
 }
 
-/// Makes a call, and gives its answer.
+/// Makes a call and returns its answer.
 fn answer(store: WeakStore, id: u64, call: Option<Call>) -> LocalBoxFuture<'static, AnswerFrame> {
     Box::pin(async move {
         let result = match (call, store.store()) {
@@ -243,7 +241,7 @@ fn answer(store: WeakStore, id: u64, call: Option<Call>) -> LocalBoxFuture<'stat
                 drop(store);
                 answer.await
             }
-            // A newer program asks what this one does not know.
+            // The call of a newer program, which this one does not know.
             (None, _) => Err(Error::Away("this program does not know the call".to_owned())),
             (_, None) => Err(crate::queue::closed()),
         };

@@ -1,6 +1,7 @@
 //! The messages between two processes of one store.
 //!
-//! Both programs may be of different versions, so the messages are Protocol Buffers: what one does not know, it passes over.
+//! The two programs may have different versions. Therefore the messages are Protocol Buffers: each program skips the fields that it does not
+//! know.
 
 use std::time::Duration;
 
@@ -128,7 +129,7 @@ pub(super) struct ChangeMessage {
     pub(super) key: Bytes,
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub(super) value: Option<Bytes>,
-    /// The version that is expected: 0 for no row. None for anything.
+    /// The expected version: 0 for no row. `None` if any version will do.
     #[prost(uint64, optional, tag = "4")]
     pub(super) version: Option<u64>,
 }
@@ -143,7 +144,7 @@ pub(super) struct AcquireCall {
     pub(super) ttl_millis: u64,
 }
 
-/// A lease, with how long it lasts or shall last.
+/// A lease and its remaining or requested duration.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LeaseMessage {
     #[prost(string, tag = "1")]
@@ -168,7 +169,7 @@ pub(super) struct AddCall {
     pub(super) window_millis: u64,
 }
 
-/// An answer with the number of its call, or something that nobody asked for, with the number 0.
+/// An answer with the number of its call, or a notification, with the number 0.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct AnswerFrame {
     #[prost(uint64, tag = "1")]
@@ -205,7 +206,7 @@ pub(super) enum AnswerBody {
     /// Something has changed.
     #[prost(message, tag = "13")]
     News(NewsMessage),
-    /// Another process has the store now: no more calls here.
+    /// Another process has the store now, so no more calls may be sent here.
     #[prost(bool, tag = "14")]
     Moved(bool),
 }
@@ -286,7 +287,7 @@ pub(super) struct CounterMessage {
     pub(super) left_millis: u64,
 }
 
-/// The log or table of which there is news; neither for all of them.
+/// The log or table that has changed. If neither is set, any may have changed.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct NewsMessage {
     #[prost(string, optional, tag = "1")]
@@ -295,7 +296,7 @@ pub(super) struct NewsMessage {
     pub(super) table: Option<String>,
 }
 
-/// An error: which one, and what belongs to it.
+/// An error: its kind and its values.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ErrorMessage {
     #[prost(uint32, tag = "1")]
@@ -336,7 +337,7 @@ impl From<Error> for ErrorMessage {
             Error::Trimmed { oldest } => {
                 ErrorMessage { kind: TRIMMED, first: oldest, ..ErrorMessage::default() }
             }
-            // The caller has checked its sizes by the same rules, or has another program's.
+            // The caller checks sizes before the call, so this happens only if its program has other limits.
             size @ Error::Size { .. } => of(CORRUPT, size.to_string()),
         }
     }
@@ -352,7 +353,7 @@ impl From<ErrorMessage> for Error {
             FENCED => Error::Fenced,
             CONFLICT => Error::Conflict { index: whole(first), version: second },
             TRIMMED => Error::Trimmed { oldest: first },
-            // Of an error that a newer program has nobody knows what it says.
+            // An error that only a newer program knows.
             _ => Error::Unknown(why),
         }
     }
@@ -432,10 +433,10 @@ impl ScanCall {
 }
 
 impl LeaseMessage {
-    /// The lease; how long it lasts is counted from now.
+    /// Returns the lease. Its duration is counted from now.
     pub(super) fn lease(self) -> Lease {
         let now = clock::now();
-        // Harmless: a time that no clock shows is a lease that is over.
+        // Harmless: if the time cannot be represented, the lease counts as ended.
         let until = now.checked_add(Duration::from_millis(self.ttl_millis)).unwrap_or(now);
         Lease { name: self.name.into(), owner: self.owner.into(), token: self.token, until }
     }

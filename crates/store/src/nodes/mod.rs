@@ -44,7 +44,7 @@ pub struct Nodes {
     seen: Mutex<Vec<NodeView>>,
     /// The number of times that another node took over this node's work.
     losses: AtomicU64,
-    /// A process that had the store before, or that has it now, uses it as well.
+    /// Whether a previous or next process of an upgrade uses the store as well.
     has_company: AtomicBool,
 }
 
@@ -142,29 +142,29 @@ impl Nodes {
         self.shared.is_none()
     }
 
-    /// True if another process may read and write beside this one: another node, or during an upgrade the process before or after.
+    /// Returns true if another process may use the store too: another node, or during an upgrade the previous or the next process.
     pub fn has_company(&self) -> bool {
         !self.is_alone() || self.has_company.load(Ordering::Acquire)
     }
 
-    /// Notes whether a process of an upgrade uses the store as well.
+    /// Sets whether another process of an upgrade uses the store as well.
     pub(crate) fn set_company(&self, has_company: bool) {
         self.has_company.store(has_company, Ordering::Release);
     }
 
-    /// Begins nothing more: another process will have the work. What is under way goes on.
+    /// Starts no more work, since another process will have it. Work in progress continues.
     pub(crate) fn give_up(&self) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
         self.standing.send_modify(|standing| standing.partitions = 0);
     }
 
-    /// True while nobody works for any partition.
+    /// Returns true if no partition has work in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.holds().counts.iter().all(|count| *count == 0)
     }
 
-    /// Has all work again, as the only node.
+    /// Owns all partitions again, as the only node.
     pub(crate) fn take_back(&self) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
