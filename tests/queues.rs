@@ -302,7 +302,9 @@ fn a_message_that_cannot_pass_is_dead_at_once_and_holds_back_nothing() {
     let first = dead(&gateway).remove(0);
     assert_eq!(first["attempts"], 1);
     assert!(first["last"].as_str().unwrap().starts_with("flow_refused"), "{first}");
-    until("the log tells", || gateway.log().contains("dead at once, since it cannot pass"));
+    until("the log tells", || {
+        gateway.log().contains("dead at once, because a retry cannot succeed")
+    });
 }
 
 #[test]
@@ -313,7 +315,7 @@ fn the_dead_have_bounds_that_are_told_before_they_are_met() {
     (0..4).for_each(|_| put_json(&gateway, BAD));
     until("they are counted", || count("tidegate_queue_dead_messages") == Some(4.0));
     assert!(count("tidegate_queue_dead_bytes").unwrap() > 100.0);
-    until("the log warns", || gateway.log().contains("come near to `dead.messages_max`"));
+    until("the log warns", || gateway.log().contains("are close to `dead.messages_max`"));
     let ids = || -> Vec<u64> {
         let dead = dead(&gateway);
         dead.iter().map(|dead| dead["id"].as_str().unwrap().parse().unwrap()).collect()

@@ -157,7 +157,7 @@ impl DeadCount {
                 queue = queue.name(),
                 messages = self.messages,
                 bytes = self.bytes,
-                "the dead messages come near to `dead.{near}`; the oldest are removed beyond it"
+                "the dead messages are close to `dead.{near}`; beyond it the oldest are removed"
             );
         }
         self.is_warned = near.is_some();

@@ -188,7 +188,7 @@ impl Process {
         let mut state = store.watch(&self.queue.tables.state);
         while let Err(error) = self.load().await {
             let queue = self.queue.name();
-            tracing::warn!(queue, "the queue waits for the store: {error}");
+            tracing::warn!(queue, "the queue is waiting for the store: {error}");
             if pause(&self.place, AWAY).await {
                 return ProcessEnd::Asked;
             }
@@ -206,7 +206,10 @@ impl Process {
                 && !is_leaving
                 && let Err(error) = self.start().await
             {
-                tracing::warn!(queue = self.queue.name(), "the queue waits for the store: {error}");
+                tracing::warn!(
+                    queue = self.queue.name(),
+                    "the queue is waiting for the store: {error}"
+                );
                 is_ending |= pause(&self.place, AWAY).await;
                 continue;
             }
@@ -271,7 +274,7 @@ impl Process {
         if is_strict && !self.queue.nodes.may_begin(self.term) && !self.runs.is_empty() {
             tracing::warn!(
                 queue = self.queue.name(),
-                "a run was stopped: the store is not available for long"
+                "a run was stopped: the store has been unavailable for too long"
             );
             self.runs.clear();
             self.running.clear();
@@ -356,7 +359,7 @@ impl Process {
             let kept = row.map_or(Ok(Vec::new()), |row| serde_json::from_slice(&row.value));
             let kept = kept.unwrap_or_else(|error| {
                 let queue = self.queue.name();
-                tracing::error!(queue, id = message, %error, "the failures of a message cannot be read, and are told from here on");
+                tracing::error!(queue, id = message, %error, "the earlier failures of a message cannot be read; only new ones are recorded");
                 Vec::new()
             });
             self.failures.insert(message, kept);
@@ -442,7 +445,11 @@ impl Process {
         if may_pass {
             tracing::warn!(queue, id = message, "dead after its last attempt: {why}")
         } else {
-            tracing::warn!(queue, id = message, "dead at once, since it cannot pass: {why}");
+            tracing::warn!(
+                queue,
+                id = message,
+                "dead at once, because a retry cannot succeed: {why}"
+            );
         }
         if !self.queue.settings.dead_letter {
             return;
@@ -463,7 +470,10 @@ impl Process {
     async fn keep_dead(&mut self) {
         if let Err(error) = self.dead.keep(&self.queue, self.guard.as_ref()).await {
             // The next tick tries again.
-            tracing::debug!(queue = self.queue.name(), "the dead messages are not kept: {error}");
+            tracing::debug!(
+                queue = self.queue.name(),
+                "cannot clean up the dead messages: {error}"
+            );
         }
     }
 
@@ -480,7 +490,7 @@ impl Process {
                 Err(Error::Fenced) => self.queue.nodes.tell_fenced(self.term),
                 Err(error) => {
                     let queue = self.queue.name();
-                    tracing::warn!(queue, "the queue waits for the store: {error}");
+                    tracing::warn!(queue, "the queue is waiting for the store: {error}");
                 }
             }
             if pause(&self.place, AWAY).await || self.is_lost() {

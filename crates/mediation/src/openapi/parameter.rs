@@ -107,9 +107,9 @@ pub(super) fn check(
 /// Returns the reason why a value is refused.
 fn told(wrong: &AmbiguousValue) -> String {
     match wrong {
-        AmbiguousValue::Twice => ": it is there more than once".to_owned(),
+        AmbiguousValue::Twice => ": it occurs more than once".to_owned(),
         AmbiguousValue::Member(name) => {
-            format!(" at /{name}: it is there more than once")
+            format!(" at /{name}: it occurs more than once")
         }
         AmbiguousValue::Within => ": an object has a member twice".to_owned(),
         AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
@@ -406,10 +406,10 @@ fn within(name: &str, wrong: &AmbiguousValue) -> String {
     let place = name;
     match wrong {
         AmbiguousValue::Member(inner) if **inner == *name => {
-            format!("/{place}: it is there more than once")
+            format!("/{place}: it occurs more than once")
         }
         AmbiguousValue::Member(inner) => {
-            format!("/{place}/{inner}: it is there more than once")
+            format!("/{place}/{inner}: it occurs more than once")
         }
         AmbiguousValue::Twice
         | AmbiguousValue::Within

@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
         let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
         if is_blank || Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns"
         {
-            return Err(Mismatch::new("expected a name of XML behind `@`"));
+            return Err(Mismatch::new("expected an XML name after `@`"));
         }
         if !matches!(self.entry(value).kind, Kind::Plain | Kind::Escaped) {
             return self.wrong("a string", value);
