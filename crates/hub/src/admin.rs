@@ -1,11 +1,13 @@
 //! A hub as operators see it and change it. Nothing here is secret: no key, no body.
 
-use serde_json::{Value, json};
 use std::time::Duration;
+
+use delivery::rows;
+use serde_json::{Value, json};
 use store::{Error, Expect, Row, Scan};
 
 use crate::event::rfc3339;
-use crate::hub::{Hub, ROWS_MAX};
+use crate::hub::Hub;
 use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
 use crate::subscription::{Id, Subscription, read};
@@ -43,24 +45,14 @@ impl Hub {
     pub async fn view(&self) -> Result<Value, ActionError> {
         let topics: Vec<&str> = self.topics.iter().map(|topic| &*topic.name).collect();
         let subscriptions = self.count(COUNTED_MAX).await?;
-        let mut dead = 0;
-        let mut after = None;
-        while dead < COUNTED_MAX {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = self.store.scan(&self.tables.dead, scan).await?;
-            dead += found.rows.len();
-            after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() {
-                break;
-            }
-        }
+        let dead = rows::count(&*self.store, &self.tables.dead, COUNTED_MAX).await?;
         let mut view = json!({
             "name": self.name(),
             "topics": topics,
             "subscriptions": subscriptions,
             "dead": dead,
         });
-        if let (true, Some(view)) = (self.is_paused().await?, view.as_object_mut()) {
+        if let (true, Some(view)) = (self.switch().is_paused().await?, view.as_object_mut()) {
             view.insert("paused".to_owned(), json!(true));
         }
         Ok(view)
@@ -78,9 +70,9 @@ impl Hub {
                 subscriptions.push(unreadable(&row.key));
                 continue;
             };
-            let cursor = self.cursor(id, &subscription).await?;
+            let position = self.position(id, &subscription).await?;
             let status = match self.topic(subscription.topic.as_bytes()) {
-                Some(_) => Member::status(&subscription, cursor.as_ref()),
+                Some(_) => Member::status(&subscription, position.as_ref()),
                 None => "no_topic",
             };
             let expires = subscription.until.map(|until| rfc3339(Duration::from_secs(until)));

@@ -6,17 +6,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use delivery::Switch;
+use delivery::rows::{self, Rows};
 use serde_json::{Map, Value, json};
-use store::{Change, Error, Expect, ReadQuery, Row, Scan};
+use store::{Change, Error, Expect, ReadQuery, Row};
 
 use crate::admin::{ActionError, Page, unreadable};
 use crate::callback;
 use crate::event::{Event, rfc3339, text_of_line};
 use crate::hub::Hub;
 use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
-
-/// The key of the row among the news of a hub that is there while its deliveries are paused.
-pub(crate) const PAUSED: &[u8] = b"paused";
 
 /// The bytes of a body that are shown.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -126,10 +125,9 @@ impl Hub {
 
     /// Sends all dead events again whose subscriptions are there, and says how many. What dies meanwhile may be among them or not.
     pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
-        let (mut retried, mut left, mut after) = (0, 0, None);
-        loop {
-            let (rows, next) = self.dead_rows(after).await?;
-            for row in &rows {
+        let (mut retried, mut left, mut rows) = (0, 0, self.dead_rows());
+        while let Some(some) = rows.next().await? {
+            for row in &some {
                 // Harmless: keys are ids, which are ASCII.
                 let key = String::from_utf8_lossy(&row.key);
                 let Some(dead) = read::<Dead>(&row.value) else {
@@ -150,11 +148,8 @@ impl Hub {
                     Err(error) => return Err(error.into()),
                 }
             }
-            after = next;
-            if after.is_none() {
-                return Ok(json!({ "retried": retried, "left": left }));
-            }
         }
+        Ok(json!({ "retried": retried, "left": left }))
     }
 
     async fn has_subscription(&self, dead: &Dead) -> Result<bool, ActionError> {
@@ -179,56 +174,26 @@ impl Hub {
 
     /// Removes all dead events, and says how many.
     pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
-        let (mut removed, mut after) = (0, None);
-        loop {
-            let (rows, next) = self.dead_rows(after).await?;
-            let changes = rows.iter().map(|row| {
-                let (table, key) = (self.tables.dead.clone(), row.key.to_vec());
-                Change { table, key, value: None, expect: Expect::Anything }
-            });
-            removed += rows.len();
-            if !rows.is_empty() {
-                self.store.change(changes.collect(), None).await?;
-            }
-            after = next;
-            if after.is_none() {
-                return Ok(json!({ "removed": removed }));
-            }
-        }
+        let removed = rows::remove_all(&*self.store, &self.tables.dead, &[]).await?;
+        Ok(json!({ "removed": removed }))
     }
 
     /// Removes the oldest dead events where there are more than `max`.
     pub(crate) async fn sweep_dead(&self, max: usize) -> Result<(), ActionError> {
-        let (mut count, mut after) = (0, None);
-        loop {
-            let (rows, next) = self.dead_rows(after).await?;
-            (count, after) = (count + rows.len(), next);
-            if after.is_none() {
-                break;
-            }
-        }
-        if count <= max {
+        if rows::count(&*self.store, &self.tables.dead, max.saturating_add(1)).await? <= max {
             return Ok(());
         }
-        let mut all = Vec::new();
-        loop {
-            let (rows, next) = self.dead_rows(after).await?;
+        let (mut all, mut rows) = (Vec::new(), self.dead_rows());
+        while let Some(some) = rows.next().await? {
             let died = |row: &Row| read::<Dead>(&row.value).map_or(0, |dead| dead.died);
-            all.extend(rows.iter().map(|row| (died(row), row.key.clone())));
-            after = next;
-            if after.is_none() {
-                break;
-            }
+            all.extend(some.iter().map(|row| (died(row), row.key.clone())));
         }
         all.sort_unstable();
         let excess = all.len().saturating_sub(max);
         // Harmless: what is cut stays, and the log tells of the rest.
         all.truncate(excess);
         for some in all.chunks(BATCH) {
-            let change = |(_, key): &(u64, Bytes)| {
-                let (table, key) = (self.tables.dead.clone(), key.to_vec());
-                Change { table, key, value: None, expect: Expect::Anything }
-            };
+            let change = |(_, key): &(u64, Bytes)| rows::removal(&self.tables.dead, key);
             self.store.change(some.iter().map(change).collect(), None).await?;
         }
         tracing::warn!(
@@ -238,15 +203,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Some dead events, and the key that the next begin behind.
-    async fn dead_rows(
-        &self,
-        after: Option<Vec<u8>>,
-    ) -> Result<(Vec<Row>, Option<Vec<u8>>), ActionError> {
-        let scan = Scan { prefix: Vec::new(), after, rows_max: BATCH };
-        let found = self.store.scan(&self.tables.dead, scan).await?;
-        let next = found.rows.last().filter(|_| found.more).map(|row| row.key.to_vec());
-        Ok((found.rows, next))
+    fn dead_rows(&self) -> Rows<'_> {
+        Rows::new(&*self.store, &self.tables.dead, BATCH)
     }
 
     async fn dead_event(&self, key: &str) -> Result<(u64, Dead), ActionError> {
@@ -257,24 +215,18 @@ impl Hub {
         row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
     }
 
-    /// True while an operator has paused the deliveries.
-    pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
-        Ok(self.store.get(&self.tables.news, PAUSED).await?.is_some())
+    /// The switch by which operators pause the deliveries.
+    pub(crate) fn switch(&self) -> Switch<'_> {
+        Switch { store: &*self.store, table: &self.tables.news }
     }
 
     /// Lets no delivery begin, on any node, until they are resumed. Those under way go on, and so do questions to callbacks.
     pub async fn pause(&self) -> Result<(), ActionError> {
-        self.set_paused(Some(Bytes::from_static(b"1"))).await
+        Ok(self.switch().set(true).await?)
     }
 
     pub async fn resume(&self) -> Result<(), ActionError> {
-        self.set_paused(None).await
-    }
-
-    async fn set_paused(&self, value: Option<Bytes>) -> Result<(), ActionError> {
-        let change = self.news_change(PAUSED.to_vec(), value, Expect::Anything);
-        self.store.change(vec![change], None).await?;
-        Ok(())
+        Ok(self.switch().set(false).await?)
     }
 }
 

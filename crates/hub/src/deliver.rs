@@ -6,7 +6,7 @@
 //!
 //! Four parts have one responsibility each: [`Ownership`] which subscriptions are the worker's, [`Agenda`] when each is checked,
 //! [`Sending`] the jobs in progress, and [`UnwrittenChanges`] what has to be stored. The rest is here and in the files named after what
-//! happens: `members`, `outcomes`, `partitions`.
+//! happens: `members`, `starting`, `outcomes`, `partitions`.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use delivery::handover;
 use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
@@ -23,31 +24,25 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::agenda::Agenda;
 use crate::callbacks::Callbacks;
-use crate::compact::{CommonParts, CompactSubscription};
+use crate::compact::CommonParts;
 use crate::failures::Failures;
-use crate::feed::{Feed, NextEvent, ReadyFeeds};
+use crate::feed::{Feed, ReadyFeeds};
 use crate::hub::Hub;
 use crate::hub_state::SubscriptionUpdate;
-use crate::jobs::{self, Job, JobOutcome};
-use crate::member::{Member, Need};
+use crate::jobs;
+use crate::member::Member;
 use crate::ownership::Ownership;
 use crate::partitions::woken;
-use crate::places::RequestPermit;
 use crate::positions::{self, Group};
-use crate::sending::{Permit, Sending};
-use crate::subscription::{Id, Subscription};
+use crate::sending::Sending;
+use crate::subscription::Id;
 use crate::write_batch::{End, UnwrittenChanges};
 
-/// At most this many are started per wake-up.
-const BEGUN_MAX: usize = 32;
 /// At most this many completed jobs are handled before other events are checked.
 const ENDED_MAX: usize = 64;
 
 /// The pause before a failed operation of the store is retried.
 pub(crate) const AWAY: Duration = Duration::from_secs(1);
-
-/// The interval of checks whether the hub of the previous plan has finished.
-const HANDOVER: Duration = Duration::from_millis(20);
 
 /// The interval at which lags are measured and old events are dropped.
 const TICK: Duration = Duration::from_secs(1);
@@ -65,7 +60,7 @@ pub(crate) const REMOVED: &str = "the subscription was removed";
 /// A topic with the worker's subscriptions to it.
 #[derive(Default)]
 pub(crate) struct Members {
-    feed: Option<Rc<Feed>>,
+    pub(crate) feed: Option<Rc<Feed>>,
     pub(crate) ids: std::collections::BTreeSet<Id>,
 }
 
@@ -121,25 +116,11 @@ impl Resident for Hub {
     fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             let worker = place.caller.worker;
-            let Some(mut updates) = self.updates(&place).await else { return };
+            let take = || self.state.take_updates(worker);
+            let Some(mut updates) = handover::taken(&place.ending, take).await else { return };
             Deliveries::new(self.clone(), place).run(&mut updates).await;
             self.state.give_updates(worker, updates);
         })
-    }
-}
-
-impl Hub {
-    /// The updates for a worker, once the hub of the previous plan has returned them. None if the worker stops first.
-    async fn updates(&self, place: &Residence) -> Option<mpsc::Receiver<SubscriptionUpdate>> {
-        loop {
-            if let Some(updates) = self.state.take_updates(place.caller.worker) {
-                return Some(updates);
-            }
-            let asked = poll_fn(|cx| place.ending.poll_asked(cx));
-            if tokio::time::timeout(HANDOVER, asked).await.is_ok() {
-                return None;
-            }
-        }
     }
 }
 
@@ -291,11 +272,7 @@ impl Deliveries {
         for (members, topic) in self.topics.iter().zip(&self.hub.topics) {
             let Some(feed) = &members.feed else { continue };
             let newest = feed.newest();
-            let behind = |id| {
-                let cursor = &self.members.get(id)?.cursor;
-                let open = cursor.open.iter().map(|open| open.event.saturating_sub(1));
-                Some(newest.saturating_sub(open.chain([cursor.head]).min()?))
-            };
+            let behind = |id| Some(newest.saturating_sub(self.members.get(id)?.cursor.done()));
             // Harmless: a removed subscription has no lag.
             let lag = members.ids.iter().filter_map(behind).max();
             topic.metrics.set_lag(worker, lag.unwrap_or(0));
@@ -339,146 +316,6 @@ impl Deliveries {
         ids.into_iter().for_each(|id| self.queue(id));
     }
 
-    /// True if another job may be started.
-    fn may_begin(&self) -> bool {
-        !self.is_ending
-            && !self.unwritten.is_stuck()
-            && self.ownership.may_begin()
-            && self.sending.has_room()
-    }
-
-    /// Starts ready jobs up to the limits, and a bounded number per call: each is signed and sent before other tasks of the worker run.
-    fn start_ready(&mut self) {
-        for _ in 0..BEGUN_MAX {
-            if !self.may_begin() {
-                return;
-            }
-            let Some(id) = self.agenda.next() else { return };
-            if let Some(member) = self.members.get_mut(&id) {
-                member.entry.taken();
-                if self.ownership.has(id) {
-                    self.start(id);
-                }
-            }
-        }
-    }
-
-    /// Starts all jobs that a subscription needs.
-    fn start(&mut self, id: Id) {
-        let now = (clock::now(), clock::wall());
-        loop {
-            let Some(member) = self.members.get_mut(&id) else { return };
-            let need = member.need(&self.hub.settings, now);
-            let job = match need {
-                Need::Nothing => break,
-                // Intent verifications and ends of leases do not wait for free places.
-                Need::Next(_) | Need::Retry(_) if self.is_paused => break,
-                Need::Removal => {
-                    member.is_removing = true;
-                    jobs::remove(
-                        self.hub.clone(),
-                        id,
-                        member.version,
-                        self.ownership.guard().cloned(),
-                    )
-                }
-                Need::Next(after) => {
-                    let topic = self.topics.get(member.topic as usize);
-                    let Some(feed) = topic.and_then(|topic| topic.feed.as_ref()) else { break };
-                    match feed.peek(after) {
-                        NextEvent::Event(event) => {
-                            // It is not stored: after a crash it is found again after the previous one.
-                            member.begin(event.id);
-                            continue;
-                        }
-                        NextEvent::Nothing => break,
-                        NextEvent::Behind => {
-                            member.is_fetching = true;
-                            jobs::fetch(feed.clone(), id, after)
-                        }
-                    }
-                }
-                Need::Confirmation | Need::Retry(_) => {
-                    let event = need.event();
-                    let permit = match self.sending.permit_or_wait(id, &member.subscription) {
-                        Permit::Granted(permit) => permit,
-                        Permit::Waits => return member.entry.wait(),
-                        Permit::Unusable => return,
-                    };
-                    match event {
-                        Some(event) => self.job_of_event(id, event, permit),
-                        None => self.job_of_intent(id, permit),
-                    }
-                }
-            };
-            self.sending.start(job);
-        }
-        self.arm(id);
-    }
-
-    fn job_of_event(
-        &mut self,
-        id: Id,
-        event: u64,
-        permit: RequestPermit,
-    ) -> LocalBoxFuture<'static, JobOutcome> {
-        let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
-        let feed = self.topics.get(member.topic as usize).and_then(|topic| topic.feed.clone());
-        let Some(feed) = feed else { return jobs::nothing() };
-        let Some(open) = member.open(event) else { return jobs::nothing() };
-        open.is_being_sent = true;
-        let is_first = open.attempts == 0;
-        let subscription = member.subscription.clone();
-        self.job(id, subscription, permit).deliver(feed, event, is_first)
-    }
-
-    fn job_of_intent(
-        &mut self,
-        id: Id,
-        permit: RequestPermit,
-    ) -> LocalBoxFuture<'static, JobOutcome> {
-        let Some(member) = self.members.get_mut(&id) else { return jobs::nothing() };
-        member.is_asking = true;
-        let (subscription, version) = (member.subscription.clone(), member.version);
-        self.job(id, subscription, permit).confirm(version)
-    }
-
-    /// Informs a subscriber that its subscription has ended (W3C WebSub, 5.2): once, and not at all if its server is at its limits.
-    pub(crate) fn deny(&mut self, id: Id, subscription: Subscription, reason: &'static str) {
-        let known = self.common_parts.known(subscription, &self.hub.state.lease_clock);
-        if let Some(permit) = self.sending.permit(&known) {
-            let job = self.job(id, known, permit);
-            self.sending.start(job.deny(reason));
-        }
-    }
-
-    fn job(&self, id: Id, subscription: Rc<CompactSubscription>, permit: RequestPermit) -> Job {
-        Job {
-            hub: self.hub.clone(),
-            caller: self.place.caller.clone(),
-            term: self.ownership.term(),
-            guard: self.ownership.guard().cloned(),
-            log: (self.place.access_log)(),
-            tracing: (self.place.tracing)(),
-            id,
-            subscription,
-            permit,
-        }
-    }
-
-    /// Sets the time of a subscription's next check.
-    fn arm(&mut self, id: Id) {
-        let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_removing) else {
-            return;
-        };
-        // A change of the wall clock is noticed when the timer fires.
-        let wait = member.due().map(|due| due.saturating_sub(clock::wall()));
-        let due = wait.filter(|_| !self.is_paused);
-        let due = due.and_then(|wait| clock::now().checked_add(wait));
-        let Some(at) = due.into_iter().chain(member.subscription.ends).min() else { return };
-        self.agenda.set(id, &mut member.entry, at);
-    }
-
     fn write(&mut self) {
         let Deliveries { hub, members, topics, unwritten, ownership, .. } = self;
         let row = |group: Group| {
@@ -487,7 +324,7 @@ impl Deliveries {
             // Harmless: a subscription that is gone has no place.
             let places = of_topic.ids.range(group.ids()).filter_map(|id| {
                 let member = members.get(id)?;
-                Some((*id, member.subscription.from, &member.cursor))
+                Some((*id, member.subscription.from, (&member.cursor, member.is_failing)))
             });
             Some(Change {
                 table: hub.tables.cursors.clone(),

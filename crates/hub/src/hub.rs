@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use delivery::rows::{self, Rows};
 use fault::{Fault, Kind};
 use policy::Exchange;
 use store::nodes::Nodes;
@@ -20,7 +21,7 @@ use crate::reader::store_fault;
 use crate::representation::Representation;
 use crate::settings::HubSettings;
 use crate::signature::SigningKey;
-use crate::subscription::{Cursor, Id, Subscription, read};
+use crate::subscription::{Id, Subscription, read};
 
 /// One hub. It is rebuilt when its settings change; its data is in the store.
 pub struct Hub {
@@ -87,10 +88,10 @@ impl Topic {
 }
 
 /// Rows that are read at once.
-pub(crate) const ROWS_MAX: usize = 1000;
+const ROWS_MAX: usize = 1000;
 
 /// A stored subscription, with its version and its position.
-pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<Cursor>);
+pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<StoredPosition>);
 
 impl Hub {
     pub fn new(settings: HubSettings, parts: Parts<'_>) -> Hub {
@@ -230,17 +231,7 @@ impl Hub {
 
     /// The number of subscriptions on all nodes, up to a bound. Subscriptions to topics that are no longer configured count too.
     pub(crate) async fn count(&self, max: usize) -> Result<usize, Error> {
-        let (mut count, mut after) = (0, None);
-        while count < max {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = self.store.scan(&self.tables.subscriptions, scan).await?;
-            count += found.rows.len();
-            after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() {
-                break;
-            }
-        }
-        Ok(count)
+        rows::count(&*self.store, &self.tables.subscriptions, max).await
     }
 
     /// The number of confirmed subscriptions on all nodes for which something holds, up to a bound.
@@ -249,20 +240,18 @@ impl Hub {
         max: usize,
         of: impl Fn(&Subscription) -> bool,
     ) -> Result<usize, Error> {
-        let (mut count, mut after) = (0, None);
-        loop {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = self.store.scan(&self.tables.subscriptions, scan).await?;
-            let confirmed = found.rows.iter().filter(|row| {
+        let mut rows = Rows::new(&*self.store, &self.tables.subscriptions, ROWS_MAX);
+        let mut count = 0;
+        while count < max
+            && let Some(some) = rows.next().await?
+        {
+            let confirmed = some.iter().filter(|row| {
                 let known = read::<Subscription>(&row.value);
                 known.is_some_and(|known| known.until.is_some() && of(&known))
             });
             count += confirmed.count();
-            after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() || count >= max {
-                return Ok(count);
-            }
         }
+        Ok(count)
     }
 
     /// All subscriptions of a worker in a partition.
@@ -288,23 +277,23 @@ impl Hub {
                     continue;
                 };
                 let place = places.remove(&id).filter(|place| place.from == known.from);
-                all.push((id, row.version, known, place.map(|place| place.cursor)));
+                all.push((id, row.version, known, place));
             }
         }
         Ok(all)
     }
 
     /// The stored position of a subscription, if there is one.
-    pub(crate) async fn cursor(
+    pub(crate) async fn position(
         &self,
         id: Id,
         subscription: &Subscription,
-    ) -> Result<Option<Cursor>, Error> {
+    ) -> Result<Option<StoredPosition>, Error> {
         let group = Group { topic: 0, first: id.first() };
         let row = self.store.get(&self.tables.cursors, &group.key(&subscription.topic)).await?;
         let mut places = row.iter().flat_map(|row| positions::read(&row.value));
         let place = places.find(|(of, place)| *of == id && place.from == subscription.from);
-        Ok(place.map(|(_, place)| place.cursor))
+        Ok(place.map(|(_, place)| place))
     }
 
     /// The rows of a table whose keys begin with a prefix, in their order.

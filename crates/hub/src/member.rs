@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use delivery::Cursor;
 use kit::clock::Instant;
 
 use crate::agenda::Entry;
 use crate::compact::CompactSubscription;
-use crate::positions::Group;
+use crate::positions::{Group, StoredPosition};
 use crate::settings::HubSettings;
-use crate::subscription::{Cursor, Id, PendingEvent, Subscription};
+use crate::subscription::{Id, Subscription};
 use crate::write_batch::End;
 
 pub(crate) struct Member {
@@ -20,7 +21,10 @@ pub(crate) struct Member {
     pub(crate) topic: u32,
     /// The number of events that have ended since its position was stored.
     pub(crate) unwritten_ends: u32,
+    /// Its position in the topic.
     pub(crate) cursor: Cursor,
+    /// The last attempt failed.
+    pub(crate) is_failing: bool,
     /// The next event is being read.
     pub(crate) is_fetching: bool,
     /// Its callback is being asked, or the answer is being written.
@@ -75,10 +79,8 @@ impl Member {
         if self.subscription.until.is_none() {
             return Need::Nothing;
         }
-        let retries = settings.delivery.retries;
-        let is_due = |open: &&PendingEvent| retries.is_due(open.due, wall) && !open.is_being_sent;
-        if let Some(open) = self.cursor.open.iter().find(is_due) {
-            return Need::Retry(open.event);
+        if let Some(event) = self.cursor.due(&settings.delivery.retries, wall) {
+            return Need::Retry(event);
         }
         let unwritten_ends = usize::try_from(self.unwritten_ends).unwrap_or(usize::MAX);
         let under_way = self.cursor.open.len().saturating_add(unwritten_ends);
@@ -91,24 +93,7 @@ impl Member {
 
     /// True while one of its jobs is in progress.
     pub(crate) fn is_busy(&self) -> bool {
-        let is_sending = self.cursor.open.iter().any(|open| open.is_being_sent);
-        is_sending || self.is_fetching || self.is_asking || self.is_removing
-    }
-
-    /// Starts an event, which is open until it is delivered or given up.
-    pub(crate) fn begin(&mut self, event: u64) {
-        self.cursor.head = event;
-        // Most subscriptions have one at a time, so no spare memory is kept.
-        self.cursor.open.reserve_exact(1);
-        self.cursor.open.push(PendingEvent::new(event));
-    }
-
-    /// Ends an event.
-    pub(crate) fn end(&mut self, event: u64) {
-        self.cursor.open.retain(|open| open.event != event);
-        if self.cursor.open.is_empty() {
-            self.cursor.open = Vec::new();
-        }
+        self.cursor.running() > 0 || self.is_fetching || self.is_asking || self.is_removing
     }
 
     /// Counts an ended event, which has to be stored.
@@ -117,21 +102,14 @@ impl Member {
         End { id, from: self.subscription.from }
     }
 
-    pub(crate) fn open(&mut self, event: u64) -> Option<&mut PendingEvent> {
-        self.cursor.open.iter_mut().find(|open| open.event == event)
-    }
-
-    /// The time since the Unix epoch at which an event is to be sent again.
-    pub(crate) fn due(&self) -> Option<Duration> {
-        let waiting = self.cursor.open.iter().filter(|open| !open.is_being_sent);
-        waiting.map(|open| Duration::from_millis(open.due)).min()
-    }
-
     /// Its state as one word, for operators.
-    pub(crate) fn status(subscription: &Subscription, cursor: Option<&Cursor>) -> &'static str {
-        match (subscription.until, cursor) {
+    pub(crate) fn status(
+        subscription: &Subscription,
+        position: Option<&StoredPosition>,
+    ) -> &'static str {
+        match (subscription.until, position) {
             (None, _) => "pending",
-            (Some(_), Some(cursor)) if cursor.failing => "failing",
+            (Some(_), Some(position)) if position.is_failing => "failing",
             (Some(_), _) => "active",
         }
     }

@@ -1,11 +1,13 @@
 //! The subscriptions of a worker: how they are added, changed and removed.
 
+use delivery::Cursor;
+
 use crate::agenda::Entry;
 use crate::deliver::{Deliveries, REMOVED};
 use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
-use crate::positions::Group;
-use crate::subscription::{Cursor, Id, Subscription};
+use crate::positions::{Group, StoredPosition};
+use crate::subscription::{Id, Subscription};
 
 /// The number of removed subscriptions that are remembered, so that a late change does not add one again.
 const GONE_MAX: usize = 4096;
@@ -16,7 +18,7 @@ impl Deliveries {
         id: Id,
         version: u64,
         subscription: Subscription,
-        cursor: Option<Cursor>,
+        position: Option<StoredPosition>,
     ) {
         let topic = self.hub.place_of(subscription.topic.as_bytes());
         let Some(topic) = topic else { return self.leave_out(id, version, &subscription) };
@@ -25,10 +27,12 @@ impl Deliveries {
         if subscription.until.is_some() && !is_held {
             self.hub.state.hold(self.worker(), &subscription.subject);
         }
-        let head = subscription.from;
-        let (unwritten_ends, cursor, is_asking) = match before {
-            Some(before) => (before.unwritten_ends, before.cursor, before.is_asking),
-            None => (0, cursor.unwrap_or_else(|| Cursor::behind(head)), false),
+        let (unwritten_ends, is_asking) =
+            before.as_ref().map_or((0, false), |before| (before.unwritten_ends, before.is_asking));
+        let (cursor, is_failing) = match (before, position) {
+            (Some(before), _) => (before.cursor, before.is_failing),
+            (None, Some(position)) => (position.cursor, position.is_failing),
+            (None, None) => (Cursor::behind(subscription.from), false),
         };
         let member = Member {
             subscription: self.common_parts.known(subscription, &self.hub.state.lease_clock),
@@ -36,6 +40,7 @@ impl Deliveries {
             topic: u32::try_from(topic).unwrap_or(u32::MAX),
             unwritten_ends,
             cursor,
+            is_failing,
             is_fetching: false,
             is_asking,
             is_removing: false,
@@ -69,7 +74,7 @@ impl Deliveries {
     /// Drops a subscription without changing its row. Returns its group.
     pub(crate) fn drop_member(&mut self, id: Id) -> Option<Group> {
         let member = self.members.remove(&id)?;
-        self.failures.forget(id, member.cursor.open.iter().map(|open| open.event));
+        self.failures.forget(id, member.cursor.open.iter().map(|open| open.position));
         if member.subscription.until.is_some() {
             self.hub.state.let_go(self.worker(), &member.subscription.common.subject);
         }

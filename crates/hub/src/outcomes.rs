@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delivery::millis;
 use kit::clock;
 use telemetry::DeliveryOutcome;
 
@@ -84,7 +85,7 @@ impl Deliveries {
         member.is_fetching = false;
         match event {
             Ok(Some(event)) if member.cursor.head == after => {
-                member.begin(event);
+                member.cursor.begin(event);
                 self.queue(id);
             }
             Ok(Some(_)) => self.queue(id),
@@ -96,8 +97,8 @@ impl Deliveries {
 
     fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
         let Some(member) = self.members.get_mut(&id) else { return };
-        if let Some(open) = member.open(event) {
-            open.is_being_sent = false;
+        if let Some(open) = member.cursor.get(event) {
+            open.is_running = false;
         }
         let group = member.group(id);
         let hub = self.hub.clone();
@@ -106,8 +107,8 @@ impl Deliveries {
         match outcome {
             Outcome::Taken => {
                 count(DeliveryOutcome::Success);
-                member.cursor.failing = false;
-                member.end(event);
+                member.is_failing = false;
+                member.cursor.end(event);
                 drop(self.failures.take(id, event));
                 // The next one starts once that is stored.
                 let end = member.ended(id);
@@ -116,23 +117,23 @@ impl Deliveries {
             // These were not sent, so the next one need not wait.
             Outcome::Limited => {
                 count(DeliveryOutcome::Limited);
-                member.end(event);
+                member.cursor.end(event);
             }
             Outcome::Expired => {
                 count(DeliveryOutcome::Expired);
-                member.end(event);
+                member.cursor.end(event);
                 drop(self.failures.take(id, event));
             }
             Outcome::Gone => {
                 count(DeliveryOutcome::Success);
-                member.end(event);
+                member.cursor.end(event);
                 member.is_removing = true;
                 let (version, guard) = (member.version, self.ownership.guard().cloned());
                 self.sending.start(jobs::remove(self.hub.clone(), id, version, guard));
             }
             Outcome::Away => {
-                if let Some(open) = member.open(event) {
-                    open.due = millis(clock::wall() + AWAY);
+                if let Some(open) = member.cursor.get(event) {
+                    open.put_off(AWAY);
                 }
             }
             Outcome::Failed { why, again } => {
@@ -164,19 +165,16 @@ impl Deliveries {
         again: Option<Duration>,
     ) -> DeliveryOutcome {
         let Some(member) = self.members.get_mut(&id) else { return DeliveryOutcome::Failure };
-        member.cursor.failing = true;
+        member.is_failing = true;
         let delivery = &self.hub.settings.delivery;
-        let Some(open) = member.open(event) else { return DeliveryOutcome::Failure };
-        open.attempts = open.attempts.saturating_add(1);
-        let attempts = open.attempts;
+        let Some(open) = member.cursor.get(event) else { return DeliveryOutcome::Failure };
         let now = millis(clock::wall());
         self.failures.note(id, event, Failure::new(now, &why));
-        if let Some(pause) = delivery.retries.pause(attempts, fastrand::u64(..1000)) {
-            let asked = again.unwrap_or(Duration::ZERO).min(delivery.retries.max);
-            open.due = millis(clock::wall() + pause.max(asked));
+        if open.fail(&delivery.retries, again.unwrap_or(Duration::ZERO)).is_some() {
             return DeliveryOutcome::Failure;
         }
-        member.end(event);
+        let attempts = open.attempts;
+        member.cursor.end(event);
         let (group, end) = (member.group(id), member.ended(id));
         let failures = self.failures.take(id, event);
         let topic = self.hub.topics.get(group.topic as usize);
@@ -208,8 +206,4 @@ impl Deliveries {
         self.unwritten.note_end(group, end);
         DeliveryOutcome::Dead
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

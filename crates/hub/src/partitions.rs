@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use delivery::Switch;
 use kit::LocalBoxFuture;
 use store::{Error, Expect, Watch};
 use tokio::sync::Semaphore;
 
-use crate::dead::PAUSED;
 use crate::deliver::{AWAY, Deliveries, REMOVED};
 use crate::hub::{Hub, StoredSubscription};
 use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, JobOutcome};
-use crate::subscription::{Cursor, Id, PendingEvent, Subscription, read};
+use crate::subscription::{Id, Subscription, read};
 use crate::write_batch::UnwrittenChanges;
 
 /// The number of changes of subscriptions that are read at once.
@@ -67,7 +67,7 @@ fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOu
             Some(RemoteUpdate { id, again, key: row.key.to_vec(), version: row.version })
         };
         JobOutcome::Noticed(rows.map(|rows| RemoteUpdates {
-            is_paused: rows.iter().any(|row| *row.key == *PAUSED),
+            is_paused: rows.iter().any(|row| *row.key == *Switch::KEY),
             // Harmless: the other rows do not concern subscriptions.
             of: rows.into_iter().filter_map(update).collect(),
         }))
@@ -187,8 +187,8 @@ impl Deliveries {
         };
         let Some(updates) = self.ownership.loaded(partition) else { return };
         self.make_room(all.len());
-        for (id, version, subscription, cursor) in all {
-            self.insert(id, version, subscription, cursor);
+        for (id, version, subscription, position) in all {
+            self.insert(id, version, subscription, position);
         }
         updates.into_iter().for_each(|update| self.noted(update));
         self.check_remote_updates(false);
@@ -262,9 +262,7 @@ impl Deliveries {
             return;
         };
         if self.again.insert(text) {
-            if member.open(event).is_none() {
-                member.cursor.open.push(PendingEvent::new(event));
-            }
+            member.cursor.reopen(event);
             self.unwritten.note_with(member.group(id), forget);
             self.queue(id);
         }
@@ -301,12 +299,5 @@ impl Deliveries {
             Ok(None) if self.known(id) == known => self.removed(id, known),
             Ok(Some(_) | None) => {}
         }
-    }
-}
-
-impl Cursor {
-    /// The position after an event, with nothing in progress.
-    pub(crate) fn behind(head: u64) -> Cursor {
-        Cursor { head, ..Cursor::default() }
     }
 }

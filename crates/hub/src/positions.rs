@@ -6,8 +6,9 @@
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
+use delivery::{Cursor, OpenRecord};
 
-use crate::subscription::{Cursor, Id, PendingEvent, partition_of};
+use crate::subscription::{Id, partition_of};
 
 /// The subscriptions to a topic whose ids begin with one byte: they have one worker, and are in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,8 @@ pub(crate) struct Group {
 pub(crate) struct StoredPosition {
     pub(crate) from: u64,
     pub(crate) cursor: Cursor,
+    /// The last attempt failed.
+    pub(crate) is_failing: bool,
 }
 
 /// The first byte of a value in this form.
@@ -44,19 +47,21 @@ impl Group {
 }
 
 /// The value of a row; none if all of the group stand where they began.
-pub(crate) fn written<'c>(places: impl Iterator<Item = (Id, u64, &'c Cursor)>) -> Option<Bytes> {
+pub(crate) fn written<'c>(
+    places: impl Iterator<Item = (Id, u64, (&'c Cursor, bool))>,
+) -> Option<Bytes> {
     let mut value = vec![FORM];
-    for (id, from, Cursor { head, open, failing }) in places {
-        if *head == from && open.is_empty() && !failing {
+    for (id, from, (Cursor { head, open }, is_failing)) in places {
+        if *head == from && open.is_empty() && !is_failing {
             continue;
         }
         value.extend_from_slice(id.as_bytes());
         value.extend_from_slice(&from.to_be_bytes());
         value.extend_from_slice(&head.to_be_bytes());
-        value.push(u8::from(*failing));
+        value.push(u8::from(is_failing));
         value.extend_from_slice(&u32::try_from(open.len()).unwrap_or(u32::MAX).to_be_bytes());
-        for PendingEvent { event, attempts, due, is_being_sent: _ } in open {
-            value.extend_from_slice(&event.to_be_bytes());
+        for OpenRecord { position, attempts, due, is_running: _ } in open {
+            value.extend_from_slice(&position.to_be_bytes());
             value.extend_from_slice(&attempts.to_be_bytes());
             value.extend_from_slice(&due.to_be_bytes());
         }
@@ -86,9 +91,10 @@ fn read_one(rest: &mut &[u8]) -> Option<(Id, StoredPosition)> {
         let event = u64::from_be_bytes(*take(rest)?);
         let attempts = u32::from_be_bytes(*take(rest)?);
         let due = u64::from_be_bytes(*take(rest)?);
-        open.push(PendingEvent { attempts, due, ..PendingEvent::new(event) });
+        open.push(OpenRecord { attempts, due, ..OpenRecord::new(event) });
     }
-    Some((id, StoredPosition { from, cursor: Cursor { head, open, failing: failing != 0 } }))
+    let is_failing = failing != 0;
+    Some((id, StoredPosition { from, cursor: Cursor { head, open }, is_failing }))
 }
 
 fn take<'v, const N: usize>(rest: &mut &'v [u8]) -> Option<&'v [u8; N]> {
@@ -109,19 +115,24 @@ mod tests {
 
     #[test]
     fn places_are_read_as_they_were_written_and_cut_ones_as_far_as_they_are_whole() {
-        let open = |event| PendingEvent { attempts: 2, due: u64::MAX, ..PendingEvent::new(event) };
+        let open = |event| OpenRecord { attempts: 2, due: u64::MAX, ..OpenRecord::new(event) };
         let cursors = [
-            Cursor { head: 9, open: Vec::new(), failing: false },
-            Cursor { head: 7, open: Vec::new(), failing: true },
-            Cursor { head: u64::MAX, open: vec![open(8), open(1)], failing: false },
+            (Cursor::behind(9), false),
+            (Cursor::behind(7), true),
+            (Cursor { head: u64::MAX, open: vec![open(8), open(1)] }, false),
             // Where it began.
-            Cursor::behind(7),
+            (Cursor::behind(7), false),
         ];
-        let places = || (0..).zip(&cursors).map(|(number, cursor)| (id(number), 7, cursor));
+        let places = || {
+            let numbered = (0..).zip(&cursors);
+            numbered.map(|(number, (cursor, failing))| (id(number), 7, (cursor, *failing)))
+        };
         let value = written(places()).unwrap();
         let expected: Vec<(Id, StoredPosition)> = places()
             .take(3)
-            .map(|(id, from, cursor)| (id, StoredPosition { from, cursor: cursor.clone() }))
+            .map(|(id, from, (cursor, is_failing))| {
+                (id, StoredPosition { from, cursor: cursor.clone(), is_failing })
+            })
             .collect();
         assert_eq!(read(&value).collect::<Vec<_>>(), expected);
         for len in 0..value.len() {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use delivery::Retries;
 use upstream::AddressRule;
 
-use crate::retry::Retries;
 use crate::signature::Algorithm;
 
 /// The settings of a hub, made by `compile`.

@@ -57,34 +57,6 @@ pub(crate) enum Intent {
     Unsubscribe(String),
 }
 
-/// Where a subscription stands in its topic.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Cursor {
-    /// Every event up to this one was begun.
-    pub(crate) head: u64,
-    /// Of those, the ones that are not delivered yet.
-    pub(crate) open: Vec<PendingEvent>,
-    /// The last try failed.
-    pub(crate) failing: bool,
-}
-
-/// An event that is not delivered yet.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct PendingEvent {
-    pub(crate) event: u64,
-    /// Tries that have failed.
-    pub(crate) attempts: u32,
-    /// When it is tried again, in milliseconds since the Unix epoch.
-    pub(crate) due: u64,
-    pub(crate) is_being_sent: bool,
-}
-
-impl PendingEvent {
-    pub(crate) fn new(event: u64) -> PendingEvent {
-        PendingEvent { event, attempts: 0, due: 0, is_being_sent: false }
-    }
-}
-
 /// An event that was given up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Dead {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use delivery::Retries;
 use kit::SharedAlarm;
 use message::{Body, Protocol, Request, RequestHead};
 use policy::{Caller, EndSignal, Exchange, Residence, Resident as _, Scheme};
@@ -23,7 +24,6 @@ use crate::admin::Page;
 use crate::hub::{Hub, Parts};
 use crate::hub_state::HubState;
 use crate::representation::Representation;
-use crate::retry::Retries;
 use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
 

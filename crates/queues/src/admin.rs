@@ -1,11 +1,13 @@
 //! The operators' view of a queue, and the changes that they make. The content of messages is in [`look`](crate::look).
 
 use bytes::Bytes;
+use delivery::Cursor;
+use delivery::rows::{self, Rows};
 use serde_json::{Value, json};
 use store::{Change, Error, Expect, Row, Scan, limits, nodes};
 
 use crate::dead::{now, read};
-use crate::queue::{Cursor, Dead, PAUSED, Queue, key};
+use crate::queue::{Dead, Queue, Tables, key};
 
 /// The reason why an action was not carried out.
 #[derive(Debug)]
@@ -41,10 +43,9 @@ const RETURNING_MAX_MS: u64 = 10_000;
 
 /// Number of entries on one page.
 const PAGE: usize = 100;
-/// Number of rows read at once, and maximum number of dead messages that are counted.
-const ROWS_MAX: usize = 1000;
 /// Bytes of messages put back at once. The last message may exceed this by one record, which the store still accepts.
 const BATCH_BYTES: usize = limits::WRITE_BYTES_MAX - limits::RECORD_BYTES_MAX;
+/// Maximum number of dead messages that are counted.
 const COUNTED_MAX: usize = 100_000;
 
 impl Queue {
@@ -55,19 +56,9 @@ impl Queue {
         let span = entrance.store.span(&entrance.log).await?;
         let open = u64::try_from(cursor.open.len()).unwrap_or(u64::MAX);
         let depth = span.newest.saturating_sub(cursor.head).saturating_add(open);
-        let mut dead = 0;
-        let mut after = None;
-        while dead < COUNTED_MAX {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = entrance.store.scan(&self.tables.dead, scan).await?;
-            dead += found.rows.len();
-            after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() {
-                break;
-            }
-        }
+        let dead = rows::count(&*entrance.store, &self.tables.dead, COUNTED_MAX).await?;
         let mut view = json!({ "name": self.name(), "depth": depth, "dead": dead });
-        if let (true, Some(view)) = (self.is_paused().await?, view.as_object_mut()) {
+        if let (true, Some(view)) = (self.switch().is_paused().await?, view.as_object_mut()) {
             view.insert("paused".to_owned(), json!(true));
         }
         if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
@@ -105,14 +96,14 @@ impl Queue {
 
     /// Puts all dead messages back, in order, and returns how many. A message that fails for the last time meanwhile stays dead.
     pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
-        let last = self.last_dead().await?;
-        let (mut after, mut all) = (None, PutBack::default());
-        loop {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: PAGE };
-            let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
-            let rows = found.rows.iter().filter(|row| Some(&row.key) <= last.as_ref());
+        let store = &*self.entrance.store;
+        let last = rows::last_key(store, &self.tables.dead).await?;
+        let (mut rows, mut all) = (Rows::new(store, &self.tables.dead, PAGE), PutBack::default());
+        while let Some(some) = rows.next().await? {
+            // Harmless: those behind have died since.
+            let now = some.iter().take_while(|row| Some(&row.key) <= last.as_ref());
             let (mut batch, mut bytes) = (Vec::new(), 0);
-            for row in rows {
+            for row in now {
                 let size = usize::try_from(read(row).bytes).unwrap_or(usize::MAX);
                 if size > BATCH_BYTES.saturating_sub(bytes) && !batch.is_empty() {
                     all.add(self.put_back(&std::mem::take(&mut batch)).await?);
@@ -121,27 +112,12 @@ impl Queue {
                 bytes = bytes.saturating_add(size);
                 batch.push(row.clone());
             }
+            if batch.is_empty() {
+                break;
+            }
             all.add(self.put_back(&batch).await?);
-            after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() || after.as_deref() > last.as_deref() {
-                return Ok(json!({ "retried": all.retried, "left": all.left }));
-            }
         }
-    }
-
-    /// Returns the key of the newest dead message.
-    async fn last_dead(&self) -> Result<Option<Bytes>, ActionError> {
-        let (mut after, mut last) = (None, None);
-        loop {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
-            let newest = found.rows.last().map(|row| row.key.clone());
-            after = newest.as_ref().map(|key| key.to_vec());
-            last = newest.or(last);
-            if !found.more || after.is_none() {
-                return Ok(last);
-            }
-        }
+        Ok(json!({ "retried": all.retried, "left": all.left }))
     }
 
     /// Puts dead messages back, except those that another request is putting back.
@@ -191,44 +167,18 @@ impl Queue {
 
     /// Deletes all dead messages that exist now, and returns how many.
     pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
-        let last = self.last_dead().await?;
-        let mut removed = 0;
-        loop {
-            let scan = Scan { prefix: Vec::new(), after: None, rows_max: ROWS_MAX / 2 };
-            let found = self.entrance.store.scan(&self.tables.dead, scan).await?;
-            let rows: Vec<&Row> =
-                found.rows.iter().filter(|row| Some(&row.key) <= last.as_ref()).collect();
-            let changes: Vec<Change> = rows
-                .iter()
-                .flat_map(|row| {
-                    [&self.tables.dead, &self.tables.messages].map(|table| {
-                        let (table, key) = (table.clone(), row.key.to_vec());
-                        Change { table, key, value: None, expect: Expect::Anything }
-                    })
-                })
-                .collect();
-            if changes.is_empty() {
-                return Ok(json!({ "removed": removed }));
-            }
-            self.entrance.store.change(changes, None).await?;
-            removed += rows.len();
-        }
+        let Tables { dead, messages, .. } = &self.tables;
+        let removed = rows::remove_all(&*self.entrance.store, dead, &[messages]).await?;
+        Ok(json!({ "removed": removed }))
     }
 
     /// Pauses the queue on all nodes: no message is started until it is resumed. Messages being processed are finished.
     pub async fn pause(&self) -> Result<(), ActionError> {
-        self.set_paused(Some(Bytes::from_static(b"1"))).await
+        Ok(self.switch().set(true).await?)
     }
 
     pub async fn resume(&self) -> Result<(), ActionError> {
-        self.set_paused(None).await
-    }
-
-    async fn set_paused(&self, value: Option<Bytes>) -> Result<(), ActionError> {
-        let (table, key) = (self.tables.state.clone(), PAUSED.to_vec());
-        let change = Change { table, key, value, expect: Expect::Anything };
-        self.entrance.store.change(vec![change], None).await?;
-        Ok(())
+        Ok(self.switch().set(false).await?)
     }
 
     /// Deletes a dead message.

@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
+use delivery::millis;
+use delivery::rows::Rows;
 use kit::clock::{self, Instant};
-use store::{Change, Error, Guard, Row, Scan, Watch};
+use store::{Change, Error, Guard, Row, Watch};
 
 use crate::admin::number;
 use crate::queue::{Dead, Queue};
@@ -69,21 +71,15 @@ impl DeadCount {
 
     async fn count(&mut self, queue: &Queue) -> Result<(), Error> {
         let (mut messages, mut bytes, mut oldest) = (0, 0_u64, None::<u64>);
-        let mut after = None;
-        loop {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = queue.entrance.store.scan(&queue.tables.dead, scan).await?;
-            for dead in found.rows.iter().map(read) {
+        let mut rows = Rows::new(&*queue.entrance.store, &queue.tables.dead, ROWS_MAX);
+        while let Some(some) = rows.next().await? {
+            for dead in some.iter().map(read) {
                 messages += 1;
                 bytes = bytes.saturating_add(dead.bytes);
                 // For a message that died before times were recorded, the time is unknown.
                 if dead.died > 0 {
                     oldest = Some(oldest.map_or(dead.died, |oldest| oldest.min(dead.died)));
                 }
-            }
-            after = found.rows.last().map(|row| row.key.to_vec());
-            if !found.more || after.is_none() {
-                break;
             }
         }
         (self.messages, self.bytes, self.oldest) = (messages, bytes, oldest);
@@ -102,13 +98,11 @@ impl DeadCount {
     /// Removes messages beyond the limits, oldest first. Returns false if there were none.
     async fn remove_some(&mut self, queue: &Queue, guard: Option<&Guard>) -> Result<bool, Error> {
         let bounds = &queue.settings.dead;
-        let mut after = None;
-        loop {
-            let scan = Scan { prefix: Vec::new(), after, rows_max: ROWS_MAX };
-            let found = queue.entrance.store.scan(&queue.tables.dead, scan).await?;
+        let mut rows = Rows::new(&*queue.entrance.store, &queue.tables.dead, ROWS_MAX);
+        while let Some(some) = rows.next().await? {
             let (mut messages, mut bytes) = (self.messages, self.bytes);
             let mut changes: Vec<Change> = Vec::new();
-            for dead in found.rows.iter().map(read) {
+            for dead in some.iter().map(read) {
                 let is_many = messages > bounds.messages_max || bytes > bounds.bytes_max;
                 let why = match (is_many && messages > 1, is_expired(queue, dead.died)) {
                     (true, _) => "there are more than the bounds of `dead` allow",
@@ -124,7 +118,6 @@ impl DeadCount {
                 );
                 changes.extend(queue.exhume(dead.message));
             }
-            after = found.rows.last().map(|row| row.key.to_vec());
             if !changes.is_empty() {
                 let removed = u64::try_from(changes.len() / 2).unwrap_or(u64::MAX);
                 queue.entrance.store.change(changes, guard).await?;
@@ -132,12 +125,10 @@ impl DeadCount {
                 self.count(queue).await?;
                 return Ok(true);
             }
-            if !found.more || after.is_none() {
-                // Operators have removed the messages meanwhile.
-                self.count(queue).await?;
-                return Ok(false);
-            }
         }
+        // Operators have removed the messages meanwhile.
+        self.count(queue).await?;
+        Ok(false)
     }
 
     /// Warns once when a limit is nearly reached.
@@ -191,8 +182,4 @@ pub(crate) fn read(row: &Row) -> Dead {
 /// Returns milliseconds since the Unix epoch.
 pub(crate) fn now() -> u64 {
     millis(clock::wall())
-}
-
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

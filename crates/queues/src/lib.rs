@@ -9,13 +9,15 @@ mod admin;
 mod dead;
 mod entrance;
 mod look;
+mod outcomes;
 mod process;
 mod queue;
+mod run;
 mod stored;
 
 pub use admin::ActionError;
+pub use delivery::Retries;
 pub use entrance::Entrance;
-pub use hub::Retries;
 pub use queue::{DeadBounds, Order, Queue, QueueSettings};
 
 #[cfg(test)]

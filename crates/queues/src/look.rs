@@ -5,7 +5,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use hub::rfc3339;
+use delivery::Cursor;
+use kit::calendar::rfc3339;
 use message::{Body, Request, RequestHead};
 use serde_json::{Value, json};
 use store::{Error, ReadQuery, Record};
@@ -13,7 +14,7 @@ use telemetry::trace;
 
 use crate::admin::{ActionError, number};
 use crate::dead::read;
-use crate::queue::{CURSOR, Cursor, Dead, Queue, key};
+use crate::queue::{CURSOR, Dead, Queue, key};
 use crate::stored;
 
 /// Maximum number of messages on one page, and of records read for it. Processed messages stay in the log for about a second.
@@ -67,7 +68,7 @@ impl Queue {
                 break;
             }
             seen = record.position;
-            let open = cursor.open.iter().find(|open| open.message == record.position);
+            let open = cursor.open.iter().find(|open| open.position == record.position);
             if open.is_none() && record.position <= cursor.head {
                 continue;
             }

@@ -8,49 +8,37 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
-use fault::{Fault, Kind};
+use delivery::{Cursor, handover};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use kit::{Alarm, LocalBoxFuture, SharedAlarm, clock};
-use message::{Reply, ReplyHead, Request, RequestHead};
-use policy::{Answer, Caller, Exchange, ExchangeTrace, Residence, Resident};
+use kit::{Alarm, LocalBoxFuture, clock};
+use policy::{Residence, Resident};
 use store::nodes::{self, NodeStanding, Tenure};
-use store::{Change, Error, Expect, Guard, Keep, ReadQuery, Record, Watch};
-use telemetry::QueueRun;
-use telemetry::span::{SpanKind, Tracing};
+use store::{Error, Guard, Keep, ReadQuery, Record, Watch};
 use tokio::sync::watch;
 
-use crate::dead::{DeadCount, millis, now};
-use crate::queue::{
-    AttemptFailure, CURSOR, Cursor, Dead, OpenMessage, Order, Queue, key, note_failure,
-};
-use crate::stored;
-
-/// Maximum size of a reply that is read to its end, so that its connection can be reused.
-const REPLY_BYTES_MAX: usize = 16 << 20;
+use crate::dead::DeadCount;
+use crate::queue::{AttemptFailure, Order, Queue, key};
+use crate::run::{RunFailure, run_once};
 
 /// Maximum number of messages that wait for a retry while later ones are processed. Beyond that, later messages wait too.
 const OPEN_MAX: usize = 1000;
 
-/// The delay before a failed store call is repeated, and between checks whether another plan has released the queue.
-const AWAY: Duration = Duration::from_millis(500);
-const HANDOVER: Duration = Duration::from_millis(20);
+/// The delay before a failed store call is repeated.
+pub(crate) const AWAY: Duration = Duration::from_millis(500);
 
 /// The interval at which the queue is measured and finished messages are removed.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The processing of a queue on one worker.
-struct Process {
-    queue: Arc<Queue>,
-    place: Rc<Residence>,
+pub(crate) struct Process {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) place: Rc<Residence>,
     /// The node's ownership of the queue's partition for this term, and the guard that writes depend on.
     hold: Tenure,
-    term: u64,
-    guard: Option<Guard>,
+    pub(crate) term: u64,
+    pub(crate) guard: Option<Guard>,
     standing: watch::Receiver<NodeStanding>,
-    cursor: Cursor,
-    /// Numbers of the messages being processed.
-    running: Vec<u64>,
+    pub(crate) cursor: Cursor,
     runs: FuturesUnordered<LocalBoxFuture<'static, RunOutcome>>,
     /// Whether the newest message has been seen.
     is_at_end: bool,
@@ -59,22 +47,15 @@ struct Process {
     /// Whether the paused state has to be read again.
     is_state_open: bool,
     /// The failures of messages that are still to be retried.
-    failures: HashMap<u64, Vec<AttemptFailure>>,
-    dead: DeadCount,
+    pub(crate) failures: HashMap<u64, Vec<AttemptFailure>>,
+    pub(crate) dead: DeadCount,
 }
 
 /// The outcome of processing a message once.
-struct RunOutcome {
-    message: u64,
-    record: Record,
-    failed: Option<RunFailure>,
-}
-
-/// The reason why a run failed.
-struct RunFailure {
-    why: String,
-    /// Whether a retry may succeed. False if the message itself is at fault.
-    may_pass: bool,
+pub(crate) struct RunOutcome {
+    pub(crate) message: u64,
+    pub(crate) record: Record,
+    pub(crate) failed: Option<RunFailure>,
 }
 
 /// The reason why the processing ended.
@@ -102,14 +83,7 @@ impl Resident for Queue {
             if !self.is_of(place.caller.worker, place.workers) {
                 return;
             }
-            let taken = loop {
-                if let Some(taken) = self.take() {
-                    break taken;
-                }
-                if pause(&place, HANDOVER).await {
-                    return;
-                }
-            };
+            let Some(taken) = handover::taken(&place.ending, || self.take()).await else { return };
             let place = Rc::new(place);
             while let Some(mut process) = Process::take_over(&self, &place).await {
                 if process.run().await == ProcessEnd::Asked {
@@ -119,12 +93,6 @@ impl Resident for Queue {
             drop(taken);
         })
     }
-}
-
-/// Waits for `time`. Returns true if the resident is asked to end.
-async fn pause(place: &Residence, time: Duration) -> bool {
-    let asked = poll_fn(|cx| place.ending.poll_asked(cx));
-    tokio::time::timeout(time, asked).await.is_ok()
 }
 
 impl Queue {
@@ -154,7 +122,6 @@ impl Process {
                     guard: now.guard,
                     standing,
                     cursor: Cursor::default(),
-                    running: Vec::new(),
                     runs: FuturesUnordered::new(),
                     is_at_end: false,
                     is_paused: false,
@@ -178,7 +145,7 @@ impl Process {
     }
 
     /// Returns true if another node may be processing the queue.
-    fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.standing.borrow().term != self.term
     }
 
@@ -189,7 +156,7 @@ impl Process {
         while let Err(error) = self.load().await {
             let queue = self.queue.name();
             tracing::warn!(queue, "the queue is waiting for the store: {error}");
-            if pause(&self.place, AWAY).await {
+            if handover::pause(&self.place.ending, AWAY).await {
                 return ProcessEnd::Asked;
             }
             if self.is_lost() {
@@ -210,7 +177,7 @@ impl Process {
                     queue = self.queue.name(),
                     "the queue is waiting for the store: {error}"
                 );
-                is_ending |= pause(&self.place, AWAY).await;
+                is_ending |= handover::pause(&self.place.ending, AWAY).await;
                 continue;
             }
             match (is_ending, is_leaving) {
@@ -277,21 +244,20 @@ impl Process {
                 "a run was stopped: the store has been unavailable for too long"
             );
             self.runs.clear();
-            self.running.clear();
+            self.cursor.open.iter_mut().for_each(|open| open.is_running = false);
         }
     }
 
     /// Sets the timer for the next message due and for the next tick.
     fn set_timer(&self, timer: &mut Alarm) {
-        let has_room = !self.is_paused && self.running.len() < self.queue.settings.concurrency;
-        let due = self.cursor.next_due(&self.running).filter(|_| has_room);
-        let wait = due.map(|due| Duration::from_millis(due).saturating_sub(clock::wall()));
+        let due = self.cursor.next_due().filter(|_| !self.is_paused && self.has_room());
+        let wait = due.map(|due| due.saturating_sub(clock::wall()));
         timer.set(clock::now(), wait.unwrap_or(TICK).min(TICK));
     }
 
     /// Reads whether the queue is paused. If the store does not answer, the state stays unchanged and the next tick tries again.
     async fn look_at_state(&mut self) {
-        match self.queue.is_paused().await {
+        match self.queue.switch().is_paused().await {
             Ok(is_paused) => (self.is_paused, self.is_state_open) = (is_paused, false),
             Err(_) => self.is_state_open = true,
         }
@@ -299,18 +265,20 @@ impl Process {
 
     async fn load(&mut self) -> Result<(), Error> {
         self.cursor = self.queue.cursor().await?;
-        self.is_paused = self.queue.is_paused().await?;
+        self.is_paused = self.queue.switch().is_paused().await?;
         Ok(())
+    }
+
+    /// Returns true if another message may be processed at the same time.
+    fn has_room(&self) -> bool {
+        self.cursor.running() < self.queue.settings.concurrency
     }
 
     /// Starts messages as long as there are free slots.
     async fn start(&mut self) -> Result<(), Error> {
         let settings = self.queue.settings.clone();
-        while !self.is_paused
-            && self.queue.nodes.may_begin(self.term)
-            && self.running.len() < settings.concurrency
-        {
-            if let Some(message) = self.cursor.due(&settings.retries, &self.running) {
+        while !self.is_paused && self.queue.nodes.may_begin(self.term) && self.has_room() {
+            if let Some(message) = self.cursor.due(&settings.retries, clock::wall()) {
                 self.retry(message).await?;
                 continue;
             }
@@ -334,9 +302,7 @@ impl Process {
                 self.is_at_end = true;
                 return Ok(());
             };
-            self.cursor.head = record.position;
-            let open = OpenMessage { message: record.position, attempts: 0, due: 0 };
-            self.cursor.open.push(open);
+            self.cursor.begin(record.position);
             self.begin(record);
         }
         Ok(())
@@ -351,7 +317,7 @@ impl Process {
             found => found?.records.into_iter().next(),
         };
         let Some(record) = found.filter(|record| record.position == message) else {
-            self.cursor.open.retain(|open| open.message != message);
+            self.cursor.end(message);
             return Ok(());
         };
         if !self.failures.contains_key(&message) {
@@ -370,7 +336,9 @@ impl Process {
 
     fn begin(&mut self, record: Record) {
         let message = record.position;
-        self.running.push(message);
+        if let Some(open) = self.cursor.get(message) {
+            open.is_running = true;
+        }
         let (queue, caller) = (self.queue.clone(), self.place.caller.clone());
         let tracing = (self.place.tracing)();
         self.runs.push(Box::pin(async move {
@@ -383,121 +351,6 @@ impl Process {
             });
             RunOutcome { message, record, failed }
         }));
-    }
-
-    /// Records the outcome of a run.
-    async fn ran(&mut self, ran: RunOutcome) {
-        let RunOutcome { message, record, failed } = ran;
-        self.running.retain(|running| *running != message);
-        let mut changes = Vec::new();
-        let open = self.cursor.open.iter_mut().find(|open| open.message == message);
-        let outcome = match (failed, open) {
-            (None, _) | (_, None) => QueueRun::Success,
-            (Some(failure), Some(open)) => {
-                open.attempts = open.attempts.saturating_add(1);
-                let (attempts, chance) = (open.attempts, fastrand::u64(..1000));
-                let pause = self.queue.settings.retries.pause(attempts, chance);
-                match pause.filter(|_| failure.may_pass) {
-                    Some(pause) => {
-                        open.due = millis(clock::wall() + pause);
-                        self.tried(message, &failure.why, pause, &mut changes);
-                        QueueRun::Failure
-                    }
-                    None => {
-                        self.died(attempts, record, failure, &mut changes);
-                        QueueRun::Dead
-                    }
-                }
-            }
-        };
-        self.queue.entrance.metrics.ran(outcome);
-        if outcome != QueueRun::Failure {
-            self.cursor.open.retain(|open| open.message != message);
-            if self.failures.remove(&message).is_some() {
-                changes.push(self.queue.failures_change(message, None));
-            }
-        }
-        self.write(changes).await;
-        if outcome == QueueRun::Dead {
-            self.keep_dead().await;
-        }
-    }
-
-    /// Handles a failed message that will be retried.
-    fn tried(&mut self, message: u64, why: &str, pause: Duration, changes: &mut Vec<Change>) {
-        let queue = self.queue.name();
-        tracing::debug!(queue, id = message, "tried again in {pause:?}: {why}");
-        let failures = self.failures.entry(message).or_default();
-        note_failure(failures, now(), why);
-        changes.push(self.queue.failures_change(message, Some(failures)));
-    }
-
-    /// Handles a message that has failed for the last time.
-    fn died(
-        &mut self,
-        attempts: u32,
-        record: Record,
-        RunFailure { why, may_pass }: RunFailure,
-        changes: &mut Vec<Change>,
-    ) {
-        let (queue, message) = (self.queue.name(), record.position);
-        // The field is called `id`, because `message` is reserved for the text of a log line.
-        if may_pass {
-            tracing::warn!(queue, id = message, "dead after its last attempt: {why}")
-        } else {
-            tracing::warn!(
-                queue,
-                id = message,
-                "dead at once, because a retry cannot succeed: {why}"
-            );
-        }
-        if !self.queue.settings.dead_letter {
-            return;
-        }
-        // Harmless: a message that has not failed before has no earlier failures.
-        let mut failures = self.failures.get(&message).cloned().unwrap_or_default();
-        let died = now();
-        note_failure(&mut failures, died, &why);
-        let bytes = u64::try_from(record.bytes.len()).unwrap_or(u64::MAX);
-        let stored = millis(record.time);
-        let dead =
-            Dead { message, attempts, last: why, failures, stored, died, bytes, returning: 0 };
-        changes.extend(self.queue.bury(&dead, record.bytes));
-        self.dead.add(bytes, died);
-    }
-
-    /// Removes dead messages beyond the limits.
-    async fn keep_dead(&mut self) {
-        if let Err(error) = self.dead.keep(&self.queue, self.guard.as_ref()).await {
-            // The next tick tries again.
-            tracing::debug!(
-                queue = self.queue.name(),
-                "cannot clean up the dead messages: {error}"
-            );
-        }
-    }
-
-    /// Writes the position of the processing together with other changes. Retries without limit, because nothing else may start before.
-    async fn write(&mut self, changes: Vec<Change>) {
-        loop {
-            let mut changes = changes.clone();
-            // Harmless: numbers can always be serialised.
-            let value = serde_json::to_vec(&self.cursor).ok().map(Bytes::from);
-            let table = self.queue.tables.cursor.clone();
-            changes.push(Change { table, key: CURSOR.to_vec(), value, expect: Expect::Anything });
-            match self.queue.entrance.store.change(changes, self.guard.as_ref()).await {
-                Ok(_) => return,
-                Err(Error::Fenced) => self.queue.nodes.tell_fenced(self.term),
-                Err(error) => {
-                    let queue = self.queue.name();
-                    tracing::warn!(queue, "the queue is waiting for the store: {error}");
-                }
-            }
-            if pause(&self.place, AWAY).await || self.is_lost() {
-                // Whatever is not written is processed again.
-                return;
-            }
-        }
     }
 
     /// Measures the queue, and removes finished messages from the log.
@@ -524,70 +377,4 @@ impl Process {
         entrance.metrics.set(depth, age.as_secs());
         self.keep_dead().await;
     }
-}
-
-/// Runs the flow once for a message. Returns the reason if it failed, by a fault or by a reply with status 500 or above.
-async fn run_once(
-    queue: &Queue,
-    (caller, tracing): (Rc<Caller>, Option<Rc<Tracing>>),
-    record: &Bytes,
-) -> Option<RunFailure> {
-    let Some(mut request) = stored::request(record) else {
-        let why = "the stored message cannot be read".to_owned();
-        return Some(RunFailure { why, may_pass: false });
-    };
-    let (began, mut cause) = (clock::now(), None);
-    let mut ex = Exchange::new(caller, SharedAlarm::default());
-    if let Some(tracing) = tracing {
-        cause = ExchangeTrace::take_note(&mut request.head.headers);
-        ex.trace = Some(ExchangeTrace::of_own(&tracing, cause));
-    }
-    let failed = match answered(queue, &mut ex, &mut request).await.map(|(head, _)| head.status) {
-        Ok(status) if status < 500 => None,
-        Ok(status) => Some(RunFailure { why: format!("status {status}"), may_pass: true }),
-        Err(fault) => Some(RunFailure { why: fault.to_string(), may_pass: may_pass(&fault) }),
-    };
-    if let Some(trace) = &ex.trace {
-        let name = format!("process {}", queue.name());
-        let why = failed.as_ref().map(|failed| failed.why.as_str());
-        trace.end_own((name, SpanKind::Consumer), (began, cause), why);
-    }
-    failed
-}
-
-/// Runs the flow of a queue and returns its outcome for a message.
-async fn answered(
-    queue: &Queue,
-    ex: &mut Exchange,
-    request: &mut Request,
-) -> Result<(ReplyHead, Bytes), Fault> {
-    let Reply { head, body, .. } = match queue.flow.answer(ex, request) {
-        Answer::Ready(answered) => answered?,
-        Answer::Wait(answering) => answering.await?,
-    };
-    let body = body.gather(REPLY_BYTES_MAX, Kind::ReplyTooLarge).await?;
-    Ok((head, body))
-}
-
-impl Queue {
-    /// Runs the flow for a message that is not stored, for tests of configurations.
-    pub async fn rehearse(
-        &self,
-        caller: Rc<Caller>,
-        head: &RequestHead,
-        body: &[u8],
-    ) -> Result<(ReplyHead, Bytes), Fault> {
-        let record = stored::record(head, body).as_ref().and_then(stored::request);
-        let unstored = || Fault::new(Kind::FlowFailed, "the message cannot be stored");
-        let mut ex = Exchange::new(caller, SharedAlarm::default());
-        answered(self, &mut ex, &mut record.ok_or_else(unstored)?).await
-    }
-}
-
-/// Returns true if the same message may succeed later. A client error (4xx) is the message's own fault, except for those caused by
-/// timeouts, rate limits, locks and conflicts.
-fn may_pass(fault: &Fault) -> bool {
-    let own = fault.more.as_ref().and_then(|more| more.status);
-    let status = own.unwrap_or_else(|| fault.kind.status());
-    !(400..500).contains(&status) || matches!(status, 408 | 409 | 423 | 425 | 429 | 499)
 }

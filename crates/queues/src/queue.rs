@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hub::Retries;
-use kit::clock;
+use delivery::{Retries, Switch, rows};
 use policy::Answerer;
 use serde::{Deserialize, Serialize};
 use store::nodes::Nodes;
-use store::{Change, Error, Expect};
+use store::{Change, Expect};
 
 use crate::entrance::Entrance;
 
@@ -70,25 +69,6 @@ pub(crate) struct Tables {
     pub(crate) messages: Arc<str>,
 }
 
-/// The position of the processing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Cursor {
-    /// The number of the last message that was started. All before it were started too.
-    pub(crate) head: u64,
-    /// The started messages that have not ended.
-    pub(crate) open: Vec<OpenMessage>,
-}
-
-/// A message that was started and has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct OpenMessage {
-    pub(crate) message: u64,
-    /// Number of failed attempts.
-    pub(crate) attempts: u32,
-    /// When the next attempt is due, in milliseconds since the Unix epoch.
-    pub(crate) due: u64,
-}
-
 /// A message that failed for the last time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Dead {
@@ -126,9 +106,6 @@ const FAULT_BYTES_MAX: usize = 500;
 
 /// The key of the row with the position of the processing.
 pub(crate) const CURSOR: &[u8] = b"cursor";
-
-/// The key of the row that exists while the queue is paused.
-pub(crate) const PAUSED: &[u8] = b"paused";
 
 /// Adds a failure. If there are too many, keeps the first and the most recent ones.
 pub(crate) fn note_failure(failures: &mut Vec<AttemptFailure>, at: u64, fault: &str) {
@@ -168,18 +145,15 @@ impl Queue {
         // Harmless: numbers and texts can always be serialised.
         let value = serde_json::to_vec(dead).ok().map(Bytes::from);
         let rows = [(&self.tables.dead, value), (&self.tables.messages, Some(record))];
-        rows.map(|(table, value)| self.dead_change(table, dead.message, value))
+        rows.map(|(table, value)| {
+            let (table, key) = (table.clone(), key(dead.message));
+            Change { table, key, value, expect: Expect::Anything }
+        })
     }
 
     /// Returns the changes that delete a dead message.
     pub(crate) fn exhume(&self, message: u64) -> [Change; 2] {
-        [&self.tables.dead, &self.tables.messages]
-            .map(|table| self.dead_change(table, message, None))
-    }
-
-    fn dead_change(&self, table: &Arc<str>, message: u64, value: Option<Bytes>) -> Change {
-        let (table, key) = (table.clone(), key(message));
-        Change { table, key, value, expect: Expect::Anything }
+        [&self.tables.dead, &self.tables.messages].map(|table| rows::removal(table, &key(message)))
     }
 
     /// Returns the change that stores or deletes the failures of a message.
@@ -194,9 +168,9 @@ impl Queue {
         Change { table, key: key(message), value: value.map(Bytes::from), expect: Expect::Anything }
     }
 
-    /// Returns true if an operator has paused the queue.
-    pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
-        Ok(self.entrance.store.get(&self.tables.state, PAUSED).await?.is_some())
+    /// Returns the switch by which operators pause the queue.
+    pub(crate) fn switch(&self) -> Switch<'_> {
+        Switch { store: &*self.entrance.store, table: &self.tables.state }
     }
 
     /// Claims the queue for a worker. Returns `None` if another one has it.
@@ -217,27 +191,5 @@ pub(crate) struct ProcessingClaim(Arc<AtomicBool>);
 impl Drop for ProcessingClaim {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
-    }
-}
-
-impl Cursor {
-    /// Returns the next message that is due and not running.
-    pub(crate) fn due(&self, retries: &Retries, running: &[u64]) -> Option<u64> {
-        let (mut open, now) = (self.open.iter(), clock::wall());
-        let due =
-            open.find(|open| retries.is_due(open.due, now) && !running.contains(&open.message))?;
-        Some(due.message)
-    }
-
-    /// Returns when the next message that is not running is due.
-    pub(crate) fn next_due(&self, running: &[u64]) -> Option<u64> {
-        let waiting = self.open.iter().filter(|open| !running.contains(&open.message));
-        waiting.map(|open| open.due).min()
-    }
-
-    /// Returns the number of the last message that is no longer needed: it and all before it have ended.
-    pub(crate) fn done(&self) -> u64 {
-        let oldest = self.open.iter().map(|open| open.message).min();
-        oldest.map_or(self.head, |oldest| oldest.saturating_sub(1))
     }
 }

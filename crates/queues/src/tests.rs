@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hub::Retries;
+use delivery::Retries;
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::{
     Answer, Answerer, Caller, EndSignal, Exchange, Explanation, Residence, Resident as _, Scheme,

@@ -10,6 +10,7 @@ pub(crate) const LIST: &str = "xtask/tidy-locks.txt";
 
 /// The crates that requests and messages pass through.
 const CRATES: &[&str] = &[
+    "delivery",
     "flows",
     "fault",
     "hub",

@@ -1,13 +1,15 @@
-//! When a delivery that failed is tried again.
+//! When a failed attempt is repeated.
 
 use std::time::Duration;
 
-/// The retries of deliveries, or of a queue's messages.
+use crate::millis;
+
+/// The retries of a hub's deliveries, or of a queue's messages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retries {
-    /// Tries in all.
+    /// The number of attempts, with the first.
     pub attempts: u32,
-    /// The pause behind the first.
+    /// The pause after the first attempt.
     pub initial: Duration,
     /// The factor from one pause to the next, in thousandths.
     pub factor_permille: u32,
@@ -15,34 +17,33 @@ pub struct Retries {
     pub max: Duration,
 }
 
-/// The part of a pause that is added at the most, by chance, in thousandths. Subscribers that failed together are not tried
-/// together again.
+/// The largest part of a pause that is added at random, in thousandths, so that receivers that failed together are not tried together
+/// again.
 const JITTER_PERMILLE: u64 = 200;
 
-/// No pause that has another reason than a failed try is longer: the store was away, or there was no room.
+/// The longest pause for another reason than a failed attempt: the store was not available, or there was no room.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 impl Retries {
-    /// The pause after so many tries have failed; none if it was the last. `chance` is below 1000.
+    /// Returns the pause after this many failed attempts, or `None` if no attempt is left. `chance` is below 1000.
     pub fn pause(&self, failed: u32, chance: u64) -> Option<Duration> {
         if failed >= self.attempts {
             return None;
         }
-        let mut millis = u64::try_from(self.initial.as_millis()).unwrap_or(u64::MAX);
-        let max = u64::try_from(self.max.as_millis()).unwrap_or(u64::MAX);
+        let (mut pause, max) = (millis(self.initial), millis(self.max));
         let mut grown = 1;
-        while grown < failed && millis < max && self.factor_permille > 1000 {
-            millis = millis.saturating_mul(u64::from(self.factor_permille)) / 1000;
+        while grown < failed && pause < max && self.factor_permille > 1000 {
+            pause = pause.saturating_mul(u64::from(self.factor_permille)) / 1000;
             grown += 1;
         }
-        let millis = millis.min(max);
-        let jitter = millis.saturating_mul(JITTER_PERMILLE) / 1000;
+        let pause = pause.min(max);
+        let jitter = pause.saturating_mul(JITTER_PERMILLE) / 1000;
         let jitter = jitter.saturating_mul(chance.min(1000)) / 1000;
-        Some(Duration::from_millis(millis.saturating_add(jitter)))
+        Some(Duration::from_millis(pause.saturating_add(jitter)))
     }
 
-    /// True if what is due at a time, in milliseconds since the Unix epoch, is so now. A time that is further away than the longest
-    /// pause is of a clock that has gone back since.
+    /// Returns true if a time in milliseconds since the Unix epoch has come. So has a time that is further away than the longest pause: it
+    /// was set before the clock was set back.
     pub fn is_due(&self, due: u64, now: Duration) -> bool {
         let left = Duration::from_millis(due).saturating_sub(now);
         let jitter =

@@ -1,0 +1,33 @@
+//! What hubs and queues share: the mechanisms of delivering each record of a log at least once.
+//!
+//! Owns the position of a worker in a log with the records that have not ended ([`Cursor`]), the pauses between attempts ([`Retries`]), the
+//! reading of tables of dead records ([`rows`]), the switch by which operators pause deliveries ([`Switch`]), and the handover between
+//! the residents of two plans ([`handover`]). It never decides what a delivery is, and never knows topics, subscriptions or flows.
+//! Control enters by these calls from a resident of `hub` or `queues`, and returns to it.
+//!
+//! Some parts of both only look alike, and stay apart:
+//! - The rows of positions. A queue writes one row with each outcome. A hub writes one row for many subscriptions, in batches.
+//! - The rows of dead records and their failures. A queue stores the failures with each attempt, the first and the most recent ones. A hub
+//!   has the newest in memory alone, because a write for each failed attempt would cost more than the attempt.
+//! - Putting a dead record back. A queue appends the message again, so two requests have to exclude each other by a mark in the row. A
+//!   hub writes one change, which the store makes for one of them only.
+//! - The limits on dead records: a queue's are configured by number, size and age, and a hub's is a fixed number.
+//! - The adoption of the node's lease. A queue is one partition and waits for it. A hub has subscriptions in all partitions.
+#![forbid(unsafe_code)]
+
+mod cursor;
+pub mod handover;
+mod retries;
+pub mod rows;
+mod switch;
+
+use std::time::Duration;
+
+pub use cursor::{Cursor, OpenRecord};
+pub use retries::Retries;
+pub use switch::Switch;
+
+/// Returns a time in milliseconds, as it is stored.
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
