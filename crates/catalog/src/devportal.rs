@@ -152,13 +152,18 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
         (&Method::GET, []) => {
             // Harmless: without a search all are found.
             let query = asked.parameter("query").unwrap_or_default().to_lowercase();
-            let mut all = catalog.shelf.all::<Application>();
-            all.retain(|read| {
-                let name = read.object.name.to_lowercase();
-                !read.object.removed && visitor.owns(&read.object.owner) && name.contains(&query)
+            let mut all: Vec<(String, String)> = Vec::new();
+            catalog.shelf.each::<Application>(|one, _| {
+                let is_found = one.name.to_lowercase().contains(&query);
+                if !one.removed && visitor.owns(&one.owner) && is_found {
+                    all.push((one.name.clone(), one.id.clone()));
+                }
             });
-            all.sort_by(|one, other| one.object.name.cmp(&other.object.name));
-            list_of(asked, &all, |read| Some(application_dto(catalog, &read.object)))
+            all.sort();
+            list_of(asked, &all, |(_, id)| {
+                let read = catalog.shelf.get::<Application>(id)?;
+                Some(application_dto(catalog, &read.object))
+            })
         }
         (&Method::POST, []) => create(catalog, asked, visitor.name).await,
         (&Method::GET, [id]) => {

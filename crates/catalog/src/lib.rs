@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod application_rows;
 mod asyncapi;
 mod bundle;
 mod definition;
@@ -14,6 +15,7 @@ mod document;
 mod endpoints;
 mod guesses;
 mod http;
+mod ids;
 mod imports;
 mod keyring;
 mod live;
@@ -167,7 +169,7 @@ impl Catalog {
             if has_changed || self.shelf.is_unsure() || !self.is_ready.load(Ordering::Acquire) {
                 self.look().await;
             } else if plan.generation != self.generation.load(Ordering::Acquire) {
-                self.sync_all();
+                self.sync_plans();
                 if plan.catalog.as_ref().is_some_and(|settings| self.has_moved(settings)) {
                     self.deploy_all().await;
                 }
@@ -285,11 +287,13 @@ impl Catalog {
             tracing::warn!(?error, "catalog: keys cannot be turned");
         }
         let now = kit::clock::wall().as_secs();
-        for read in self.shelf.all::<Application>() {
-            // A crash has cut off their removal.
-            if read.object.removed
-                && let Err(error) = self.finish_removal(&read.object.id).await
-            {
+        // A crash has cut off their removal.
+        let mut removed = Vec::new();
+        self.shelf.each::<Application>(|one, _| {
+            removed.extend(one.removed.then(|| one.id.clone()));
+        });
+        for id in removed {
+            if let Err(error) = self.finish_removal(&id).await {
                 tracing::debug!(?error, "catalog: a removed application has rows left");
             }
         }
@@ -329,11 +333,21 @@ impl Catalog {
         }
     }
 
-    /// Makes the map of applications anew, with the plans of the plan in service.
+    /// Makes the map of applications equal to the store, with the plans of the plan in service.
     fn sync_all(&self) {
         let plan = self.control.plan();
         if let Some(settings) = &plan.catalog {
             self.live.sync_all(&self.shelf, settings);
+            self.keyring.publish(&self.shelf, settings);
+            self.generation.store(plan.generation, Ordering::Release);
+        }
+    }
+
+    /// Gives the map of applications the plans of the plan in service.
+    fn sync_plans(&self) {
+        let plan = self.control.plan();
+        if let Some(settings) = &plan.catalog {
+            self.live.sync_plans(&self.shelf, settings);
             self.keyring.publish(&self.shelf, settings);
             self.generation.store(plan.generation, Ordering::Release);
         }
@@ -402,7 +416,7 @@ impl Catalog {
     async fn place(&self, name: String, files: control::BundleFiles) -> Result<(), Refusal> {
         let outcome = self.control.place_bundle(name, files).await.map_err(refusal)?;
         if !matches!(outcome, control::Outcome::Unchanged(_)) {
-            self.sync_all();
+            self.sync_plans();
         }
         Ok(())
     }
@@ -426,11 +440,7 @@ impl Catalog {
         if let (Err(_), Some(api)) = (&added, &deployed) {
             self.take_out(api).await?;
         }
-        added.map_err(|error| Refusal::unwritten(error, taken))?;
-        if deployed.is_some() {
-            self.sync_all();
-        }
-        Ok(())
+        added.map_err(|error| Refusal::unwritten(error, taken))
     }
 
     /// Puts a changed API into service, and writes it. If it cannot be written, what the store has serves.

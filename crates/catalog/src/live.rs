@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use plan::CatalogSettings;
 use policies::application_keys::consumer_key;
-use policies::subscription::{self, ApiNumber, KeyOwner};
+use policies::subscription::{self, ApiNumber, KeyOwner, PlanNumber, Subscribers};
 
+use crate::ids::{self, Id};
 use crate::objects::{Api, Application, GoneKey, KeyKind, SubscriptionState, config_name};
 use crate::shelf::Shelf;
 
@@ -16,11 +17,20 @@ pub(crate) struct Live(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Applications by their consumer keys.
-    owners: HashMap<Arc<str>, Arc<str>>,
-    /// The consumer keys of each application.
-    keys: HashMap<String, Box<[Arc<str>]>>,
+    /// The map that has them.
+    map: Option<Arc<Subscribers>>,
+    /// Applications by the digests of their consumer keys.
+    owners: HashMap<[u8; 16], Id>,
+    /// The consumer keys of each application, with [`BETWEEN`] between them.
+    keys: HashMap<Id, Box<str>>,
 }
+
+/// No consumer key has it: the catalog makes them of hex digits.
+const BETWEEN: char = '\n';
+
+/// Applications whose entries are made at once: a change copies parts of the map, so many small ones would take long, and what one large
+/// change replaces would be there twice.
+const AT_ONCE: usize = 4096;
 
 impl Live {
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -28,20 +38,35 @@ impl Live {
     }
 
     /// The application of a consumer key.
-    pub(crate) fn owner(&self, key: &str) -> Option<Arc<str>> {
-        self.lock().owners.get(key).cloned()
+    pub(crate) fn owner(&self, key: &str) -> Option<String> {
+        self.lock().owners.get(&consumer_key(key).0).copied().map(ids::text)
+    }
+
+    /// Gives the map the plans of the plan in service.
+    pub(crate) fn sync_plans(&self, shelf: &Shelf, settings: &CatalogSettings) {
+        let is_same = |map: &Arc<Subscribers>| Arc::ptr_eq(map, &settings.live);
+        if self.lock().map.as_ref().is_some_and(is_same) {
+            settings.live.replace_plans(|name| settings.plans.get(name).cloned());
+        } else {
+            self.sync_all(shelf, settings);
+        }
     }
 
     /// Rebuilds the entries of all applications.
     pub(crate) fn sync_all(&self, shelf: &Shelf, settings: &CatalogSettings) {
         // Applications that are gone lose their keys.
-        let mut applications: HashSet<String> = self.lock().keys.keys().cloned().collect();
-        shelf.each::<Application>(|one, _| {
-            applications.insert(one.id.clone());
-        });
+        let mut applications: HashSet<Id> = self.lock().keys.keys().copied().collect();
+        // Harmless: rows with other ids were refused.
+        shelf.each::<Application>(|one, _| applications.extend(ids::number(&one.id)));
         let gone = shelf.all::<GoneKey>();
         self.sync_gone(gone.iter().map(|read| read.object.id.as_str()), shelf, settings);
-        self.sync(applications.iter().map(String::as_str), shelf, settings);
+        let applications: Vec<Id> = applications.into_iter().collect();
+        for some in applications.chunks(AT_ONCE) {
+            let some: Vec<String> = some.iter().copied().map(ids::text).collect();
+            self.sync(some.iter().map(String::as_str), shelf, settings);
+        }
+        settings.live.replace_plans(|name| settings.plans.get(name).cloned());
+        self.lock().map = Some(settings.live.clone());
     }
 
     /// Rebuilds the entries of removed applications' keys.
@@ -65,33 +90,36 @@ impl Live {
         let mut changes = Vec::new();
         let mut known = self.lock();
         for id in applications {
+            // Harmless: rows with other ids were refused.
+            let Some(number) = ids::number(id) else { continue };
             let read = shelf.get::<Application>(id).filter(|read| !read.object.removed);
-            let mut kept: Vec<Arc<str>> = Vec::new();
+            let mut kept = Vec::new();
             if let Some(read) = &read {
                 let made = Arc::new(made(&read.object, shelf, settings));
                 let owner =
                     |sandbox| Some(KeyOwner { application: made.clone(), sandbox, gone: false });
                 // API keys name the application by its id.
                 changes.push((consumer_key(id), owner(false)));
-                let id: Arc<str> = id.into();
-                kept.push(id.clone());
                 for key in &read.object.keys {
-                    let sandbox = key.kind == KeyKind::Sandbox;
-                    changes.push((consumer_key(&key.consumer_key), owner(sandbox)));
-                    let key: Arc<str> = key.consumer_key.as_str().into();
-                    known.owners.insert(key.clone(), id.clone());
-                    kept.push(key);
+                    let (digest, sandbox) =
+                        (consumer_key(&key.consumer_key), key.kind == KeyKind::Sandbox);
+                    changes.push((digest, owner(sandbox)));
+                    known.owners.insert(digest.0, number);
+                    kept.push(key.consumer_key.as_str());
                 }
             }
-            let before = if read.is_some() {
-                known.keys.insert(id.to_owned(), kept.clone().into())
-            } else {
-                known.keys.remove(id)
+            let now = kept.join(&BETWEEN.to_string()).into_boxed_str();
+            let before = match &read {
+                Some(_) => known.keys.insert(number, now),
+                None => known.keys.remove(&number),
             };
-            // Harmless: an application without keys lost none.
-            for gone in before.into_iter().flatten().filter(|key| !kept.contains(key)) {
-                changes.push((consumer_key(&gone), gone_owner(&gone, shelf)));
-                known.owners.remove(&gone);
+            let Some(before) = before else { continue };
+            let own = read.is_none().then_some(id);
+            let before = before.split(BETWEEN).filter(|key| !key.is_empty());
+            for gone in before.chain(own).filter(|key| !kept.contains(key)) {
+                let digest = consumer_key(gone);
+                changes.push((digest, gone_owner(gone, shelf)));
+                known.owners.remove(&digest.0);
             }
         }
         settings.live.change(changes);
@@ -111,12 +139,14 @@ fn made(
     shelf: &Shelf,
     settings: &CatalogSettings,
 ) -> subscription::Application {
-    let plan = settings.plans.get(&application.plan).cloned();
+    let number = |name: &str| -> Option<PlanNumber> {
+        settings.live.plan_number(name, settings.plans.get(name))
+    };
     let written = shelf.subscriptions_of(&application.id).into_iter();
-    // Harmless: a subscription to an API that is gone leads nowhere, and one on a plan that is gone is as blocked.
+    // Harmless: a subscription to an API that is gone leads nowhere.
     let all = written.filter_map(|one| {
         let api = shelf.get::<Api>(&one.api)?;
-        let plan = settings.plans.get(&one.plan).cloned()?;
+        let plan = number(&one.plan)?;
         let state = match one.state {
             SubscriptionState::Unblocked => subscription::SubscriptionState::Unblocked,
             SubscriptionState::Blocked => subscription::SubscriptionState::Blocked,
@@ -127,5 +157,6 @@ fn made(
         let api = ApiNumber::of(&config_name(&api.object.dto));
         Some(subscription::Subscription { api, plan, state })
     });
-    subscription::Application::new(&format!("catalog {}", application.id), plan, all.collect())
+    let (name, plan) = (format!("catalog {}", application.id), number(&application.plan));
+    subscription::Application::new(&name, plan, all.collect())
 }

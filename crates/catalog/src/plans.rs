@@ -185,10 +185,10 @@ fn is_used(catalog: &Catalog, name: &str) -> bool {
         let operations = crate::objects::items(api.dto.get("operations"));
         operations.iter().any(|one| crate::objects::text(one, "throttlingPolicy") == name)
     };
-    let mut subscriptions = 0;
-    catalog.shelf.each::<Subscription>(|one, _| subscriptions += usize::from(one.plan == name));
-    catalog.shelf.all::<Application>().iter().any(|read| read.object.plan == name)
-        || subscriptions > 0
+    let mut is_named = false;
+    catalog.shelf.each::<Subscription>(|one, _| is_named |= one.plan == name);
+    catalog.shelf.each::<Application>(|one, _| is_named |= one.plan == name);
+    is_named
         || catalog.shelf.all::<Api>().iter().any(|read| {
             let api = &read.object;
             api.plans().iter().any(|plan| plan == name)

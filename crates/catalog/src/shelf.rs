@@ -4,15 +4,16 @@
 //! and in memory. Changes of other gateways are read row by row, by their [`crate::news`].
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use store::nodes::Nodes;
 use store::{Change, Error, Expect, Row, Scan, Store};
 
+use crate::application_rows::ApplicationRows;
 use crate::news::{self, News, Reader, Writer};
-use crate::objects::{Object, Subscription};
+use crate::objects::{Application, Object, Subscription};
 use crate::subscription_rows::SubscriptionRows;
 
 /// The table of all rows.
@@ -48,8 +49,17 @@ struct Memory {
 
 /// The objects of one kind.
 enum Rows {
-    Objects(HashMap<String, Known>),
+    Objects(Objects),
+    Applications(ApplicationRows),
     Subscriptions(SubscriptionRows),
+}
+
+/// The objects of a kind of which there are few.
+#[derive(Default)]
+struct Objects {
+    rows: HashMap<String, Known>,
+    /// While all rows are read: those that were there before and were not read yet.
+    unread: HashSet<String>,
 }
 
 /// An object with the version of its row.
@@ -202,26 +212,15 @@ impl Shelf {
 
     /// Reads all objects of a kind from the store. What was changed here meanwhile stays as it is.
     pub(crate) async fn load<T: Object>(&self) -> Result<(), WriteError> {
-        let mut before: HashMap<String, u64> = HashMap::new();
-        self.each::<T>(|object, version| {
-            before.insert(object.id().to_owned(), version);
-        });
+        self.write().of::<T>().begin_reading();
         self.rows(&format!("{}/", T::KIND), |row| {
             // Harmless: a row that cannot be read is in the log.
             if let Some((id, known)) = read::<T>(&row) {
-                before.remove(&id);
                 self.write().take_over::<T>(id, known);
             }
         })
         .await?;
-        // What is left was there before and is not in the store any more.
-        let mut memory = self.write();
-        let rows = memory.of::<T>();
-        for (id, version) in before {
-            if rows.version(&id) == Some(version) {
-                rows.remove(&id);
-            }
-        }
+        self.write().of::<T>().end_reading();
         Ok(())
     }
 
@@ -263,7 +262,8 @@ impl Shelf {
         memory.kinds.get(T::KIND)?.get(id).as_ref().and_then(typed)
     }
 
-    /// All objects of a kind, in no order. Of subscriptions there may be too many: [`Self::each`] looks at one at a time.
+    /// All objects of a kind, in no order. Of applications and subscriptions there may be too many: [`Self::each`] looks at one at a
+    /// time.
     pub(crate) fn all<T: Object>(&self) -> Vec<Read<T>> {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
@@ -305,7 +305,7 @@ impl Shelf {
         match memory.kinds.get(Subscription::KIND) {
             Some(Rows::Subscriptions(rows)) => look(rows),
             // Harmless: before the first load there are none.
-            Some(Rows::Objects(_)) | None => R::default(),
+            Some(Rows::Objects(_) | Rows::Applications(_)) | None => R::default(),
         }
     }
 
@@ -391,56 +391,101 @@ impl Shelf {
 
 impl Rows {
     fn new(kind: &str) -> Rows {
-        if kind == Subscription::KIND {
-            Rows::Subscriptions(SubscriptionRows::default())
-        } else {
-            Rows::Objects(HashMap::new())
+        match kind {
+            Application::KIND => Rows::Applications(ApplicationRows::default()),
+            Subscription::KIND => Rows::Subscriptions(SubscriptionRows::default()),
+            _ => Rows::Objects(Objects::default()),
         }
     }
 
     fn get(&self, id: &str) -> Option<Known> {
         match self {
-            Rows::Objects(rows) => rows.get(id).cloned(),
-            Rows::Subscriptions(rows) => {
-                rows.get(id).map(|(one, version)| Known { object: Arc::new(one), version })
-            }
+            Rows::Objects(objects) => objects.rows.get(id).cloned(),
+            Rows::Applications(rows) => rows.get(id).map(known),
+            Rows::Subscriptions(rows) => rows.get(id).map(known),
         }
     }
 
     fn version(&self, id: &str) -> Option<u64> {
         match self {
-            Rows::Objects(rows) => rows.get(id).map(|known| known.version),
+            Rows::Objects(objects) => objects.rows.get(id).map(|known| known.version),
+            Rows::Applications(rows) => rows.version(id),
             Rows::Subscriptions(rows) => rows.version(id),
         }
     }
 
     fn insert(&mut self, id: String, known: Known) {
-        match self {
-            Rows::Objects(rows) => drop(rows.insert(id, known)),
-            Rows::Subscriptions(rows) => {
-                let one = known.object.downcast_ref::<Subscription>();
-                if !one.is_some_and(|one| rows.insert(one, known.version)) {
-                    tracing::error!(%id, "a subscription of the catalog cannot be read, and is left out");
-                }
+        let (object, version) = (&known.object, known.version);
+        let is_kept = match self {
+            Rows::Objects(objects) => {
+                objects.unread.remove(&id);
+                objects.rows.insert(id, known);
+                return;
             }
+            Rows::Applications(rows) => {
+                object.downcast_ref().is_some_and(|one| rows.insert(one, version))
+            }
+            Rows::Subscriptions(rows) => {
+                object.downcast_ref().is_some_and(|one| rows.insert(one, version))
+            }
+        };
+        if !is_kept {
+            tracing::error!(%id, "a row of the catalog cannot be read, and is left out");
         }
     }
 
     fn remove(&mut self, id: &str) {
         match self {
-            Rows::Objects(rows) => drop(rows.remove(id)),
+            Rows::Objects(objects) => drop(objects.rows.remove(id)),
+            Rows::Applications(rows) => rows.remove(id),
             Rows::Subscriptions(rows) => rows.remove(id),
         }
     }
 
-    fn each(&self, mut look: impl FnMut(&Known)) {
+    fn each(&self, look: impl FnMut(&Known)) {
         match self {
-            Rows::Objects(rows) => rows.values().for_each(look),
-            Rows::Subscriptions(rows) => rows
-                .iter()
-                .for_each(|(one, version)| look(&Known { object: Arc::new(one), version })),
+            Rows::Objects(objects) => objects.rows.values().for_each(look),
+            Rows::Applications(rows) => rows.iter().map(known).for_each(by_reference(look)),
+            Rows::Subscriptions(rows) => rows.iter().map(known).for_each(by_reference(look)),
         }
     }
+
+    /// All rows are about to be read.
+    fn begin_reading(&mut self) {
+        match self {
+            Rows::Objects(objects) => objects.unread = objects.rows.keys().cloned().collect(),
+            Rows::Applications(rows) => rows.begin_reading(),
+            Rows::Subscriptions(rows) => rows.begin_reading(),
+        }
+    }
+
+    /// The store has this row.
+    fn note(&mut self, id: &str) {
+        match self {
+            Rows::Objects(objects) => drop(objects.unread.remove(id)),
+            Rows::Applications(rows) => rows.note(id),
+            Rows::Subscriptions(rows) => rows.note(id),
+        }
+    }
+
+    /// All rows were read: what was there before and is not in the store any more is gone.
+    fn end_reading(&mut self) {
+        match self {
+            Rows::Objects(Objects { rows, unread }) => {
+                std::mem::take(unread).iter().for_each(|id| drop(rows.remove(id)));
+            }
+            Rows::Applications(rows) => rows.end_reading(),
+            Rows::Subscriptions(rows) => rows.end_reading(),
+        }
+    }
+}
+
+fn known<T: Object>((object, version): (T, u64)) -> Known {
+    Known { object: Arc::new(object), version }
+}
+
+fn by_reference(mut look: impl FnMut(&Known)) -> impl FnMut(Known) {
+    move |known| look(&known)
 }
 
 impl Memory {
@@ -456,6 +501,7 @@ impl Memory {
     fn take_over<T: Object>(&mut self, id: String, known: Known) {
         let removed = self.gone.get(&key::<T>(&id)).copied().unwrap_or(0);
         let rows = self.of::<T>();
+        rows.note(&id);
         let had = rows.version(&id).unwrap_or(0);
         if known.version > had.max(removed) {
             rows.insert(id, known);

@@ -2,13 +2,12 @@
 //!
 //! Owns their compact form, and the list of those that an application has.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher as _, RandomState};
 
+use hashbrown::HashTable;
+
+use crate::ids::{Id, Words, number, text};
 use crate::objects::{Subscription, SubscriptionState};
-
-/// An identifier in the form of a UUID, as a number.
-type Id = [u8; 16];
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
@@ -19,10 +18,14 @@ pub(crate) struct SubscriptionRows {
     rows: Vec<CompactRow>,
     /// Places of `rows` that are free.
     free: Vec<u32>,
-    places: HashMap<Id, u32>,
+    /// Places by id, without the id, which the row has.
+    places: HashTable<u32>,
     /// The place of the newest subscription of each application.
-    newest: HashMap<Id, u32>,
-    /// APIs and plans, of which there are few. One that is gone leaves its word until the next start.
+    newest: HashTable<u32>,
+    hash: RandomState,
+    /// While all rows are read: whether the row at each place was read or written since. Empty at other times.
+    is_read: Vec<bool>,
+    /// APIs and plans.
     words: Words,
 }
 
@@ -36,13 +39,6 @@ struct CompactRow {
     /// The next older one of the same application.
     older: u32,
     state: SubscriptionState,
-}
-
-/// Texts by their numbers, and numbers by their texts.
-#[derive(Default)]
-struct Words {
-    all: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, u32>,
 }
 
 impl SubscriptionRows {
@@ -68,7 +64,7 @@ impl SubscriptionRows {
         let Some(place) = self.free.pop().or_else(|| u32::try_from(self.rows.len()).ok()) else {
             return false;
         };
-        let older = self.newest.insert(application, place).unwrap_or(NONE);
+        let older = self.newest_of(application).unwrap_or(NONE);
         let row = CompactRow {
             id: number,
             application,
@@ -83,36 +79,103 @@ impl SubscriptionRows {
             Some(free) => *free = row,
             None => self.rows.push(row),
         }
-        self.places.insert(number, place);
+        let SubscriptionRows { rows, places, hash, .. } = self;
+        let hash_at =
+            |place: &u32| rows.get(*place as usize).map_or(0, |row| hash.hash_one(row.id));
+        places.insert_unique(hash.hash_one(number), place, hash_at);
+        self.set_newest(application, place);
+        self.note_place(place);
         true
     }
 
     pub(crate) fn remove(&mut self, id: &str) {
-        let Some(place) = number(id).and_then(|id| self.places.remove(&id)) else { return };
+        if let Some(place) = number(id).and_then(|id| self.place(id)) {
+            self.remove_at(place);
+        }
+    }
+
+    fn remove_at(&mut self, place: u32) {
         let Some(row) = self.rows.get(place as usize) else { return };
-        let (application, older) = (row.application, row.older);
+        let (id, application, older) = (row.id, row.application, row.older);
+        let hash = self.hash.hash_one(id);
+        let Ok(entry) = self.places.find_entry(hash, |known| *known == place) else { return };
+        entry.remove();
         self.unlink(application, place, older);
         self.free.push(place);
     }
 
     /// Takes a place out of the list of its application.
     fn unlink(&mut self, application: Id, place: u32, older: u32) {
-        let Entry::Occupied(mut newest) = self.newest.entry(application) else { return };
-        if *newest.get() == place {
-            if older == NONE {
-                newest.remove();
-            } else {
-                newest.insert(older);
-            }
+        let Some(newest) = self.newest_of(application) else { return };
+        if newest == place {
+            self.set_newest(application, older);
             return;
         }
-        let mut at = *newest.get();
+        let mut at = newest;
         while let Some(row) = self.rows.get_mut(at as usize) {
             if row.older == place {
                 row.older = older;
                 return;
             }
             at = row.older;
+        }
+    }
+
+    fn place(&self, id: Id) -> Option<u32> {
+        let is_it = |place: &u32| self.rows.get(*place as usize).is_some_and(|row| row.id == id);
+        self.places.find(self.hash.hash_one(id), is_it).copied()
+    }
+
+    fn newest_of(&self, application: Id) -> Option<u32> {
+        let is_it = |place: &u32| {
+            self.rows.get(*place as usize).is_some_and(|row| row.application == application)
+        };
+        self.newest.find(self.hash.hash_one(application), is_it).copied()
+    }
+
+    /// Begins the list of an application at this place, or removes the list.
+    fn set_newest(&mut self, application: Id, place: u32) {
+        let SubscriptionRows { rows, newest, hash, .. } = self;
+        let of = |place: &u32| rows.get(*place as usize).map(|row| row.application);
+        let is_it = |place: &u32| of(place) == Some(application);
+        let own = hash.hash_one(application);
+        match newest.find_entry(own, is_it) {
+            Ok(entry) if place == NONE => drop(entry.remove()),
+            Ok(mut entry) => *entry.get_mut() = place,
+            Err(_) if place == NONE => {}
+            Err(_) => {
+                let hash_at = |place: &u32| of(place).map_or(0, |id| hash.hash_one(id));
+                newest.insert_unique(own, place, hash_at);
+            }
+        }
+    }
+
+    /// All rows are about to be read.
+    pub(crate) fn begin_reading(&mut self) {
+        self.is_read = vec![false; self.rows.len()];
+    }
+
+    /// The store has this row.
+    pub(crate) fn note(&mut self, id: &str) {
+        if let Some(place) = number(id).and_then(|id| self.place(id)) {
+            self.note_place(place);
+        }
+    }
+
+    fn note_place(&mut self, place: u32) {
+        // Harmless: a place that was not there when the reading began is not looked at in its end.
+        if let Some(is_read) = self.is_read.get_mut(place as usize) {
+            *is_read = true;
+        }
+    }
+
+    /// All rows were read: what is not among them is gone.
+    pub(crate) fn end_reading(&mut self) {
+        for (place, is_read) in (0..).zip(std::mem::take(&mut self.is_read)) {
+            if !is_read {
+                // A free place has nothing to remove.
+                self.remove_at(place);
+            }
         }
     }
 
@@ -127,7 +190,7 @@ impl SubscriptionRows {
 
     /// The applications that have subscribed to an API. Compares numbers, since all subscriptions are examined.
     pub(crate) fn subscribers_of(&self, api: &str) -> impl Iterator<Item = String> {
-        let number = self.words.numbers.get(api).copied();
+        let number = self.words.known(api);
         let rows = self.all().filter(move |row| Some(row.api) == number);
         rows.map(|row| text(row.application))
     }
@@ -138,19 +201,19 @@ impl SubscriptionRows {
 
     fn all(&self) -> impl Iterator<Item = &CompactRow> {
         // Harmless: each place has a row.
-        self.places.values().filter_map(|place| self.rows.get(*place as usize))
+        self.places.iter().filter_map(|place| self.rows.get(*place as usize))
     }
 
     fn rows_of(&self, application: &str) -> impl Iterator<Item = &CompactRow> {
         // Harmless: an application that is not there has none.
-        let newest = number(application).and_then(|id| self.newest.get(&id));
-        let first = newest.and_then(|place| self.rows.get(*place as usize));
+        let newest = number(application).and_then(|id| self.newest_of(id));
+        let first = newest.and_then(|place| self.rows.get(place as usize));
         std::iter::successors(first, |row| self.rows.get(row.older as usize))
     }
 
     fn row(&self, id: &str) -> Option<&CompactRow> {
-        let place = self.places.get(&number(id)?)?;
-        self.rows.get(*place as usize)
+        let place = self.place(number(id)?)?;
+        self.rows.get(place as usize)
     }
 
     fn whole(&self, row: &CompactRow) -> Subscription {
@@ -163,40 +226,6 @@ impl SubscriptionRows {
             created: row.created,
         }
     }
-}
-
-impl Words {
-    fn number(&mut self, text: &str) -> Option<u32> {
-        if let Some(known) = self.numbers.get(text) {
-            return Some(*known);
-        }
-        let number = u32::try_from(self.all.len()).ok()?;
-        self.all.push(text.into());
-        self.numbers.insert(text.into(), number);
-        Some(number)
-    }
-
-    fn text(&self, number: u32) -> String {
-        // Harmless: each number has a text.
-        self.all.get(number as usize).map(|text| text.to_string()).unwrap_or_default()
-    }
-}
-
-/// The number of a UUID as the catalog writes them: in lower case, with dashes at their places.
-fn number(id: &str) -> Option<Id> {
-    let digits: String = id.split('-').collect();
-    // Harmless: what does not have such digits is not an id.
-    let number = u128::from_str_radix(&digits, 16).ok()?.to_be_bytes();
-    (text(number) == id).then_some(number)
-}
-
-fn text(id: Id) -> String {
-    let hex = format!("{:032x}", u128::from_be_bytes(id));
-    let ends = [8, 12, 16, 20, 32];
-    let begins = [0, 8, 12, 16, 20];
-    // Harmless: the text has 32 digits.
-    let parts = begins.iter().zip(ends).map(|(from, to)| hex.get(*from..to).unwrap_or_default());
-    parts.collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]
@@ -220,23 +249,6 @@ mod tests {
 
     fn ids(rows: &SubscriptionRows, application: u128) -> Vec<String> {
         rows.of_application(&id(application)).map(|one| one.id).collect()
-    }
-
-    #[test]
-    fn ids_are_what_the_catalog_makes() {
-        for _ in 0..100 {
-            let made = crate::secrets::uuid();
-            assert_eq!(number(&made).map(text), Some(made));
-        }
-        for bad in [
-            "",
-            "a",
-            "01234567-89AB-4cde-af01-23456789abcd",
-            "0123456789ab4cdeaf0123456789abcd",
-            "+1234567-89ab-4cde-af01-23456789abcd",
-        ] {
-            assert_eq!(number(bad), None, "{bad}");
-        }
     }
 
     #[test]
@@ -272,6 +284,39 @@ mod tests {
         assert_eq!(subscribers, [101, 101].map(id));
         assert_eq!(rows.subscribers_of("api 7").count(), 0);
         assert!(!rows.insert(&Subscription { id: "x".to_owned(), ..subscription(1, 1) }, 1));
+    }
+
+    #[test]
+    fn what_the_store_has_not_is_gone_and_what_was_written_meanwhile_stays() {
+        let mut rows = SubscriptionRows::default();
+        (1..=6).for_each(|number| assert!(rows.insert(&subscription(number, 100), 1)));
+        rows.remove(&id(6));
+        rows.begin_reading();
+        rows.note(&id(2));
+        assert!(rows.insert(&subscription(3, 100), 2));
+        rows.remove(&id(4));
+        // It takes the place of one that was there.
+        assert!(rows.insert(&subscription(8, 100), 2) && rows.insert(&subscription(9, 101), 2));
+        rows.end_reading();
+        assert_eq!(ids(&rows, 100), [8, 3, 2].map(id));
+        assert_eq!(ids(&rows, 101), [9].map(id));
+        rows.end_reading();
+        assert_eq!(rows.iter().count(), 4, "nobody reads now");
+    }
+
+    #[test]
+    fn many_rows_are_found() {
+        let mut rows = SubscriptionRows::default();
+        for number in 1..=5000 {
+            assert!(rows.insert(&subscription(number, number % 700), 1));
+        }
+        (1..=5000).filter(|number| number % 2 == 0).for_each(|number| rows.remove(&id(number)));
+        for number in 1..=5000_u128 {
+            assert_eq!(rows.version(&id(number)).is_some(), number % 2 == 1, "{number}");
+        }
+        let of_all: usize = (0..700).map(|application| rows.count_of(&id(application))).sum();
+        assert_eq!(of_all, 2500);
+        assert_eq!(rows.newest.len(), 350);
     }
 
     #[test]

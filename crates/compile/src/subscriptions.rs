@@ -10,8 +10,8 @@ use config::{
 use policies::application_keys::{application_name, consumer_key};
 use policies::quota::Quota;
 use policies::subscription::{
-    self, ApiNumber, Burst, KeyOwner, NamedPlan, PlanCounts, PlanLimits, SubscriberMaps,
-    Subscribers, Subscription, WINDOWS_MAX,
+    self, ApiNumber, Burst, KeyOwner, NamedPlan, PlanCounts, PlanLimits, PlanNumber,
+    SubscriberMaps, Subscribers, Subscription, WINDOWS_MAX,
 };
 
 use crate::names;
@@ -86,8 +86,8 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
     let mut seen = HashSet::new();
     for (name, application) in config.applications.iter() {
         let keys = &application.value;
-        let plan = keys.plan.as_ref().and_then(|plan| made.plan(plan, report));
-        let subscriptions = made.subscriptions(keys, config, &offers, report);
+        let plan = keys.plan.as_ref().and_then(|plan| made.numbered(plan, &written, report));
+        let subscriptions = made.subscriptions(keys, config, &offers, &written, report);
         let owned = Arc::new(subscription::Application::new(&name.value, plan, subscriptions));
         let owner = |sandbox| KeyOwner { application: owned.clone(), sandbox, gone: false };
         owners.push((application_name(&name.value), Some(owner(false))));
@@ -130,16 +130,28 @@ impl Subscriptions {
         self.plans.insert(name.to_owned(), Arc::new(NamedPlan::new(name, limits(plan))));
     }
 
+    /// Returns the number that the plan of this name has in a map, or complains.
+    fn numbered(
+        &self,
+        name: &Spanned<String>,
+        map: &Subscribers,
+        report: &mut Report,
+    ) -> Option<PlanNumber> {
+        let plan = self.plan(name, report)?;
+        map.plan_number(&name.value, Some(&plan))
+    }
+
     fn subscriptions(
         &self,
         keys: &Application,
         config: &Config,
         offers: &HashMap<&str, &SubscriptionCheck>,
+        map: &Subscribers,
         report: &mut Report,
     ) -> Vec<Subscription> {
         let mut all = Vec::new();
         for (api, written) in keys.subscriptions.iter() {
-            let plan = self.plan(&written.value.plan, report);
+            let plan = self.numbered(&written.value.plan, map, report);
             match offers.get(api.value.as_str()) {
                 Some(offer) => check_offer(offer, &api.value, &written.value.plan, report),
                 None => complain_of_unknown(api, config, offers, report),

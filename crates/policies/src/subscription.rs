@@ -21,7 +21,8 @@ use serde_json::Value;
 pub use counts::PlanCounts;
 pub use plan::{Burst, NamedPlan, PlanLimits, WINDOWS_MAX};
 pub use subscribers::{
-    ApiNumber, Application, KeyOwner, Subscribers, Subscription, SubscriptionState,
+    ApiNumber, Application, KeyOwner, PlanNumber, PlanTable, Subscribers, Subscription,
+    SubscriptionState,
 };
 
 use crate::key::KeySource;
@@ -157,13 +158,16 @@ impl Check {
     /// Finds the client by the application of the credential. Returns `None` if the credential belongs to no application.
     fn of_application(&self, identity: &Identity) -> Option<Result<Client, Fault>> {
         let key = identity.application.as_ref()?;
-        let look = |owner: &KeyOwner| {
+        let look = |owner: &KeyOwner, plans: &PlanTable| {
             if owner.gone {
                 return Err(gone());
             }
             let application = &owner.application;
-            let plan = match application.subscription(self.settings.api) {
-                Some(subscription) => {
+            let subscription = application.subscription(self.settings.api);
+            // A subscription with a plan that is gone is none.
+            let found = subscription.and_then(|one| Some((one, plans.get(one.plan)?)));
+            let plan = match found {
+                Some((subscription, plan)) => {
                     let is_blocked = match subscription.state {
                         SubscriptionState::Unblocked => false,
                         SubscriptionState::Blocked => true,
@@ -174,16 +178,17 @@ impl Check {
                     if is_blocked {
                         return Err(blocked());
                     }
-                    Some(subscription.plan.clone())
+                    Some(plan.clone())
                 }
                 None if self.settings.required => return Err(missing()),
                 // The plan of the application applies anyway, see below.
                 None => self.settings.subscriptionless.clone(),
             };
+            let of_all = application.plan.and_then(|plan| plans.get(plan));
             Ok(Client {
                 digest: self.digest_of(|hash| hash.write(&application.digest.to_le_bytes())),
                 plan,
-                application: application.plan.clone().map(|plan| (application.digest, plan)),
+                application: of_all.map(|plan| (application.digest, plan.clone())),
             })
         };
         let SubscriberMaps { live, written } = &self.subscribers;

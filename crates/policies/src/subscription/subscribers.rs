@@ -1,7 +1,8 @@
 //! The map from credentials to applications and their subscriptions. All workers read it without a lock.
 //!
 //! The map is divided into shards. A change replaces one of them: readers see the old or the new shard, and with a hundred thousand
-//! applications, a change copies some hundred pointers.
+//! applications, a change copies some hundred pointers. Subscriptions name their plans by number, so that each takes 16 bytes, and new
+//! plans change a table of some dozen lines and no application.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::application_keys::digest;
 /// All applications, by the keys of their credentials.
 pub struct Subscribers {
     shards: Box<[ArcSwap<Shard>]>,
+    plans: ArcSwap<PlanTable>,
     /// The lock for changes.
     changing: Mutex<()>,
 }
@@ -24,7 +26,7 @@ pub struct Subscribers {
 type Shard = HashMap<[u8; 16], KeyOwner, BuildHasherDefault<DigestHash>>;
 
 /// The application that a credential was issued to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyOwner {
     pub application: Arc<Application>,
     /// Whether the key is for the sandbox only.
@@ -34,22 +36,33 @@ pub struct KeyOwner {
 }
 
 /// An application, with the data that requests need.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Application {
     /// The key of the application's counts.
     pub digest: u64,
     /// The plan for all its requests together.
-    pub plan: Option<Arc<NamedPlan>>,
+    pub plan: Option<PlanNumber>,
     /// Sorted by API.
     subscriptions: Box<[Subscription]>,
 }
 
 /// A subscription of an application to an API.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     pub api: ApiNumber,
-    pub plan: Arc<NamedPlan>,
+    pub plan: PlanNumber,
     pub state: SubscriptionState,
+}
+
+/// The number of a plan in the table of the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanNumber(u32);
+
+/// All plans that subscriptions and applications have named. A plan that is gone keeps its number.
+#[derive(Debug, Default, Clone)]
+pub struct PlanTable {
+    plans: Vec<Option<Arc<NamedPlan>>>,
+    numbers: HashMap<Arc<str>, PlanNumber>,
 }
 
 /// The id of an API in subscriptions: a digest of its name.
@@ -87,7 +100,15 @@ const SHARDS: usize = 256;
 impl Default for Subscribers {
     fn default() -> Subscribers {
         let shards = (0..SHARDS).map(|_| ArcSwap::default()).collect();
-        Subscribers { shards, changing: Mutex::default() }
+        Subscribers { shards, plans: ArcSwap::default(), changing: Mutex::default() }
+    }
+}
+
+impl PlanTable {
+    /// Returns a plan, or `None` if it is gone.
+    pub(crate) fn get(&self, number: PlanNumber) -> Option<&Arc<NamedPlan>> {
+        // Harmless: 32 bits fit in a `usize`.
+        self.plans.get(usize::try_from(number.0).ok()?)?.as_ref()
     }
 }
 
@@ -106,7 +127,7 @@ impl Application {
     /// Creates an application. `name` determines the key of its counts.
     pub fn new(
         name: &str,
-        plan: Option<Arc<NamedPlan>>,
+        plan: Option<PlanNumber>,
         mut subscriptions: Vec<Subscription>,
     ) -> Application {
         subscriptions.sort_by_key(|subscription| subscription.api);
@@ -127,23 +148,68 @@ impl Subscribers {
         self.shards.get(usize::from(*key.0.last()?))
     }
 
-    /// Calls `look` with the owner of a key, if there is one.
-    pub fn with<R>(&self, key: &ApplicationKey, look: impl FnOnce(&KeyOwner) -> R) -> Option<R> {
-        self.shard(key)?.load().get(&key.0).map(look)
+    /// Calls `look` with the owner of a key, if there is one, and with the plans.
+    pub fn with<R>(
+        &self,
+        key: &ApplicationKey,
+        look: impl FnOnce(&KeyOwner, &PlanTable) -> R,
+    ) -> Option<R> {
+        let shard = self.shard(key)?.load();
+        let owner = shard.get(&key.0)?;
+        // Read after the shard, whose plans were in the table before.
+        Some(look(owner, &self.plans.load()))
+    }
+
+    /// Returns the number of a plan, and takes the plan into the table if its name is new. Returns `None` if there are too many.
+    pub fn plan_number(&self, name: &str, plan: Option<&Arc<NamedPlan>>) -> Option<PlanNumber> {
+        if let Some(known) = self.plans.load().numbers.get(name) {
+            return Some(*known);
+        }
+        // Harmless: the guard is held until the end of the function.
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = PlanTable::clone(&self.plans.load());
+        if let Some(known) = table.numbers.get(name) {
+            return Some(*known);
+        }
+        // Harmless: the caller reports what has no number.
+        let number = PlanNumber(u32::try_from(table.plans.len()).ok()?);
+        table.plans.push(plan.cloned());
+        table.numbers.insert(name.into(), number);
+        self.plans.store(Arc::new(table));
+        Some(number)
+    }
+
+    /// Replaces all plans of the table by those that `find` returns for their names.
+    pub fn replace_plans(&self, find: impl Fn(&str) -> Option<Arc<NamedPlan>>) {
+        // Harmless: the guard is held until the end of the function.
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = PlanTable::clone(&self.plans.load());
+        let PlanTable { plans, numbers } = &mut table;
+        for (name, number) in numbers {
+            // Harmless: each number has a place.
+            if let Some(place) = usize::try_from(number.0).ok().and_then(|at| plans.get_mut(at)) {
+                *place = find(name);
+            }
+        }
+        self.plans.store(Arc::new(table));
     }
 
     /// Assigns keys to owners, or removes them. Concurrent readers see each key either as it was before or as it is afterwards.
     pub fn change(&self, changes: impl IntoIterator<Item = (ApplicationKey, Option<KeyOwner>)>) {
-        // Harmless: the guard is held until the end of the function.
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_shard: HashMap<usize, Vec<(ApplicationKey, Option<KeyOwner>)>> = HashMap::new();
         for (key, owner) in changes {
             let at = key.0.last().map_or(0, |byte| usize::from(*byte));
             by_shard.entry(at).or_default().push((key, owner));
         }
+        // Harmless: the guard is held until the end of the function. Owners may have asked for numbers of plans above, which takes it.
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, changes) in by_shard {
             let Some(shard) = self.shards.get(at) else { continue };
-            let mut new = Shard::clone(&shard.load());
+            let old = shard.load_full();
+            if changes.iter().all(|(key, owner)| old.get(&key.0) == owner.as_ref()) {
+                continue;
+            }
+            let mut new = Shard::clone(&old);
             for (key, owner) in changes {
                 match owner {
                     Some(owner) => new.insert(key.0, owner),
@@ -167,11 +233,15 @@ mod tests {
     use crate::application_keys::{application_name, consumer_key};
     use crate::subscription::plan::PlanLimits;
 
-    fn owner(name: &str, apis: &[&str]) -> KeyOwner {
-        let plan = Arc::new(NamedPlan::new("Gold", PlanLimits::unlimited()));
+    fn plan(name: &str) -> Arc<NamedPlan> {
+        Arc::new(NamedPlan::new(name, PlanLimits::unlimited()))
+    }
+
+    fn owner(all: &Subscribers, name: &str, apis: &[&str]) -> KeyOwner {
+        let plan = all.plan_number("Gold", Some(&plan("Gold"))).unwrap();
         let subscription = |api: &&str| Subscription {
             api: ApiNumber::of(api),
-            plan: plan.clone(),
+            plan,
             state: SubscriptionState::Unblocked,
         };
         let subscriptions = apis.iter().map(subscription).collect();
@@ -183,18 +253,47 @@ mod tests {
     fn a_key_leads_to_its_application_until_it_is_taken_away() {
         let all = Subscribers::default();
         let keys: Vec<String> = (0..2000).map(|number| format!("key {number}")).collect();
-        all.change(keys.iter().map(|key| (consumer_key(key), Some(owner(key, &["a", "b"])))));
+        let owned = |key: &String| (consumer_key(key), Some(owner(&all, key, &["a", "b"])));
+        all.change(keys.iter().map(owned));
         for key in &keys {
             let has = |api: &str| {
-                let found =
-                    |owner: &KeyOwner| owner.application.subscription(ApiNumber::of(api)).is_some();
+                let found = |owner: &KeyOwner, _: &PlanTable| {
+                    owner.application.subscription(ApiNumber::of(api)).is_some()
+                };
                 all.with(&consumer_key(key), found)
             };
             assert_eq!((has("a"), has("b"), has("c")), (Some(true), Some(true), Some(false)));
         }
-        assert!(all.with(&application_name("key 1"), |_| ()).is_none());
+        assert!(all.with(&application_name("key 1"), |_, _| ()).is_none());
         all.change([(consumer_key("key 1"), None)]);
-        assert!(all.with(&consumer_key("key 1"), |_| ()).is_none());
-        assert!(all.with(&consumer_key("key 2"), |_| ()).is_some());
+        assert!(all.with(&consumer_key("key 1"), |_, _| ()).is_none());
+        assert!(all.with(&consumer_key("key 2"), |_, _| ()).is_some());
+    }
+
+    #[test]
+    fn subscriptions_have_the_plans_of_now_and_what_stays_is_not_made_anew() {
+        assert_eq!(size_of::<Subscription>(), 16);
+        let all = Subscribers::default();
+        let key = consumer_key("key");
+        all.change([(key, Some(owner(&all, "app", &["a"])))]);
+        let found = || {
+            let look = |owner: &KeyOwner, plans: &PlanTable| {
+                let one = owner.application.subscription(ApiNumber::of("a")).unwrap();
+                (owner.application.clone(), plans.get(one.plan).cloned())
+            };
+            all.with(&key, look).unwrap()
+        };
+        let (application, first) = found();
+        let second = plan("Gold");
+        all.replace_plans(|name| (name == "Gold").then(|| second.clone()));
+        assert!(
+            Arc::ptr_eq(&found().1.unwrap(), &second) && !Arc::ptr_eq(&first.unwrap(), &second)
+        );
+        all.replace_plans(|_| None);
+        assert!(found().1.is_none(), "the plan is gone");
+        all.change([(key, Some(owner(&all, "app", &["a"])))]);
+        assert!(Arc::ptr_eq(&found().0, &application), "it is the same");
+        all.change([(key, Some(owner(&all, "app", &["a", "b"])))]);
+        assert!(!Arc::ptr_eq(&found().0, &application));
     }
 }
