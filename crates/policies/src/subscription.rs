@@ -25,6 +25,7 @@ pub use subscribers::{
     SubscriptionState,
 };
 
+use crate::hash::Hash;
 use crate::key::KeySource;
 use counts::{Charge, OverPlan};
 
@@ -93,7 +94,18 @@ pub fn policy(
         hash.write(own.resource.as_deref().unwrap_or("").as_bytes());
         hash.finish()
     });
-    let check = Arc::new(Check { settings, subscribers, counts, own_key, slot: slots.assign() });
+    let mut of_api = counts.hash();
+    of_api.write(b"subscription");
+    of_api.write(&settings.api.0.to_le_bytes());
+    let check = Arc::new(Check {
+        settings,
+        subscribers,
+        counts,
+        own_key,
+        of_api,
+        api_key: of_api.finish(),
+        slot: slots.assign(),
+    });
     Policy {
         name: "subscription",
         request: Some(Step::Streamed(Box::new(OnRequest(check.clone())))),
@@ -107,6 +119,10 @@ struct Check {
     counts: Arc<PlanCounts>,
     /// The key of the counts of the API's or resource's own plan.
     own_key: u64,
+    /// The begin of the hash of clients, with the API.
+    of_api: Hash,
+    /// The hash of the API alone, which tells the counts of an application's subscriptions apart.
+    api_key: u64,
     slot: Slot<Measured>,
 }
 
@@ -147,12 +163,17 @@ impl Check {
         Ok(Client { digest, plan, application: None })
     }
 
-    fn digest_of(&self, write: impl FnOnce(&mut crate::hash::Hash)) -> u64 {
-        let mut hash = self.counts.hash();
-        hash.write(b"subscription");
-        hash.write(&self.settings.api.0.to_le_bytes());
+    fn digest_of(&self, write: impl FnOnce(&mut Hash)) -> u64 {
+        let mut hash = self.of_api;
         write(&mut hash);
         hash.finish()
+    }
+
+    /// Returns the key of an application's counts at the API. Clients do not choose the digest, so no keyed hash is needed, which would
+    /// take as long as all look-ups together.
+    fn key_of(&self, application: u64) -> u64 {
+        // An odd factor keeps digests apart; this one is the golden ratio's.
+        (application ^ self.api_key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// Finds the client by the application of the credential. Returns `None` if the credential belongs to no application.
@@ -186,7 +207,7 @@ impl Check {
             };
             let of_all = application.plan.and_then(|plan| plans.get(plan));
             Ok(Client {
-                digest: self.digest_of(|hash| hash.write(&application.digest.to_le_bytes())),
+                digest: self.key_of(application.digest),
                 plan,
                 application: of_all.map(|plan| (application.digest, plan.clone())),
             })
