@@ -1,7 +1,7 @@
 //! Limits the guessing of secrets: after too many wrong secrets, a client or an address has to wait. Others are not affected.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,103 +15,106 @@ const OF_ADDRESS: u32 = 100;
 /// The time in which wrong secrets count, and the time to wait after too many.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The most clients and addresses. Some 8 MiB, whatever names the clients have.
-const KEYS_MAX: usize = 100_000;
+/// The most clients, and the most addresses. Some 5 MiB each, whatever names the clients have.
+const KEYS_MAX: usize = 50_000;
 
 /// What a full table keeps at most, so that it is not gone through for each guess.
 const KEPT_MAX: usize = KEYS_MAX / 4 * 3;
 
-/// The origin of a wrong secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Guesser {
-    /// The hash of a client's name, which strangers may write as long as they like. Nobody knows its key, so nobody can find another
-    /// name with this hash.
-    Client(u64),
-    /// Who has one address of IPv6 has a network of them, 64 bits wide.
-    Address(IpAddr),
+/// The wrong secrets of the last minutes.
+#[derive(Default)]
+pub(crate) struct Guesses {
+    counts: Mutex<Counts>,
+    names: RandomState,
+}
+
+/// Clients and addresses have a table each: somebody who invents names fills only that of names, and addresses stay counted.
+#[derive(Default)]
+struct Counts {
+    /// By the hashes of their names, which strangers may write as long as they like. Nobody knows the key of the hash, so nobody can
+    /// find another name with the same one.
+    clients: HashMap<u64, Wrong>,
+    addresses: HashMap<IpAddr, Wrong>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Wrong {
+    /// The first one, or the last one if it has to wait.
     since: Instant,
     count: u32,
-    /// The end of the wait, until which all its secrets are refused unchecked.
-    until: Option<Instant>,
-}
-
-/// The wrong secrets of the last minutes.
-#[derive(Default)]
-pub(crate) struct Guesses {
-    all: Mutex<HashMap<Guesser, Wrong>>,
-    names: RandomState,
+    /// Whether all its secrets are refused unchecked for [`WINDOW`].
+    waits: bool,
 }
 
 impl Guesses {
     /// How long a client at this address has to wait before its secret is looked at.
     pub(crate) fn wait(&self, client: &str, address: IpAddr) -> Option<Duration> {
         let now = clock::now();
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = |guesser: Guesser| {
-            let until = all.get(&guesser)?.until?;
-            until.checked_duration_since(now).filter(|left| !left.is_zero())
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = |wrong: Option<&Wrong>| {
+            let wrong = wrong.filter(|wrong| wrong.waits)?;
+            let left = WINDOW.checked_sub(now.saturating_duration_since(wrong.since));
+            left.filter(|left| !left.is_zero())
         };
-        left(self.client(client)).max(left(Guesser::of(address)))
+        let of_client = left(counts.clients.get(&self.names.hash_one(client)));
+        of_client.max(left(counts.addresses.get(&network(address))))
     }
 
     /// Notes a wrong secret.
     pub(crate) fn note(&self, client: &str, address: IpAddr) {
         let now = clock::now();
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= KEYS_MAX {
-            make_room(&mut all, now);
-        }
-        let guessers = [(self.client(client), OF_CLIENT), (Guesser::of(address), OF_ADDRESS)];
-        for (guesser, max) in guessers {
-            let fresh = Wrong { since: now, count: 0, until: None };
-            let wrong = all.entry(guesser).or_insert(fresh);
-            if wrong.is_over(now) {
-                *wrong = fresh;
-            }
-            wrong.count = wrong.count.saturating_add(1);
-            if wrong.count >= max && wrong.until.is_none() {
-                wrong.until = now.checked_add(WINDOW);
-            }
-        }
-    }
-
-    fn client(&self, name: &str) -> Guesser {
-        Guesser::Client(self.names.hash_one(name))
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&mut counts.clients, self.names.hash_one(client), OF_CLIENT, now);
+        note(&mut counts.addresses, network(address), OF_ADDRESS, now);
     }
 }
 
-/// Drops those whose time is over; if that is too few, those who have not guessed enough to wait; and else all. Who makes others fill
-/// the table gains less by it than the minute that ends each count anyway.
-fn make_room(all: &mut HashMap<Guesser, Wrong>, now: Instant) {
+/// Who has one address of IPv6 has a network of them, 64 bits wide.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
+        address => address,
+    }
+}
+
+fn note<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, guesser: K, max: u32, now: Instant) {
+    if all.len() >= KEYS_MAX && !all.contains_key(&guesser) {
+        make_room(all, now);
+    }
+    let fresh = Wrong { since: now, count: 0, waits: false };
+    let wrong = all.entry(guesser).or_insert(fresh);
+    if wrong.is_over(now) {
+        *wrong = fresh;
+    }
+    wrong.count = wrong.count.saturating_add(1);
+    if wrong.count >= max && !wrong.waits {
+        (wrong.since, wrong.waits) = (now, true);
+    }
+}
+
+/// Drops those whose time is over, and if that is too few, those who have guessed least. Who waits has guessed most.
+fn make_room<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, now: Instant) {
     all.retain(|_, wrong| !wrong.is_over(now));
-    if all.len() > KEPT_MAX {
-        all.retain(|_, wrong| wrong.until.is_some());
+    let over = all.len().saturating_sub(KEPT_MAX);
+    if over == 0 {
+        return;
     }
-    if all.len() > KEPT_MAX {
-        all.clear();
-    }
-}
-
-impl Guesser {
-    fn of(address: IpAddr) -> Guesser {
-        let network = match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
-            address => address,
-        };
-        Guesser::Address(network)
-    }
+    let mut counts: Vec<u32> = all.values().map(|wrong| wrong.count).collect();
+    let (below, least, _) = counts.select_nth_unstable(over - 1);
+    let least = *least;
+    let mut equal = over - below.iter().filter(|count| **count < least).count();
+    all.retain(|_, wrong| {
+        let goes = wrong.count < least || (wrong.count == least && equal > 0);
+        if goes && wrong.count == least {
+            equal -= 1;
+        }
+        !goes
+    });
 }
 
 impl Wrong {
     fn is_over(&self, now: Instant) -> bool {
-        match self.until {
-            Some(until) => until <= now,
-            None => now.saturating_duration_since(self.since) >= WINDOW,
-        }
+        now.saturating_duration_since(self.since) >= WINDOW
     }
 }
 
@@ -160,19 +163,42 @@ mod tests {
         let guesses = Guesses::default();
         let own: IpAddr = [192, 0, 2, 1].into();
         (0..OF_CLIENT).for_each(|_| guesses.note("known", own));
-        let length = |guesses: &Guesses| guesses.all.lock().unwrap().len();
+        let lengths = |guesses: &Guesses| {
+            let counts = guesses.counts.lock().unwrap();
+            (counts.clients.len(), counts.addresses.len())
+        };
         for number in 0..1_000_000_u32 {
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number);
             // A name of 1 kB takes no more than a short one.
             let name = if number % 1000 == 0 { "x".repeat(1000) } else { String::new() };
             guesses.note(&format!("{name}{number}"), address.into());
-            assert!(number % 1000 != 0 || length(&guesses) <= KEYS_MAX + 2, "{number}");
+            if number % 1000 == 0 {
+                let (clients, addresses) = lengths(&guesses);
+                assert!(clients <= KEYS_MAX && addresses <= KEYS_MAX, "{number}");
+            }
         }
-        assert!(length(&guesses) <= KEYS_MAX + 2, "{}", length(&guesses));
         assert_eq!(guesses.wait("known", [192, 0, 2, 2].into()), Some(WINDOW));
         // A hash map grows by doubling.
-        let all = guesses.all.lock().unwrap();
-        let bytes = all.capacity() * (size_of::<(Guesser, Wrong)>() + 1) * 8 / 7;
+        let counts = guesses.counts.lock().unwrap();
+        let bytes = counts.clients.capacity() * (size_of::<(u64, Wrong)>() + 1) * 8 / 7
+            + counts.addresses.capacity() * (size_of::<(IpAddr, Wrong)>() + 1) * 8 / 7;
         assert!(bytes <= 16 << 20, "{bytes} bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_invents_names_loses_no_count_of_addresses_and_those_who_guess_most_stay() {
+        let guesses = Guesses::default();
+        let own: IpAddr = [192, 0, 2, 1].into();
+        (1..OF_CLIENT).for_each(|_| guesses.note("known", own));
+        (OF_CLIENT..OF_ADDRESS).for_each(|number| guesses.note(&format!("a{number}"), own));
+        for number in 0..150_000_u32 {
+            // Each of these addresses has a wait, which it ignores.
+            let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number % 200);
+            guesses.note(&format!("b{number}"), address.into());
+        }
+        assert_eq!(guesses.wait("new", own), None);
+        guesses.note("known", own);
+        assert_eq!(guesses.wait("new", own), Some(WINDOW), "the hundredth from here");
+        assert_eq!(guesses.wait("known", [192, 0, 2, 2].into()), Some(WINDOW), "its tenth");
     }
 }
