@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
 use crate::catalog::{
-    CATALOG, Client, address, application, basic, call, definition, in_database, is_refused,
-    log_in, publish, read, start, subscribe, token,
+    CATALOG, Client, address, application, basic, call, definition, form as in_form, in_database,
+    is_refused, log_in, publish, read, start, subscribe, token,
 };
 use crate::catalog_imports::form as multipart;
 use crate::harness::{Clock, Gateway, Origin, Postgres, Wire, until};
@@ -298,6 +298,52 @@ fn a_flood_of_wrong_secrets_is_stopped_and_others_pass() {
     assert_eq!(slowed, 900);
     // Clients at other addresses are not affected.
     assert_eq!(Elsewhere::connect(&gateway, Ipv4Addr::new(127, 0, 0, 9)).ask(&key, &secret), 200);
+}
+
+#[test]
+fn a_request_that_says_two_things_is_refused() {
+    let gateway = start();
+    let client = log_in(&gateway, "admin", "admin");
+    let (id, key, secret) = application(&client, "app", "Unlimited");
+    let own = basic(&key, &secret);
+    for (form, is_good) in [
+        ("grant_type=client_credentials".to_owned(), true),
+        (format!("grant_type=client_credentials&client_id={key}"), true),
+        (format!("grant_type=client_credentials&client_id={key}&client_secret={secret}"), true),
+        ("grant_type=client_credentials&grant_type=password".to_owned(), false),
+        ("grant_type=client_credentials&scope=a&scope=b".to_owned(), false),
+        ("grant_type=client_credentials&client_id=other".to_owned(), false),
+        (format!("grant_type=client_credentials&client_id={key}&client_secret=other"), false),
+    ] {
+        let reply = in_form(&gateway, &own, "/oauth2/token", &form);
+        let told = read(&reply);
+        let wanted = if is_good { (200, None) } else { (400, Some("invalid_request")) };
+        assert_eq!((reply.status(), told["error"].as_str()), wanted, "{form}");
+    }
+    let at = "/api/am/devportal/v3/subscriptions";
+    for (query, status) in [
+        (format!("applicationId={id}"), 200),
+        ("applicationId=".to_owned(), 400),
+        ("applicationId=x".to_owned(), 400),
+        (format!("applicationId={id}&applicationId={id}"), 400),
+        ("limit=1.5".to_owned(), 400),
+        ("limit=".to_owned(), 400),
+        ("limit=4294967296".to_owned(), 400),
+        ("unknown=&unknown=".to_owned(), 200),
+    ] {
+        let reply = client.ask("GET", &format!("{at}?{query}"), &Value::Null);
+        assert_eq!(reply.status(), status, "{query}: {}", reply.text());
+    }
+    // A whole number may be written with a fraction of nothing.
+    let keys = format!("/api/am/devportal/v3/applications/{id}/api-keys/PRODUCTION/generate");
+    for (period, status) in [("60.0", 200), ("-1.0", 200), ("60.5", 400), ("1e30", 400)] {
+        let wish = serde_json::from_str(&format!("{{\"validityPeriod\":{period}}}")).unwrap();
+        assert_eq!(client.ask("POST", &keys, &wish).status(), status, "{period}");
+    }
+    let head =
+        format!("HEAD {at} HTTP/1.1\r\nHost: a\r\nAuthorization: {}\r\n\r\n", client.authorization);
+    let reply = Wire::connect(address(&gateway)).ask(head);
+    assert_eq!((reply.status(), reply.get("content-type")), (200, Some("application/json")));
 }
 
 /// Wrong secrets in the short form; `TIDEGATE_SOAK_GUESSES=1000000` makes it the long one.

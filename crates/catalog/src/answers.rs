@@ -66,9 +66,11 @@ pub(crate) async fn asked_of<'c>(
     let body = body.map_err(late)?.map_err(large)?;
     let path = head.uri.path();
     let path = path.strip_prefix(prefix).unwrap_or(path);
+    // RFC 9110, 9.3.2: what GET would answer, of which the socket sends the head alone.
+    let method = if head.method == Method::HEAD { Method::GET } else { head.method };
     let asked = Asked {
-        schema: catalog.interface.schema(&head.method, path).cloned(),
-        method: head.method,
+        schema: catalog.interface.schema(&method, path).cloned(),
+        method,
         path: path.to_owned(),
         // Harmless: an absent query has no parameters.
         query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
@@ -89,6 +91,7 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "The resource does not have this method");
         return Err(refusal.with(header::ALLOW, others));
     }
+    catalog.interface.check_query(asked)?;
     let path: Vec<&str> = asked.path.split('/').filter(|part| !part.is_empty()).collect();
     match (&asked.method, path.as_slice()) {
         (&Method::POST, ["client-registration", _, "register"]) => catalog.register(asked).await,

@@ -271,7 +271,7 @@ fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
         None | Some(Value::Null) => return Ok(None),
         // Harmless: what is not a number is refused below.
         Some(Value::String(text)) => text.parse::<i64>().ok(),
-        Some(value) => value.as_i64(),
+        Some(value) => crate::objects::integer(value),
     };
     match number {
         Some(-1) => Ok(None),

@@ -1,5 +1,6 @@
 //! The token endpoint: tokens for applications, for users by their password, and by refresh tokens; and their revocation.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use axum::http::{StatusCode, header};
@@ -70,6 +71,10 @@ fn invalid_client() -> Refusal {
         .with(header::WWW_AUTHENTICATE, "Basic realm=\"tidegate\"")
 }
 
+fn invalid_request(why: String) -> Refusal {
+    Refusal::oauth(StatusCode::BAD_REQUEST, "invalid_request", &why)
+}
+
 fn invalid_grant(why: &str) -> Refusal {
     Refusal::oauth(StatusCode::BAD_REQUEST, "invalid_grant", why)
 }
@@ -78,6 +83,34 @@ fn slow_down(wait: std::time::Duration) -> Refusal {
     let seconds = wait.as_secs().max(1).to_string();
     Refusal::oauth(StatusCode::TOO_MANY_REQUESTS, "slow_down", "Too many wrong secrets")
         .with(header::RETRY_AFTER, seconds)
+}
+
+/// The parameters of a form, none of which may be there twice (RFC 6749, 3.2): others on the way might have read the other one.
+fn form_once(asked: &Asked) -> Result<Vec<(String, String)>, Refusal> {
+    let form = asked.form();
+    let mut names = HashSet::new();
+    match form.iter().find(|(name, _)| !names.insert(name.as_str())) {
+        Some((name, _)) => Err(invalid_request(format!("{name} is there twice"))),
+        None => Ok(form),
+    }
+}
+
+/// The client that asks, and its secret, by `Basic` or by the form. Both have to say the same (RFC 6749, 2.3).
+fn credential<'f>(
+    asked: &Asked,
+    field: impl Fn(&str) -> Option<&'f str>,
+) -> Result<(String, String), Refusal> {
+    let (client, secret) = (field("client_id"), field("client_secret"));
+    if let Some((name, own)) = basic(asked) {
+        let is_other = client.is_some_and(|client| client != name);
+        if is_other || secret.is_some_and(|secret| !secrets::is_same(secret, &own)) {
+            let why = "The client is named twice, in different ways";
+            return Err(invalid_request(why.to_owned()));
+        }
+        return Ok((name, own));
+    }
+    let (Some(client), Some(secret)) = (client, secret) else { return Err(invalid_client()) };
+    Ok((client.to_owned(), secret.to_owned()))
 }
 
 /// A name and a secret, as `Basic` has them.
@@ -96,12 +129,11 @@ pub(crate) fn basic(asked: &Asked) -> Option<(String, String)> {
 impl Catalog {
     /// `POST /oauth2/token`
     pub(crate) async fn token(&self, asked: &Asked) -> Answer {
-        let form = asked.form();
+        let form = form_once(asked)?;
         let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
-        let grant = field("grant_type").ok_or_else(|| {
-            Refusal::oauth(StatusCode::BAD_REQUEST, "invalid_request", "grant_type is missing")
-        })?;
+        let grant = field("grant_type")
+            .ok_or_else(|| invalid_request("grant_type is missing".to_owned()))?;
         if !["client_credentials", "password", "refresh_token"].contains(&grant) {
             let why = "The grant type is not supported";
             return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unsupported_grant_type", why));
@@ -139,8 +171,7 @@ impl Catalog {
         asked: &Asked,
         field: impl Fn(&str) -> Option<&'f str>,
     ) -> Result<Asker, Refusal> {
-        let in_form = || Some((field("client_id")?.to_owned(), field("client_secret")?.to_owned()));
-        let (client, secret) = basic(asked).or_else(in_form).ok_or_else(invalid_client)?;
+        let (client, secret) = credential(asked, field)?;
         if let Some(wait) = self.guesses.wait(&client, asked.client) {
             return Err(slow_down(wait));
         }
@@ -360,7 +391,7 @@ impl Catalog {
 
     /// `POST /oauth2/revoke`
     pub(crate) async fn revoke(&self, asked: &Asked) -> Answer {
-        let form = asked.form();
+        let form = form_once(asked)?;
         let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
         // Harmless: an empty token is none.

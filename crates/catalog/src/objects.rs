@@ -297,6 +297,20 @@ pub(crate) fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }
 
+/// A whole number, however it is written: JSON Schema takes `5.0` for an integer, too.
+pub(crate) fn integer(value: &Value) -> Option<i64> {
+    // Up to here every whole number has a float of its own (RFC 8259, 6).
+    const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+    if let Some(number) = value.as_i64() {
+        return Some(number);
+    }
+    let number = value.as_f64()?;
+    let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+    // Harmless: such a number is exact in both.
+    #[allow(clippy::cast_possible_truncation, reason = "the line above holds it to 53 bits")]
+    is_whole.then_some(number as i64)
+}
+
 /// Sets a member of an object.
 pub(crate) fn set(object: &mut Value, key: &str, value: Value) {
     if let Some(members) = object.as_object_mut() {
@@ -374,6 +388,23 @@ impl SubscriptionState {
             SubscriptionState::Unblocked => "UNBLOCKED",
             SubscriptionState::Blocked => "BLOCKED",
             SubscriptionState::ProdOnlyBlocked => "PROD_ONLY_BLOCKED",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_however_they_are_written() {
+        let read = |text: &str| integer(&serde_json::from_str(text).unwrap());
+        assert_eq!(
+            ["5", "5.0", "5e2", "-1", "-1.0", "0.0"].map(read),
+            [Some(5), Some(5), Some(500), Some(-1), Some(-1), Some(0)]
+        );
+        for bad in ["5.5", "1e300", "9007199254740993.0", "18446744073709551615", "\"5\"", "null"] {
+            assert_eq!(read(bad), None, "{bad}");
         }
     }
 }

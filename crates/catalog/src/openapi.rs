@@ -3,16 +3,20 @@
 use std::path::Path;
 
 use axum::http::Method;
-use mediation::json_schema::{Schema, Schemas};
+use mediation::json_schema::{Document, Schema, Schemas};
 use serde_json::{Map, Value, json};
 
 use crate::answers::without_version;
+use crate::http::{Asked, Refusal};
 use crate::objects::{set, text, texts};
 
 const TEXT: &str = include_str!("interface.yaml");
 
 /// The address of the document, by which its schemas are found.
 const ADDRESS: &str = "tidegate:catalog";
+
+/// Where the document that is checked against has the schemas of parameters. That of clients has them at each operation.
+const PARAMETERS: &str = "x-parameters";
 
 /// The members of an operation that have a body.
 const BODIES: [(&str, &str); 3] = [
@@ -31,7 +35,27 @@ pub(crate) struct Interface {
 struct Place {
     /// Its segments, without the version of the interface.
     segments: Vec<Segment>,
-    operations: Vec<(Method, Option<Schema>)>,
+    operations: Vec<(Method, Operation)>,
+}
+
+struct Operation {
+    body: Option<Schema>,
+    query: Vec<Parameter>,
+}
+
+/// A parameter of a query.
+struct Parameter {
+    name: String,
+    kind: ParameterKind,
+    schema: Schema,
+}
+
+/// How the text of a parameter is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ParameterKind {
+    Text,
+    /// As JSON writes it: a number, or true or false.
+    Json,
 }
 
 enum Segment {
@@ -48,9 +72,11 @@ impl Interface {
     pub(crate) fn read() -> Result<Interface, String> {
         let written = config::document(TEXT, Path::new("interface.yaml"))?;
         let document = document(&written);
-        let schemas = Schemas::new([(ADDRESS.to_owned(), document.clone())], false)?;
         let members = |value: &'static str| written.get(value).and_then(Value::as_object);
         let (paths, parameters) = (members("paths"), members("parameters"));
+        let mut checked = document.clone();
+        set(&mut checked, PARAMETERS, json!(parameters));
+        let schemas = Schemas::new([(ADDRESS.to_owned(), checked)], false)?;
         let mut places = Vec::new();
         // Harmless: a test sees that all of the interface is there.
         for (path, operations) in paths.into_iter().flatten() {
@@ -58,10 +84,14 @@ impl Interface {
             // Harmless: the same.
             for (method, operation) in operations.as_object().into_iter().flatten() {
                 let name = text(operation, "body").trim_end_matches('?');
-                let schema = (!name.is_empty())
+                let body = (!name.is_empty())
                     .then(|| schemas.at(&format!("{ADDRESS}#/components/schemas/{name}")));
+                let query = texts(operation.get("query")).into_iter();
+                let query = query.map(|name| Parameter::read(&name, parameters, &schemas));
+                let operation =
+                    Operation { body: body.transpose()?, query: query.collect::<Result<_, _>>()? };
                 let method = method.to_uppercase().parse::<Method>();
-                made.push((method.map_err(|error| error.to_string())?, schema.transpose()?));
+                made.push((method.map_err(|error| error.to_string())?, operation));
             }
             let segment = |part: &&str| segment(part, parameters);
             let parts = without_version_of(path);
@@ -77,9 +107,28 @@ impl Interface {
 
     /// What the JSON of a request has to be like.
     pub(crate) fn schema(&self, method: &Method, path: &str) -> Option<&Schema> {
+        self.operation(method, path)?.body.as_ref()
+    }
+
+    /// Refuses a query with a parameter that is not as the interface describes it, or is there twice. Others mean nothing here.
+    pub(crate) fn check_query(&self, asked: &Asked) -> Result<(), Refusal> {
+        let Some(operation) = self.operation(&asked.method, &asked.path) else { return Ok(()) };
+        for parameter in &operation.query {
+            let name = &parameter.name;
+            let mut values = asked.query.iter().filter(|(known, _)| known == name);
+            let Some((_, value)) = values.next() else { continue };
+            if values.next().is_some() {
+                return Err(Refusal::bad(format!("The query parameter {name} is there twice")));
+            }
+            parameter.check(value)?;
+        }
+        Ok(())
+    }
+
+    fn operation(&self, method: &Method, path: &str) -> Option<&Operation> {
         let place = self.place(path)?;
-        let operation = place.operations.iter().find(|(known, _)| known == method);
-        operation.and_then(|(_, schema)| schema.as_ref())
+        let found = place.operations.iter().find(|(known, _)| known == method);
+        found.map(|(_, operation)| operation)
     }
 
     /// The methods of a resource that is there but has not this one. None: the resource has it, or there is no such resource.
@@ -98,6 +147,38 @@ impl Interface {
             place.segments.len() == parts.len()
                 && place.segments.iter().zip(&parts).all(|(segment, part)| segment.fits(part))
         })
+    }
+}
+
+impl Parameter {
+    fn read(
+        written: &str,
+        parameters: Option<&Map<String, Value>>,
+        schemas: &Schemas,
+    ) -> Result<Parameter, String> {
+        let name = written.trim_end_matches('!');
+        let described = parameters.and_then(|parameters| parameters.get(name));
+        let described = described.ok_or_else(|| format!("the parameter {name} is not there"))?;
+        let kind = match text(described, "type") {
+            "integer" | "boolean" => ParameterKind::Json,
+            _ => ParameterKind::Text,
+        };
+        let schema = schemas.at(&format!("{ADDRESS}#/{PARAMETERS}/{name}"))?;
+        Ok(Parameter { name: name.to_owned(), kind, schema })
+    }
+
+    fn check(&self, value: &str) -> Result<(), Refusal> {
+        let wrong =
+            |why: &str| Refusal::bad(format!("The query parameter {} is wrong: {why}", self.name));
+        let json = match self.kind {
+            ParameterKind::Text => json!(value).to_string(),
+            ParameterKind::Json => value.to_owned(),
+        };
+        let document = Document::read(json.as_bytes()).map_err(|why| wrong(&why.to_string()))?;
+        if self.schema.allows(&document) {
+            return Ok(());
+        }
+        Err(wrong(&self.schema.refusal(&document, true, 1).join("; ")))
     }
 }
 

@@ -251,8 +251,12 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     };
     let limit = default.get(member).ok_or_else(|| format!("defaultLimit.{member} is missing"))?;
     let number = |value: Option<&Value>, what: &str| {
-        let number = value.and_then(Value::as_u64).filter(|number| *number > 0);
-        number.ok_or_else(|| format!("{what} has to be a number above 0"))
+        let number = value.and_then(crate::objects::integer);
+        // Harmless: what is not above 0 is refused.
+        let number = number.and_then(|number| u64::try_from(number).ok());
+        number
+            .filter(|number| *number > 0)
+            .ok_or_else(|| format!("{what} has to be a number above 0"))
     };
     let amount = number(limit.get(count), count)?;
     let unit_time = number(limit.get("unitTime"), "unitTime")?;
@@ -293,7 +297,7 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
 fn optional(dto: &Value, key: &str) -> Result<Option<u64>, String> {
     match dto.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_i64() {
+        Some(value) => match crate::objects::integer(value) {
             Some(-1 | 0) => Ok(None),
             // Harmless: the number is positive.
             Some(number) if number > 0 => Ok(u64::try_from(number).ok()),
