@@ -1,12 +1,16 @@
-//! The memory of many applications and subscriptions.
+//! Many applications and subscriptions in memory, and many tokens at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::catalog::{
-    CATALOG, Client, application, basic, call, definition, form, in_database, publish, read,
-    subscribe,
+    CATALOG, Client, address, application, basic, call, definition, form, in_database, log_in,
+    publish, read, subscribe, token,
 };
-use crate::harness::{Gateway, Origin, PATIENCE, Postgres, until};
+use crate::harness::{Gateway, Origin, PATIENCE, Postgres, Wire, until};
 
 /// The subscriptions of the short form; `TIDEGATE_SOAK_SUBSCRIPTIONS=1000000` makes it the long one.
 const SUBSCRIPTIONS: usize = 20_000;
@@ -20,19 +24,32 @@ const BYTES_MAX: usize = 250;
 /// From this number on what a gateway takes anyway does not count.
 const MANY: usize = 500_000;
 
-/// The resident memory of a gateway that has read everything, which the call shows.
+/// Memory stands still if it changes by less than this in some seconds.
+const STILL_BYTES: usize = 256 << 10;
+
+/// The resident memory of a gateway that has read everything, which the call shows, once what reading took was given back.
 #[track_caller]
-fn settled(gateway: &Gateway, keys: &(String, String)) -> usize {
+fn settled(gateway: &Gateway, keys: &(String, String), still: Duration) -> usize {
     let body = "grant_type=client_credentials";
     let mut token = String::new();
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     while token.is_empty() {
         assert!(begin.elapsed() < PATIENCE * 10, "it is not ready");
         let reply = form(gateway, &basic(&keys.0, &keys.1), "/oauth2/token", body);
         token = read(&reply)["access_token"].as_str().unwrap_or("").to_owned();
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(100));
     }
     until("its call passes", || call(gateway, "/api0/1.0.0/x", &token).status() == 200);
+    // The first look at the news reads everything again.
+    let (mut known, mut since) = (gateway.resident_bytes(), Instant::now());
+    until("its memory stands still", || {
+        thread::sleep(Duration::from_millis(100));
+        let now = gateway.resident_bytes();
+        if now.abs_diff(known) > STILL_BYTES {
+            (known, since) = (now, Instant::now());
+        }
+        since.elapsed() > still
+    });
     gateway.resident_bytes()
 }
 
@@ -40,6 +57,7 @@ fn settled(gateway: &Gateway, keys: &(String, String)) -> usize {
 fn subscriptions_take_little_memory() {
     let number = std::env::var("TIDEGATE_SOAK_SUBSCRIPTIONS");
     let number: usize = number.map_or(SUBSCRIPTIONS, |text| text.parse().unwrap());
+    let still = Duration::from_secs(if number < MANY { 3 } else { 15 });
     let server = Postgres::start_with(&["fsync=off", "max_wal_size=8GB"]);
     let origin = Origin::saying("ok");
     let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server);
@@ -56,7 +74,7 @@ fn subscriptions_take_little_memory() {
     };
     stop(&gateway);
     let gateway = gateway.restart();
-    let little = settled(&gateway, &keys);
+    let little = settled(&gateway, &keys, still);
     stop(&gateway);
 
     let row = format!(
@@ -71,7 +89,7 @@ fn subscriptions_take_little_memory() {
         .replace("HASH", hash.trim());
     server.sql(&rows);
     let gateway = gateway.restart();
-    let much = settled(&gateway, &keys);
+    let much = settled(&gateway, &keys, still);
     let each = much.saturating_sub(little) / number;
     println!(
         "{number} subscriptions of {} applications: {each} bytes for each, {little} without",
@@ -91,4 +109,91 @@ fn subscriptions_take_little_memory() {
     let again = client.ask("POST", "/api/am/devportal/v3/subscriptions", &wish);
     assert_eq!(again.status(), 409, "{}", again.text());
     assert!(number < MANY || each <= BYTES_MAX, "{each} bytes for each subscription");
+}
+
+/// The tokens of the short form; `TIDEGATE_SOAK_TOKENS=20000` makes it the long one, which needs a program that is optimized.
+const TOKENS: u32 = 300;
+
+/// From this number on the time that tokens take counts.
+const MANY_TOKENS: u32 = 10_000;
+
+/// Tokens are asked for at this rate, over so many connections.
+const PER_SECOND: u32 = 1000;
+const CONNECTIONS: u32 = 4;
+
+/// The 99th percentile of the times of calls, made one after another until `is_over`.
+fn slow_calls(gateway: &Gateway, token: &str, is_over: impl Fn() -> bool) -> (usize, Duration) {
+    let mut wire = gateway.wire();
+    let mut times = Vec::new();
+    while !is_over() || times.len() < 100 {
+        let begin = Instant::now();
+        let head = format!(
+            "GET /api0/1.0.0/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
+        assert_eq!(wire.ask(head).status(), 200);
+        times.push(begin.elapsed());
+        thread::sleep(Duration::from_millis(1));
+    }
+    times.sort_unstable();
+    (times.len(), times[times.len() * 99 / 100])
+}
+
+#[test]
+fn a_thousand_tokens_a_second_take_one_core_and_calls_do_not_wait_for_them() {
+    let number = std::env::var("TIDEGATE_SOAK_TOKENS");
+    let number: u32 = number.map_or(TOKENS, |text| text.parse().unwrap());
+    let origin = Origin::saying("ok");
+    let yaml = CATALOG.replace("PAT", &"0".repeat(64)).replace("ES256", "RS256");
+    let gateway = Gateway::start(&yaml);
+    let client = log_in(&gateway, "admin", "admin");
+    let api = publish(&client, &definition("api0", &origin));
+    let (id, key, secret) = application(&client, "asking", "Unlimited");
+    subscribe(&client, &api, &id, "Unlimited");
+    let first = token(&gateway, &key, &secret, "grant_type=client_credentials");
+    let first = first["access_token"].as_str().unwrap();
+    let alone_until = Instant::now() + Duration::from_secs(u64::from(number / PER_SECOND));
+    let (alone, alone_p99) = slow_calls(&gateway, first, || Instant::now() > alone_until);
+
+    let (cpu, begin) = (gateway.cpu_time(), Instant::now());
+    let is_over = AtomicBool::new(false);
+    let (beside, beside_p99) = thread::scope(|scope| {
+        let (gateway, key, secret) = (&gateway, &key, &secret);
+        let calls = scope.spawn(|| slow_calls(gateway, first, || is_over.load(Ordering::SeqCst)));
+        let askers: Vec<_> = (0..CONNECTIONS)
+            .map(|asker| {
+                scope.spawn(move || {
+                    let mut wire = Wire::connect(address(gateway));
+                    let body = "grant_type=client_credentials";
+                    let head = format!(
+                        "POST /oauth2/token HTTP/1.1\r\nHost: a\r\nAuthorization: {}\r\n\
+                         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+                        basic(key, secret),
+                        body.len()
+                    );
+                    for at in (asker..number).step_by(CONNECTIONS as usize) {
+                        let due = begin + Duration::from_secs(1) * at / PER_SECOND;
+                        thread::sleep(due.saturating_duration_since(Instant::now()));
+                        let reply = wire.ask(&head);
+                        assert_eq!(reply.status(), 200, "{}", reply.text());
+                        assert!(read(&reply)["access_token"].as_str().unwrap().contains('.'));
+                    }
+                })
+            })
+            .collect();
+        askers.into_iter().for_each(|asker| asker.join().unwrap());
+        is_over.store(true, Ordering::SeqCst);
+        calls.join().unwrap()
+    });
+    let (took, cpu) = (begin.elapsed(), gateway.cpu_time() - cpu);
+    println!(
+        "{number} tokens in {took:?}: {:?} of CPU each, with {beside} calls beside them, of which the 99th percentile is {beside_p99:?}; \
+         {alone_p99:?} of {alone} calls alone",
+        cpu / number
+    );
+    if number >= MANY_TOKENS {
+        assert!(cpu <= took.min(Duration::from_millis(1) * number), "{cpu:?} of CPU in {took:?}");
+        assert!(took <= Duration::from_secs(1) * number / PER_SECOND * 11 / 10, "{took:?}");
+        // What a shared machine does by itself is more than the tokens do.
+        assert!(beside_p99 <= alone_p99 * 2 + Duration::from_millis(1), "{beside_p99:?}");
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -270,6 +271,17 @@ impl Gateway {
             return 0;
         }
         self.process_bytes("smaps_rollup", "Rss:")
+    }
+
+    /// Returns the processor time that the program has taken.
+    #[track_caller]
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.pid().as_raw_nonzero());
+        let text = std::fs::read_to_string(path).expect("the process runs");
+        // The name, which comes second, may have spaces; times are the 14th and 15th field, in hundredths of a second.
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
+        let hundredths = |at: usize| fields[at].parse::<u64>().unwrap();
+        Duration::from_millis(10 * (hundredths(11) + hundredths(12)))
     }
 
     /// Returns the program's peak resident memory, or 0 on systems without /proc.

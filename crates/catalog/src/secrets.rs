@@ -25,10 +25,14 @@ const KNOWN_MAX: usize = 100_000;
 pub(crate) struct Secrets {
     places: Semaphore,
     waiting: Semaphore,
-    /// A keyed digest of the right secret, by the hash that it fits.
-    known: Mutex<HashMap<String, hmac::Tag>>,
+    /// The right secrets, by the hashes that they fit: keyed digests of both. A changed secret has another hash, so that the one before
+    /// is not found from then on.
+    known: Mutex<HashMap<Mark, Mark>>,
     key: hmac::Key,
 }
+
+/// A keyed digest.
+type Mark = [u8; 32];
 
 /// Too many checks wait.
 #[derive(Debug)]
@@ -95,9 +99,10 @@ impl Secrets {
 
     /// True if a secret fits a hash.
     pub(crate) async fn is_right(&self, hash: &str, secret: &str) -> Result<bool, Busy> {
-        if let Some(tag) = self.lock().get(hash).copied() {
+        let (of_hash, of_secret) = (self.mark(hash), self.mark(secret));
+        if let Some(known) = self.lock().get(&of_hash) {
             // No other secret that fits the same hash can be found.
-            return Ok(hmac::verify(&self.key, secret.as_bytes(), tag.as_ref()).is_ok());
+            return Ok(constant_time::verify_slices_are_equal(known, &of_secret).is_ok());
         }
         let _waiting = self.waiting.try_acquire().map_err(|_| Busy)?;
         let _place = self.places.acquire().await.map_err(|_| Busy)?;
@@ -110,14 +115,53 @@ impl Secrets {
         if is_right {
             let mut known = self.lock();
             if known.len() >= KNOWN_MAX {
-                known.clear();
+                // Any quarter: if all were forgotten at once, all would have to be checked at once.
+                let mut left = KNOWN_MAX / 4;
+                known.retain(|_, _| {
+                    left = left.saturating_sub(1);
+                    left == 0
+                });
             }
-            known.insert(hash.to_owned(), hmac::sign(&self.key, secret.as_bytes()));
+            known.insert(of_hash, of_secret);
         }
         Ok(is_right)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, hmac::Tag>> {
+    fn mark(&self, text: &str) -> Mark {
+        let tag = hmac::sign(&self.key, text.as_bytes());
+        // Harmless: HMAC-SHA256 has 32 bytes.
+        tag.as_ref().first_chunk().copied().unwrap_or_default()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Mark, Mark>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_right_secret_is_remembered_for_its_hash_alone_and_the_memory_is_bounded() {
+        let secrets = Secrets::new().unwrap();
+        let (old, new) = (hash("old").await.unwrap(), hash("new").await.unwrap());
+        for _ in 0..2 {
+            assert!(secrets.is_right(&old, "old").await.unwrap());
+            assert!(!secrets.is_right(&old, "new").await.unwrap());
+        }
+        assert_eq!(secrets.lock().len(), 1);
+        // The secret was changed: its new hash knows nothing of the old one.
+        assert!(!secrets.is_right(&new, "old").await.unwrap());
+        assert!(secrets.is_right(&new, "new").await.unwrap());
+        for number in 0..KNOWN_MAX {
+            secrets.lock().insert(secrets.mark(&number.to_string()), [0; 32]);
+        }
+        let third = hash("third").await.unwrap();
+        assert!(secrets.is_right(&third, "third").await.unwrap());
+        let known = secrets.lock();
+        assert!((KNOWN_MAX / 2..KNOWN_MAX).contains(&known.len()), "{}", known.len());
+        assert!(known.contains_key(&secrets.mark(&third)));
+        assert!(known.capacity() * (size_of::<(Mark, Mark)>() + 1) <= 16 << 20);
     }
 }
