@@ -84,8 +84,8 @@ fn gauges(gateway: &Gateway) -> BTreeMap<String, f64> {
 fn mishaps_leave_nothing_behind() {
     let origin = Origin::start(script);
     let gateway = Plain {
-        listener: "timeout: { body: 100ms, head: 200ms }",
-        upstream: "timeout: { response: 100ms }, breaker: { requests: 20, connections: 20, pending: 20 }",
+        listener: "timeout: { body: 300ms, head: 2s }",
+        upstream: "timeout: { response: 500ms }, breaker: { requests: 20, connections: 20, pending: 20 }",
         more: "admin: { address: \"127.0.0.1:0\" }\n",
         ..Plain::default()
     };

@@ -40,7 +40,7 @@ fn a_body_that_drips_is_cut_at_the_limit() {
         let gateway = Plain { upstream: TOTAL, ..Plain::default() }.start(&dripping);
         let reply = asked(&gateway);
         assert_eq!((reply.status(), reply.whole), (200, false), "{content_type}");
-        assert!(reply.body.len() >= 9 * 5, "{content_type}: {}", reply.text());
+        assert!(reply.text().starts_with("data: 1\n\n"), "{content_type}: {}", reply.text());
         gateway.wait_for_log("upstream_timeout");
     }
 }
@@ -49,13 +49,16 @@ fn a_body_that_drips_is_cut_at_the_limit() {
 fn retries_are_within_the_limit_and_in_the_log() {
     let slow = Origin::start(|peer| {
         while peer.request().is_some() {
-            std::thread::sleep(Duration::from_millis(150));
+            std::thread::sleep(Duration::from_millis(400));
             peer.try_send("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    let upstream = "timeout: { response: 5s, total: 400ms }, retry: { attempts: 9, on: [503] }";
+    let upstream = "timeout: { response: 5s, total: 1500ms }, retry: { attempts: 9, on: [503] }";
     let more = "telemetry: { access_log: { format: '{status} {fault} {retries}', path: stdout } }";
     let gateway = Plain { upstream, more, ..Plain::default() }.start(&slow);
     assert_eq!(asked(&gateway).status(), 504);
-    gateway.wait_for_output("504 upstream_timeout 2");
+    // As many as there is time for: no more than three, and on a busy machine fewer.
+    gateway.wait_for_output("504 upstream_timeout ");
+    let told = |retries| gateway.output().contains(&format!("504 upstream_timeout {retries}\n"));
+    assert!([1, 2, 3].into_iter().any(told), "{}", gateway.output());
 }

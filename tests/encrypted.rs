@@ -123,7 +123,7 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
 #[test]
 fn what_is_no_handshake_harms_nobody() {
     let origin = Origin::echo();
-    let gateway = secured(&origin, "", "timeout: { tls: 200ms }");
+    let gateway = secured(&origin, "", "timeout: { tls: 2s }");
     let address = gateway.address("public");
     let mut silent = Wire::connect(address);
     let mut plain = Wire::connect(address);

@@ -221,14 +221,14 @@ fn branches_that_fail_or_hang_give_one_answer() {
     };
     let (one, both) = ("{ call: good }, { call: silent }", "{ call: good }, { call: garbage }");
     for (branches, gather, expected) in [
-        (one, "timeout: 300ms", Err((504, "gather_timeout"))),
-        (one, "timeout: 300ms, partial: keep", Ok("<all><good/></all>")),
+        (one, "timeout: 1500ms", Err((504, "gather_timeout"))),
+        (one, "timeout: 1500ms, partial: keep", Ok("<all><good/></all>")),
         (one, "complete: 1", Ok("<all><good/></all>")),
         (both, "", Err((504, "gather_timeout"))),
         (both, "partial: keep", Ok("<all><good/></all>")),
         ("{ call: garbage }, { call: garbage }", "partial: keep", Err((502, "upstream_malformed"))),
         (
-            "{ call: { upstream: silent, timeout: 200ms } }, { call: good }",
+            "{ call: { upstream: silent, timeout: 1500ms } }, { call: good }",
             "partial: keep",
             Ok("<all><good/></all>"),
         ),

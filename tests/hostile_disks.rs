@@ -74,7 +74,7 @@ fn is_a_part(folder: &Path, all: &[String], what: &str) -> usize {
     assert_eq!(bodies(&again), ["new"], "{what}");
     let lost = all.len() - read_bodies.len();
     if lost > 0 {
-        assert!(gateway.log().contains("store: damaged"), "{what}: {lost} lost, {}", gateway.log());
+        gateway.wait_for_log("store: damaged");
         until("it is counted", || metric(&gateway, "tidegate_store_damaged_total") > Some(0.0));
     }
     lost

@@ -480,7 +480,7 @@ fn a_client_that_takes_nothing_is_left() {
 #[test]
 fn idle_connections_are_closed() {
     let origin = Origin::saying("ok");
-    let listener = "timeout: { idle: 100ms, head: 200ms }";
+    let listener = "timeout: { idle: 500ms, head: 2s }";
     let gateway = Plain { listener, ..Plain::default() }.start(&origin);
     let client = open(&gateway);
     assert_eq!(client.get("http://a.test/").status, 200);

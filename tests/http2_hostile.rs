@@ -146,7 +146,7 @@ fn a_client_that_has_gone_without_a_word_is_found_out() {
         peer.request();
         peer.read_to_end();
     });
-    let listener = "timeout: { idle: 100ms, head: 200ms }";
+    let listener = "timeout: { idle: 500ms, head: 3s }";
     let gateway = Plain { listener, ..Plain::default() }.start(&origin);
     let mut wire = greet(&gateway);
     wire.send(frame(HEADERS, ALL, 1, GET));

@@ -89,7 +89,8 @@ fn callbacks_that_hang_leave_room_for_those_of_others() {
     until("bob has it", || texts(&bob) == ["goal"]);
     assert_eq!(subscribe(&gateway, "c", &cid.url()), 202);
     until("cid is asked", || asked(&cid).len() == 1);
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    // Those that hang have their places for ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 /// The same where the callbacks are subscribed and hang with events. Each has an origin of its own, so that only the subject is
@@ -112,7 +113,7 @@ fn deliveries_that_hang_leave_room_for_those_of_others() {
         publish(&gateway, text);
         until("bob has it", || texts(&bob).last().is_some_and(|last| last == text));
     }
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 #[test]

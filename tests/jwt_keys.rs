@@ -92,7 +92,7 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     let origin = Origin::saying("ok");
     // It takes the request and says nothing.
     let idp = Origin::start(|peer| while peer.request().is_some() {});
-    let keys = format!("jwks: \"{}/jwks.json\", timeout: 500ms", idp.url());
+    let keys = format!("jwks: \"{}/jwks.json\", timeout: 2s", idp.url());
     let gateway = Arc::new(start(&origin, &keys, &[]));
     let token = EC.token(&json!({}));
     let began = Instant::now();
@@ -112,7 +112,7 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     // Others are served meanwhile, and a text that is not a token is refused at once.
     let began = Instant::now();
     assert_eq!(ask(&gateway, "garbage").status(), 401);
-    assert!(began.elapsed().as_millis() < 400, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_millis() < 1000, "{:?}", began.elapsed());
     until("nobody waits any more", || ask(&gateway, &token).status() == 503);
 }
 

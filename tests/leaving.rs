@@ -263,7 +263,7 @@ fn a_message_that_has_begun_ends_first_under_a_policy_too() {
 #[test]
 fn what_is_cut_within_a_message_is_told_as_well() {
     let service = Service::start();
-    let gateway = Gateway::start(with_policy(&service, "{ max_age: 300ms, drain: 200ms }", "1"));
+    let gateway = Gateway::start(with_policy(&service, "{ max_age: 1500ms, drain: 200ms }", "1"));
     for path in ["/a/ws", "/c/ws"] {
         let mut websocket = tunnel(&gateway, path);
         let (begun, back) = part(1, *b"ab");
@@ -277,9 +277,9 @@ fn what_is_cut_within_a_message_is_told_as_well() {
 
 #[test]
 fn streams_end_at_their_age() {
-    let age = Duration::from_millis(300);
+    let age = Duration::from_millis(1500);
     let service = Service::start();
-    let gateway = Gateway::start(yaml(&service, "{ max_age: 300ms, drain: 100ms }", "1"));
+    let gateway = Gateway::start(yaml(&service, "{ max_age: 1500ms, drain: 100ms }", "1"));
     let start = Instant::now();
     let mut events = events(&gateway, "/a/sse", "data: 1\n\n");
     let (mut websocket, mut raw) = (tunnel(&gateway, "/a/ws"), tunnel(&gateway, "/a/raw"));
@@ -332,9 +332,9 @@ fn streams_end_at_a_shutdown() {
 
 #[test]
 fn what_does_not_end_is_cut_after_the_drain() {
-    let drain = Duration::from_millis(400);
+    let drain = Duration::from_millis(1500);
     let service = Service::start();
-    let streams = "{ reload: close, drain: 400ms }";
+    let streams = "{ reload: close, drain: 1500ms }";
     let gateway = Gateway::start(yaml(&service, streams, "1"));
     let mut half = events(&gateway, "/a/half", "data: 1\n\ndata: ");
     let (mut deaf, mut raw) = (tunnel(&gateway, "/a/deaf"), tunnel(&gateway, "/a/raw"));

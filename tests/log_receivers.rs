@@ -198,10 +198,11 @@ fn a_receiver_that_is_away_for_a_while_misses_nothing() {
         assert_eq!(gateway.wire().get(&format!("/{at}")).status(), 200);
     }
     gateway.wait_for_log("lines of the log cannot be sent");
-    drop(closed);
+    // The port is not free for a moment, so that no other test gets it.
     let receiver = Origin::start_on(TcpListener::bind(address).unwrap(), |peer| {
         while peer.request().is_some() && peer.try_send(OK) {}
     });
+    drop(closed);
     until("all lines are there", || posted(&receiver).len() == 5);
     assert_eq!(dropped(&gateway), 0.0);
     assert_eq!(gateway.log().matches("cannot be sent").count(), 1, "an outage is told once");

@@ -158,7 +158,12 @@ fn requests_that_do_not_are_refused_with_the_pointer() {
         ("POST /x/%2e%2e/add/int", JSON, "{}", "/: "),
         ("POST /add/int?limit=1&limit=x", JSON, good, "query parameter `limit`: it occurs more"),
         ("POST /add/int?tags=1&tags=x", JSON, good, "query parameter `tags`: it occurs more"),
-        ("POST /add/int?deep[a]=x&deep[a]=true", JSON, good, "query parameter `deep` at /a: it occurs"),
+        (
+            "POST /add/int?deep[a]=x&deep[a]=true",
+            JSON,
+            good,
+            "query parameter `deep` at /a: it occurs",
+        ),
         (
             "POST /add/int",
             "X-Trace: abc\r\nCookie: session=1\r\nCookie: a=b; session=x\r\nContent-Type: application/json\r\n",

@@ -11,7 +11,7 @@ fn binary(command: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
 }
 
 fn gateway(origin: &Origin) -> Gateway {
-    Plain { listener: "proxy_protocol: true, timeout: { tls: 300ms }", ..Plain::default() }
+    Plain { listener: "proxy_protocol: true, timeout: { tls: 2s }", ..Plain::default() }
         .start(origin)
 }
 

@@ -100,7 +100,7 @@ fn events_pass_as_they_come_and_whole() {
     wire.send(GET);
     assert_eq!(wire.read_head().status(), 200);
     assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 1\n\n"[..]));
-    assert!(wire.is_silent_for(Duration::from_millis(50)), "half an event is held");
+    assert!(wire.is_silent_for(Duration::from_secs(1)), "half an event is held");
     gate.open();
     // The upstream's own end does not concern the policy, and neither is what stands before it.
     assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 2\n\nrest"[..]));
@@ -108,7 +108,7 @@ fn events_pass_as_they_come_and_whole() {
     let line = access_line(&gateway, 1);
     assert_eq!((&line["events"], &line["stream_end"]), (&json!(2), &Value::Null), "{line}");
     let [waited, own] = ["upstream_ms", "own_ms"].map(|name| line[name].as_f64().unwrap());
-    assert!(waited >= 50.0 && own < waited, "{line}");
+    assert!(waited >= 1000.0 && own < waited, "{line}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn an_event_of_half_a_mebibyte_passes_by_default() {
 #[test]
 fn a_silent_stream_ends_well() {
     let origin = sending("", vec![b"data: 1\n\n".to_vec(), b"data: 2".to_vec()]);
-    let gateway = start(&origin, "idle: 200ms");
+    let gateway = start(&origin, "idle: 1s");
     assert_eq!(stream(&gateway), "data: 1\n\n");
     assert_eq!(access_line(&gateway, 1)["stream_end"], "idle");
     let h2 = H2::connect(gateway.address("public"));
@@ -203,13 +203,13 @@ fn a_stream_ends_with_the_token_of_its_client() {
         origin.url()
     );
     let gateway = Gateway::start_beside(yaml, &[("all.jwks", jwks(&[&EC]).leak())]);
-    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 2 }));
+    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 4 }));
     let ask = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
     let reply = gateway.wire().ask(&ask);
     assert_eq!((reply.status(), &*reply.text()), (200, "data: 1\n\n"));
     let line = access_line(&gateway, 1);
     assert_eq!((&line["subject"], &line["stream_end"]), (&json!("alice"), &json!("expired")));
-    assert!(line["duration_ms"].as_f64().unwrap() < 2500.0, "{line}");
+    assert!(line["duration_ms"].as_f64().unwrap() < 10_000.0, "{line}");
     until("the upstream is left", || origin.open() == 0);
     assert_eq!(gateway.wire().ask(&ask).status(), 401);
 }

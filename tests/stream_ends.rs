@@ -134,7 +134,7 @@ fn a_stream_in_which_something_passes_stays() {
     assert_eq!(reply.text(), "data: 1\n\n".repeat(PIECES));
 }
 
-/// The token ends in two seconds, and with it each stream that it opened, though all of them are busy or may be silent for an hour.
+/// The token ends in four seconds, and with it each stream that it opened, though all of them are busy or may be silent for an hour.
 #[test]
 fn a_stream_ends_with_the_token_that_opened_it() {
     let origin = Origin::start(|peer: &mut Peer| {
@@ -170,7 +170,7 @@ fn a_stream_ends_with_the_token_that_opened_it() {
         origin.url()
     );
     let gateway = Gateway::start_beside(yaml, &[("all.jwks", jwks(&[&EC]).leak())]);
-    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 2 }));
+    let token = EC.token(&json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 4 }));
     let lines = format!("Authorization: Bearer {token}\r\n");
     let mut socket = Client::open(&gateway, "/ws", &lines);
     let mut tunnel = open_raw(&gateway, &lines);

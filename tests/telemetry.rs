@@ -419,7 +419,7 @@ fn requests_are_counted_by_route_and_status_class() {
 
 #[test]
 fn the_wait_for_the_upstream_is_told_apart() {
-    const WAIT: Duration = Duration::from_millis(400);
+    const WAIT: Duration = Duration::from_millis(800);
     let origin = Origin::start(|peer: &mut Peer| {
         while peer.request().is_some() {
             thread::sleep(WAIT);
@@ -477,7 +477,7 @@ fn the_waits_for_all_upstreams_are_added_up() {
 /// The three ways of a body: gathered by a policy, sent on as it comes, or kept to be sent again.
 #[test]
 fn the_wait_for_the_client_is_told_apart() {
-    const WAIT: Duration = Duration::from_millis(400);
+    const WAIT: Duration = Duration::from_millis(800);
     let origin = Origin::echo();
     let policies = "policies: [{ soap: { envelope: off, action: off } }]";
     let route = format!(
@@ -803,7 +803,7 @@ fn every_exchange_is_one_line() {
         }
     });
     let yaml = routes(&origin, "  all: { match: { path: \"/o/**\" }, strip_prefix: /o, limits: { body_bytes_max: 10B }, upstream: origin }\n")
-        .replace("public: {", "public: { timeout: { head: 100ms },");
+        .replace("public: {", "public: { timeout: { head: 1500ms },");
     let gateway = Gateway::start(yaml + LOG);
     let path = gateway.path("access.log");
     let mut seen = 0;
@@ -949,7 +949,7 @@ fn a_client_that_leaves_is_told_apart() {
 /// Whatever was waited for when the client went, or when a flow gave a call up, is not a work of the gateway.
 #[test]
 fn waits_that_nobody_ends_are_told_apart() {
-    const WAIT: Duration = Duration::from_millis(300);
+    const WAIT: Duration = Duration::from_secs(1);
     let origin = Origin::start(|peer: &mut Peer| {
         let Some(head) = peer.request_head() else { return };
         if head.target().ends_with("/half") {
@@ -971,8 +971,8 @@ fn waits_that_nobody_ends_are_told_apart() {
                scatter: { match: { path: \"/scatter/**\" }, flow: scatters }\n\
              flows:\n  \
                asks: [{ call: origin }, { set: { a: $body } }, { respond: {} }]\n  \
-               gives_up: [{ call: { upstream: origin, timeout: 300ms } }, { respond: {} }]\n  \
-               scatters: [{ scatter: { branches: [{ call: origin }, { call: origin }], gather: { into: <a/>, timeout: 300ms } } }, { respond: {} }]\n",
+               gives_up: [{ call: { upstream: origin, timeout: 1s } }, { respond: {} }]\n  \
+               scatters: [{ scatter: { branches: [{ call: origin }, { call: origin }], gather: { into: <a/>, timeout: 1s } } }, { respond: {} }]\n",
         ) + LOG,
     );
     let path = gateway.path("access.log");

@@ -156,15 +156,15 @@ fn a_tunnel_may_be_silent() {
             peer.send("awake");
         }
     });
-    let limits = "timeout: { head: 100ms, body: 100ms, idle: 100ms }";
+    let limits = "timeout: { head: 1s, body: 1s, idle: 1s }";
     let gateway = Plain {
         listener: limits,
-        upstream: "timeout: { response: 100ms, idle: 100ms }",
+        upstream: "timeout: { response: 1s, idle: 1s }",
         ..Plain::default()
     };
     let gateway = gateway.start(&origin);
     let mut wire = tunnel(&gateway);
-    assert!(wire.is_silent_for(Duration::from_millis(400)));
+    assert!(wire.is_silent_for(Duration::from_millis(2500)));
     gate.open();
     assert_eq!(wire.read_to_end(), b"awake");
 }
@@ -179,8 +179,8 @@ fn a_tunnel_may_not_be_silent_for_ever() {
         // It reads no end and sends none.
         peer.is_closed();
     });
-    let open = "timeout: { tunnel: 200ms }";
-    let half_closed = "timeout: { idle: 200ms, tunnel: 1h }";
+    let open = "timeout: { tunnel: 1s }";
+    let half_closed = "timeout: { idle: 1s, tunnel: 1h }";
     for (listener, is_done) in [(open, false), (half_closed, true)] {
         let gateway = Plain { listener, ..Plain::default() }.start(&origin);
         let mut wire = tunnel(&gateway);

@@ -184,12 +184,12 @@ fn a_slow_client_is_not_a_slow_upstream() {
     ];
     for origin in origins {
         let gateway =
-            Plain { upstream: "timeout: { response: 100ms }", ..Plain::default() }.start(&origin);
+            Plain { upstream: "timeout: { response: 1s }", ..Plain::default() }.start(&origin);
         let mut wire = gateway.wire();
         wire.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
-        for byte in b"hello" {
-            wire.is_silent_for(Duration::from_millis(150));
-            wire.send([*byte]);
+        for part in ["hel", "lo"] {
+            wire.is_silent_for(Duration::from_millis(1500));
+            wire.send(part);
         }
         let reply = wire.read_reply();
         assert_eq!((reply.status(), reply.text().as_str(), reply.whole), (200, "hello", true));
@@ -335,7 +335,7 @@ fn connections_are_kept_as_long_and_as_many_as_configured() {
 #[test]
 fn what_is_configured_is_tried_again() {
     let in_all = |attempts: u32, on: &str| {
-        format!("timeout: {{ response: 150ms }}, retry: {{ attempts: {attempts}, on: [{on}] }}")
+        format!("timeout: {{ response: 1s }}, retry: {{ attempts: {attempts}, on: [{on}] }}")
     };
     for (replies, retry, status, requests) in [
         (&[FAILED, FAILED, OK][..], in_all(2, "503"), 200, 3),
@@ -348,15 +348,20 @@ fn what_is_configured_is_tried_again() {
         (&["hang", OK], in_all(1, "reset"), 504, 1),
         (&["close", "hang", FAILED, OK], in_all(5, "reset, timeout, 503"), 200, 4),
     ] {
-        for request in [GET, PUT, POST] {
-            let origin = answering_in_turn(replies);
-            let gateway = Plain { upstream: &retry, ..Plain::default() }.start(&origin);
-            let reply = gateway.wire().ask(request);
-            assert_eq!(reply.status(), status, "{replies:?} {retry} {reply:?}");
-            let seen = origin.requests();
-            assert_eq!(seen.len(), requests, "{replies:?} {retry}");
-            assert!(seen.iter().all(|request| *request == seen[0]), "{seen:?}");
-        }
+        let retry = &retry;
+        std::thread::scope(|scope| {
+            for request in [GET, PUT, POST] {
+                scope.spawn(move || {
+                    let origin = answering_in_turn(replies);
+                    let gateway = Plain { upstream: retry, ..Plain::default() }.start(&origin);
+                    let reply = gateway.wire().ask(request);
+                    assert_eq!(reply.status(), status, "{replies:?} {retry} {reply:?}");
+                    let seen = origin.requests();
+                    assert_eq!(seen.len(), requests, "{replies:?} {retry}");
+                    assert!(seen.iter().all(|request| *request == seen[0]), "{seen:?}");
+                });
+            }
+        });
     }
 }
 
@@ -579,7 +584,7 @@ fn health_checks_take_a_target_out_and_back_in() {
 #[test]
 fn a_target_that_keeps_failing_is_left_out_for_a_while() {
     let (good, bad) = (Origin::saying("good"), Origin::answering(FAILED));
-    let upstream = "outlier: { consecutive_faults: 2, eject: 500ms, max_ejected_percent: 50 }";
+    let upstream = "outlier: { consecutive_faults: 2, eject: 3s, max_ejected_percent: 50 }";
     let gateway = balancing(&[&bad, &good], upstream);
     let mut wire = gateway.wire();
     let faults = (0..10).filter(|_| wire.ask(GET).status() == 503).count();

@@ -57,7 +57,7 @@ fn a_stylesheet_that_runs_away_ends_in_a_fault_of_its_own() {
     });
     until("they are at work again", || transform(&gateway, "good", "<a>on</a>").text() == "on");
     let label = "tidegate_faults_total{route=\"endless\",reason=\"engine_timeout\"}";
-    assert_eq!(metric(&gateway, label), Some(1.0));
+    until("the fault is counted", || metric(&gateway, label) == Some(1.0));
 }
 
 #[test]
