@@ -310,6 +310,7 @@ fn a_request_that_says_two_things_is_refused() {
         ("grant_type=client_credentials".to_owned(), true),
         (format!("grant_type=client_credentials&client_id={key}"), true),
         (format!("grant_type=client_credentials&client_id={key}&client_secret={secret}"), true),
+        ("grant_type=client_credentials&unknown=a&unknown=b".to_owned(), true),
         ("grant_type=client_credentials&grant_type=password".to_owned(), false),
         ("grant_type=client_credentials&scope=a&scope=b".to_owned(), false),
         ("grant_type=client_credentials&client_id=other".to_owned(), false),
