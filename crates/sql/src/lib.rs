@@ -11,6 +11,7 @@
 
 mod address;
 mod arguments;
+mod connections;
 mod numeric;
 mod placeholders;
 mod pool;

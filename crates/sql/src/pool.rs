@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kit::clock::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::connections::Connections;
 use crate::{Address, Answer, Argument, Bounds, Failure, Statement, postgres, rehearsal, sqlite};
 
 /// The settings of a database.
@@ -29,7 +30,7 @@ pub struct Database {
 }
 
 enum Driver {
-    Postgres(postgres::Pool),
+    Postgres(Connections<postgres::Server>),
     Sqlite(sqlite::Pool),
 }
 
@@ -46,7 +47,7 @@ impl Database {
         Database {
             way: match address {
                 Address::Postgres { config, .. } => {
-                    Driver::Postgres(postgres::Pool::new(postgres::Server::new(*config, tls)))
+                    Driver::Postgres(Connections::new(postgres::Server::new(*config, tls)))
                 }
                 Address::Sqlite { path, mode } => Driver::Sqlite(sqlite::Pool::new(path, mode)),
             },

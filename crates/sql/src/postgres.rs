@@ -1,33 +1,27 @@
-//! Statements in PostgreSQL. Each connection is a task that runs one statement after another.
-//!
-//! A connection receives jobs from workers. It belongs to the worker that opened it, and is lent to callers that hold a permit of the pool.
-//! If a caller stops waiting, its statement does not keep running unnoticed: the task first cancels it at the server.
+//! Statements in PostgreSQL: how to connect to a server, and what to send over a connection.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use futures_util::{StreamExt as _, stream};
 use kit::dial::{self, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
-use crate::pool::ConnectionPermit;
 use crate::secure::Secure;
 use crate::sqlite::{one_each, place, quoted};
 use crate::values::{Cell, Unfit};
-use crate::{Answer, Argument, Bounds, Failure, Statement};
+use crate::{Answer, Argument, Bounds, Failure, Statement, connections};
 
 /// A server, with the settings for connecting to it.
 pub struct Server {
@@ -49,33 +43,8 @@ pub struct Session {
 /// Receives notifications: the process id of the sender on the server, and the payload.
 pub type OnNotification = Box<dyn FnMut(i32, &str)>;
 
-/// The idle connections.
-pub(crate) struct Pool(Arc<Inner>);
-
-struct Inner {
-    server: Arc<Server>,
-    idle: Mutex<Vec<Handle>>,
-}
-
-type Handle = mpsc::Sender<Job>;
-
-/// One statement to run.
-struct Job {
-    statement: Statement,
-    arguments: Vec<Argument>,
-    bounds: Bounds,
-    answer: oneshot::Sender<Result<Answer, Failure>>,
-    /// The channel to the same connection for the next statement. It returns to the pool together with the permit.
-    back: Handle,
-    pool: Arc<Inner>,
-    place: ConnectionPermit,
-}
-
 /// Maximum number of prepared statements per connection.
 const PREPARED_MAX: usize = 100;
-
-/// An idle connection is closed after this time, so that those of a busy hour are not kept for ever.
-const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Timeout of a request to cancel a statement.
 const CANCEL_MAX: Duration = Duration::from_secs(5);
@@ -90,163 +59,51 @@ const BYTES_BESIDE: u64 = 1 << 20;
 /// a name.
 const BYTES_FACTOR: u64 = 4;
 
-impl Pool {
-    pub(crate) fn new(server: Server) -> Pool {
-        Pool(Arc::new(Inner { server: Arc::new(server), idle: Mutex::default() }))
-    }
+impl connections::Server for Server {
+    type Session = Session;
 
-    pub(crate) async fn run(
+    async fn run(
         &self,
-        place: ConnectionPermit,
+        kept: &mut Option<Session>,
         statement: &Statement,
-        arguments: Vec<Argument>,
+        arguments: &[Argument],
         bounds: Bounds,
     ) -> Result<Answer, Failure> {
-        let (answer, answered) = oneshot::channel();
-        let (statement, pool) = (statement.clone(), self.0.clone());
-        let back = self.0.idle();
-        let handle = back.clone();
-        let job = Job { statement, arguments, bounds, answer, back, pool, place };
-        // An idle connection has room for a job. This fails only if it has just ended; then a new one is opened.
-        if let Err(refused) = handle.try_send(job) {
-            let mut job = refused.into_inner();
-            job.back = self.0.open();
-            let handle = job.back.clone();
-            // Harmless: a new connection has room. If it has ended already, its error is reported.
-            let _taken = handle.try_send(job);
-        }
-        drop(handle);
-        let lost = || Err(Failure::Away("its connection has ended".to_owned()));
-        answered.await.unwrap_or_else(|_| lost())
-    }
-}
-
-impl Inner {
-    /// Returns an idle connection, or a new one.
-    fn idle(&self) -> Handle {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(handle) = idle.pop() {
-            if !handle.is_closed() {
-                return handle;
-            }
-        }
-        drop(idle);
-        self.open()
-    }
-
-    fn open(&self) -> Handle {
-        let (handle, jobs) = mpsc::channel(1);
-        // The task ends when its last handle is dropped.
-        kit::spawn(serve(self.server.clone(), jobs));
-        handle
-    }
-}
-
-/// A job's right to its connection.
-struct Lent {
-    back: Handle,
-    pool: Arc<Inner>,
-    _place: ConnectionPermit,
-}
-
-impl Job {
-    /// Returns the connection to the pool and reports the result.
-    fn done(self, outcome: Result<Answer, Failure>) {
-        let (lent, answer) = self.split();
-        lent.give_back();
-        // Harmless: the caller may have stopped waiting.
-        let _heard = answer.send(outcome);
-    }
-
-    /// Reports the result. The connection is not returned yet.
-    fn tell(self, outcome: Result<Answer, Failure>) -> Lent {
-        let (lent, answer) = self.split();
-        // Harmless: the caller may have stopped waiting.
-        let _heard = answer.send(outcome);
-        lent
-    }
-
-    fn split(self) -> (Lent, oneshot::Sender<Result<Answer, Failure>>) {
-        (Lent { back: self.back, pool: self.pool, _place: self.place }, self.answer)
-    }
-}
-
-impl Lent {
-    fn give_back(self) {
-        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(self.back);
-    }
-}
-
-/// The task of a connection.
-async fn serve(server: Arc<Server>, mut jobs: mpsc::Receiver<Job>) {
-    let mut session = None;
-    while let Ok(Some(mut job)) = tokio::time::timeout(IDLE_MAX, jobs.recv()).await {
-        let Job { statement, arguments, bounds, answer, .. } = &mut job;
-        let outcome = {
-            let work = run(&server, &mut session, statement, arguments, *bounds);
-            let work = pin!(tokio::time::timeout_at(bounds.deadline, work));
-            match select(work, pin!(answer.closed())).await {
-                Either::Left((Ok(outcome), _)) => outcome,
-                Either::Left((Err(_), _)) | Either::Right(_) => Err(Failure::Late),
-            }
-        };
-        match &outcome {
-            Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => job.done(outcome),
-            Err(Failure::Late | Failure::TooMuch(_)) => {
-                // The caller gets its answer first, because the server may be slow to cancel the statement.
-                let lent = job.tell(outcome);
-                if let Some(session) = session.take() {
-                    session.cancel(&server).await;
-                }
-                lent.give_back();
-            }
-            Err(Failure::Away(_)) => {
-                session = None;
-                job.done(outcome);
-            }
-        }
-    }
-}
-
-/// Runs a statement on the connection. Connects anew if there is none, or if it was lost before anything was sent.
-async fn run(
-    server: &Server,
-    kept: &mut Option<Session>,
-    statement: &Statement,
-    arguments: &[Argument],
-    bounds: Bounds,
-) -> Result<Answer, Failure> {
-    let (mut may_reconnect, mut may_prepare_again) = (true, true);
-    loop {
-        let is_new = kept.as_ref().is_none_or(|session| session.client.is_closed());
-        if is_new {
-            *kept = None;
-            *kept = Some(server.connect().await?);
-            may_reconnect = false;
-        }
-        let Some(session) = kept else { continue };
-        session.allow(bounds.bytes_max);
-        let prepared = match session.prepare(&statement.0).await {
-            Ok(prepared) => prepared,
-            // A statement that has only been prepared has had no effect.
-            Err(error) if is_lost(&error) && may_reconnect => {
+        let (mut may_reconnect, mut may_prepare_again) = (true, true);
+        loop {
+            let is_new = kept.as_ref().is_none_or(|session| session.client.is_closed());
+            if is_new {
                 *kept = None;
-                continue;
+                *kept = Some(self.connect().await?);
+                may_reconnect = false;
             }
-            Err(error) => return Err(failure(&error, &statement.0)),
-        };
-        match session.rows(&prepared, arguments, bounds, &statement.0).await {
-            Err(StatementError::Forgotten) if may_prepare_again => {
-                session.forget(&statement.0);
-                may_prepare_again = false;
+            let Some(session) = kept else { continue };
+            session.allow(bounds.bytes_max);
+            let prepared = match session.prepare(&statement.0).await {
+                Ok(prepared) => prepared,
+                // A statement that has only been prepared has had no effect.
+                Err(error) if is_lost(&error) && may_reconnect => {
+                    *kept = None;
+                    continue;
+                }
+                Err(error) => return Err(failure(&error, &statement.0)),
+            };
+            match session.rows(&prepared, arguments, bounds, &statement.0).await {
+                Err(StatementError::Forgotten) if may_prepare_again => {
+                    session.forget(&statement.0);
+                    may_prepare_again = false;
+                }
+                Err(StatementError::Forgotten) => {
+                    return Err(Failure::Refused("the tables change while it runs".to_owned()));
+                }
+                Err(StatementError::Failed(failure)) => return Err(failure),
+                Ok(answer) => return Ok(answer),
             }
-            Err(StatementError::Forgotten) => {
-                return Err(Failure::Refused("the tables change while it runs".to_owned()));
-            }
-            Err(StatementError::Failed(failure)) => return Err(failure),
-            Ok(answer) => return Ok(answer),
         }
+    }
+
+    async fn cancel(&self, session: Session) {
+        session.cancel(self).await;
     }
 }
 
