@@ -32,6 +32,7 @@ if [ "${1:-}" = tests ]; then
   # Debian keeps the server's programs off the path. The cluster that the package makes is nobody's; tests make their own.
   compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null 2>&1 ||
     missing+=(postgresql)
+  command -v mariadbd >/dev/null 2>&1 || [ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server)
   # Sets the wall clock of a gateway that runs.
   compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
   # A test of slow clients makes a network of its own.

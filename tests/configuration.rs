@@ -801,8 +801,8 @@ fn complaints_say_what_to_write_instead() {
             &["`- cors: {"],
         ),
         (
-            "databases: { a: { url: \"mysql://u:geheim@h/d\" } }\n",
-            &["databases of mysql are not supported", "postgres://", "sqlite:"],
+            "databases: { a: { url: \"oracle://u:geheim@h/d\" } }\n",
+            &["databases of oracle are not supported", "postgres://", "mysql://", "sqlite:"],
         ),
         (
             "routes: { a: { match: { path: /a }, flow: f } }\nflows: { f: [{ set: { a: { json: \"$.a[x]\" } } }, { respond: {} }] }\n",

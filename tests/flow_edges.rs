@@ -236,9 +236,14 @@ fn a_payload_of_a_file_has_the_type_of_the_file() {
         &whole.replace("flow: other }", "flow: other, services: { wsdl: none.wsdl } }"),
     );
     assert!(said.contains("cannot read") && !said.contains("PEM"), "{said}");
-    let database = "databases: { d: { url: \"mysql://a/b\" } }\n";
+    let database = "databases: { d: { url: \"oracle://a/b\" } }\n";
     let (_, said) = check_whole(&format!("{whole}{database}"));
-    assert!(said.contains("write `postgres://HOST:PORT/DATABASE`, with "), "{said}");
+    assert!(
+        said.contains(
+            "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with "
+        ),
+        "{said}"
+    );
     let step = "{ payload: { text: a, content_type: no type } }";
     let (refused, said) = check(&format!("main: [{step}]\n{OTHER}"));
     assert!(refused && said.contains("`no type` is not a content type"), "{said}");

@@ -151,6 +151,7 @@ mod soap_rest;
 mod soap_services;
 mod split;
 mod sql;
+mod sql_mysql;
 mod sse;
 mod sse_share;
 mod stalls;

@@ -448,9 +448,9 @@ fn check_says_what_is_wrong_and_no_secret() {
         (good, "database: shop, query: \"select 'a\"", "has no end"),
         (good, "database: shop, query: select 1, into: body", "`body` is a name of the message"),
         (
-            "url: \"mysql://u:hunter2@db/shop\"",
+            "url: \"oracle://u:hunter2@db/shop\"",
             "database: shop, query: select 1",
-            "databases of mysql are not supported",
+            "databases of oracle are not supported",
         ),
         (
             "url: \"postgres://u:hunter2@db/shop?sslmode=on\"",

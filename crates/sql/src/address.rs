@@ -6,6 +6,8 @@ use std::str::FromStr as _;
 
 use tokio_postgres::config::{Host, SslMode};
 
+use crate::MySqlAddress;
+
 /// The address of a database, parsed from its URL.
 #[derive(Clone, PartialEq)]
 pub enum Address {
@@ -14,6 +16,7 @@ pub enum Address {
         config: Box<tokio_postgres::Config>,
         tls: TlsMode,
     },
+    MySql(Box<MySqlAddress>),
     Sqlite {
         path: PathBuf,
         mode: SqliteMode,
@@ -47,6 +50,7 @@ pub enum SqliteMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError(pub String);
 
+const MYSQL: &[&str] = &["mysql://", "mariadb://"];
 const POSTGRES: &[&str] = &["postgres://", "postgresql://"];
 
 impl Address {
@@ -55,11 +59,14 @@ impl Address {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             return sqlite(rest);
         }
-        if POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
-            postgres(url)
-        } else {
-            Err(AddressError("it begins neither with `postgres://` nor with `sqlite:`".to_owned()))
+        if let Some(rest) = MYSQL.iter().find_map(|scheme| url.strip_prefix(scheme)) {
+            return mysql(rest).map(|address| Address::MySql(Box::new(address)));
         }
+        if POSTGRES.iter().any(|scheme| url.starts_with(scheme)) {
+            return postgres(url);
+        }
+        let what = "it begins neither with `postgres://` nor with `mysql://` nor with `sqlite:`";
+        Err(AddressError(what.to_owned()))
     }
 }
 
@@ -81,6 +88,78 @@ fn sqlite(rest: &str) -> Result<Address, AddressError> {
     }
 }
 
+/// Parses the part after the scheme. Only the parameters `sslmode` and `socket` are known.
+fn mysql(rest: &str) -> Result<MySqlAddress, AddressError> {
+    let wrong = |what: &str| AddressError(what.to_owned());
+    let (front, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = front.split_once('/').unwrap_or((front, ""));
+    let (user, place) = authority.rsplit_once('@').ok_or_else(|| wrong("it names no user"))?;
+    let (user, password) = match user.split_once(':') {
+        Some((user, password)) => (user, Some(decoded(password)?)),
+        None => (user, None),
+    };
+    let (host, port) = host_and_port(place)?;
+    let mut address = MySqlAddress {
+        host: host.to_owned(),
+        port,
+        user: decoded(user)?,
+        password,
+        database: Some(decoded(database)?).filter(|name| !name.is_empty()),
+        socket: None,
+        tls: TlsMode::Prefer,
+    };
+    let mut seen = Vec::new();
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        if seen.contains(&name) {
+            return Err(AddressError(format!("`{name}` occurs twice")));
+        }
+        seen.push(name);
+        match name {
+            "sslmode" => address.tls = tls_mode(value)?,
+            "socket" => address.socket = Some(decoded(value)?.into()),
+            _ => return Err(wrong("after `?` write `sslmode=MODE` or `socket=FILE`")),
+        }
+    }
+    if address.user.is_empty() {
+        return Err(wrong("it names no user"));
+    }
+    if address.host.is_empty() && address.socket.is_none() {
+        return Err(wrong("it names no host"));
+    }
+    Ok(address)
+}
+
+fn host_and_port(place: &str) -> Result<(&str, u16), AddressError> {
+    let (host, port) = match place.rsplit_once(':') {
+        // The colons are those of an IPv6 address.
+        Some(_) if place.ends_with(']') => (place, 3306),
+        Some((host, port)) => {
+            let wrong = |_| AddressError("its port is not a number up to 65535".to_owned());
+            (host, port.parse().map_err(wrong)?)
+        }
+        None => (place, 3306),
+    };
+    Ok((host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host), port))
+}
+
+fn decoded(text: &str) -> Result<String, AddressError> {
+    let bytes = kit::percent::decoded(text.as_bytes(), false).into_owned();
+    String::from_utf8(bytes).map_err(|_| AddressError("an escape in it is not UTF-8".to_owned()))
+}
+
+fn tls_mode(mode: &str) -> Result<TlsMode, AddressError> {
+    match mode {
+        "disable" => Ok(TlsMode::Disable),
+        "allow" | "prefer" => Ok(TlsMode::Prefer),
+        "require" | "verify-ca" | "verify-full" => Ok(TlsMode::Require),
+        _ => {
+            let modes = "`sslmode` is `disable`, `prefer`, `require` or `verify-full`";
+            Err(AddressError(modes.to_owned()))
+        }
+    }
+}
+
 /// Parses `sslmode` here, because the client library supports fewer modes.
 fn postgres(url: &str) -> Result<Address, AddressError> {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
@@ -94,17 +173,7 @@ fn postgres(url: &str) -> Result<Address, AddressError> {
         }
         seen.push(name);
         match part.split_once('=') {
-            Some(("sslmode", mode)) => {
-                tls = match mode {
-                    "disable" => TlsMode::Disable,
-                    "allow" | "prefer" => TlsMode::Prefer,
-                    "require" | "verify-ca" | "verify-full" => TlsMode::Require,
-                    _ => {
-                        let modes = "`sslmode` is `disable`, `prefer`, `require` or `verify-full`";
-                        return Err(AddressError(modes.to_owned()));
-                    }
-                };
-            }
+            Some(("sslmode", mode)) => tls = tls_mode(mode)?,
             Some((
                 "sslrootcert" | "sslcert" | "sslkey" | "channel_binding" | "sslnegotiation",
                 _,
@@ -149,6 +218,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Sqlite { path, .. } => write!(f, "sqlite:{}", path.display()),
+            Address::MySql(address) => write!(f, "{address}"),
             Address::Postgres { config, .. } => {
                 let hosts = config.get_hosts().iter().map(|host| match host {
                     Host::Tcp(name) => name.clone(),
@@ -180,6 +250,9 @@ mod tests {
             ("postgres://u:p%40@/shop?host=/run/pg", "postgres:///run/pg/shop"),
             ("postgres://u@a,b/shop?sslmode=verify-full&connect_timeout=3", "postgres://a,b/shop"),
             ("sqlite:var/a.db", "sqlite:var/a.db"),
+            ("mysql://u:hunter2%40@db.local:3307/shop?sslmode=require", "mysql://db.local/shop"),
+            ("mariadb://u@[::1]/shop", "mysql://::1/shop"),
+            ("mysql://u:p@/shop?socket=/run/my.sock", "mysql:///run/my.sock/shop"),
             ("sqlite:/a.db?mode=ro", "sqlite:/a.db"),
         ] {
             assert_eq!(
@@ -193,7 +266,15 @@ mod tests {
     #[test]
     fn what_is_no_url_is_said_without_it() {
         for url in [
-            "mysql://u:hunter2@a/b",
+            "mysql://u:hunter2@a/b?sslmode=maybe",
+            "mysql://u:hunter2@a/b?x=1",
+            "mysql://u:hunter2@a:x/b",
+            "mysql://u:hunter2@a:70000/b",
+            "mysql://u:hunter2@/b",
+            "mysql://:hunter2@a/b",
+            "mysql://a/b",
+            "mysql://u:%ff@a/b",
+            "oracle://u:hunter2@a/b",
             "sqlite:",
             "sqlite::memory:",
             "sqlite:a?cache=shared",

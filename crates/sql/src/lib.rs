@@ -1,4 +1,4 @@
-//! SQL statements for flows: PostgreSQL through a bounded pool of connections, SQLite on separate threads.
+//! SQL statements for flows: PostgreSQL and MySQL through bounded pools of connections, SQLite on separate threads.
 //!
 //! Owns the pools, the conversion of values in both directions, and the limits on a statement: its time, its rows, their size. Values are
 //! only ever passed as arguments; statements are never assembled from them. It does not decide what a failure means for a message. A
@@ -12,6 +12,7 @@
 mod address;
 mod arguments;
 mod connections;
+mod mysql;
 mod numeric;
 mod placeholders;
 mod pool;
@@ -29,7 +30,8 @@ use kit::clock::Instant;
 
 pub use address::{Address, AddressError, SqliteMode, TlsMode};
 pub use arguments::Argument;
-pub use placeholders::{Fault, placeholders};
+pub use mysql::MySqlAddress;
+pub use placeholders::{Dialect, Fault, placeholders};
 pub use pool::{Database, DatabaseSettings};
 pub use sqlite::syntax_of_sqlite;
 

@@ -15,6 +15,19 @@ pub enum Fault {
     TooMany,
     /// A comment, string or name is not closed.
     Open(&'static str),
+    /// A placeholder of MySQL, which is written differently here.
+    Question,
+    /// A comment of MySQL that contains part of the statement.
+    Hidden,
+}
+
+/// The language of statements, as far as placeholders depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// That of PostgreSQL, and of SQLite, which is a part of it.
+    Standard,
+    /// That of MySQL and MariaDB.
+    MySql,
 }
 
 /// Maximum number of arguments, the same as in PostgreSQL.
@@ -34,6 +47,7 @@ const OF_CONNECTION: &[&str] = &[
     "DISCARD",
     "END",
     "FETCH",
+    "HANDLER",
     "LISTEN",
     "LOAD",
     "LOCK",
@@ -47,33 +61,16 @@ const OF_CONNECTION: &[&str] = &[
     "SET",
     "START",
     "UNLISTEN",
+    "UNLOCK",
+    "USE",
+    "XA",
 ];
 
 /// Returns the number of arguments of a statement: the placeholders `$1`, `$2` and so on outside of strings, names and comments.
-pub fn placeholders(statement: &str) -> Result<usize, Fault> {
+pub fn placeholders(statement: &str, dialect: Dialect) -> Result<usize, Fault> {
     let mut found = BTreeSet::new();
-    let mut first = None;
-    let mut rest = statement;
-    let mut before = ' ';
-    while let Some(c) = rest.chars().next() {
-        let (taken, number) = match c {
-            '\'' => (text(rest, before)?, None),
-            '"' => (quoted(rest, '"', false, "a name in `\"`")?, None),
-            '-' if rest.starts_with("--") => (rest.find('\n').unwrap_or(rest.len()), None),
-            '/' if rest.starts_with("/*") => (comment(rest)?, None),
-            '$' if !is_word(before) => dollar(rest)?,
-            c => (c.len_utf8(), None),
-        };
-        if first.is_none() && c.is_ascii_alphabetic() {
-            first = rest.split(|c: char| !is_word(c)).next();
-        }
-        found.extend(number);
-        let (token, left) = rest.split_at_checked(taken).unwrap_or((rest, ""));
-        before = token.chars().next_back().unwrap_or(' ');
-        rest = left;
-    }
-    let Some(first) = first else { return Err(Fault::Empty) };
-    let first = first.to_ascii_uppercase();
+    let first = walk(statement, dialect, |_, number| found.extend(number))?;
+    let first = first.ok_or(Fault::Empty)?.to_ascii_uppercase();
     if OF_CONNECTION.contains(&&*first) {
         return Err(Fault::OfConnection(first));
     }
@@ -85,6 +82,84 @@ pub fn placeholders(statement: &str) -> Result<usize, Fault> {
         Some(_) => Err(Fault::Gap(most)),
         None => Ok(most),
     }
+}
+
+/// Returns a statement of MySQL with `?` for each placeholder, and the numbers of the placeholders in their order.
+pub(crate) fn positional(statement: &str) -> Result<(String, Vec<usize>), Fault> {
+    let (mut text, mut order) = (String::with_capacity(statement.len()), Vec::new());
+    walk(statement, Dialect::MySql, |token, number| {
+        text.push_str(if number.is_some() { "?" } else { token });
+        order.extend(number);
+    })?;
+    Ok((text, order))
+}
+
+/// Passes each token of a statement to `show`, with its number if it is a placeholder. Returns the first word.
+fn walk<'s>(
+    statement: &'s str,
+    dialect: Dialect,
+    mut show: impl FnMut(&'s str, Option<usize>),
+) -> Result<Option<&'s str>, Fault> {
+    let mut first = None;
+    let mut rest = statement;
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let (taken, number) = match dialect {
+            Dialect::Standard => standard(c, rest, before)?,
+            Dialect::MySql => mysql(c, rest, before)?,
+        };
+        if first.is_none() && c.is_ascii_alphabetic() {
+            first = rest.split(|c: char| !is_word(c)).next();
+        }
+        let (token, left) = rest.split_at_checked(taken).unwrap_or((rest, ""));
+        show(token, number);
+        before = token.chars().next_back().unwrap_or(' ');
+        rest = left;
+    }
+    Ok(first)
+}
+
+/// Returns the length of the first token, and its number if it is a placeholder.
+fn standard(c: char, rest: &str, before: char) -> Result<(usize, Option<usize>), Fault> {
+    Ok(match c {
+        '\'' => (text(rest, before)?, None),
+        '"' => (quoted(rest, '"', false, "a name in `\"`")?, None),
+        '-' if rest.starts_with("--") => (line(rest), None),
+        '/' if rest.starts_with("/*") => (comment(rest)?, None),
+        '$' if !is_word(before) => match number(rest) {
+            Some((taken, number)) => (taken, Some(number)),
+            None => (dollar(rest)?, None),
+        },
+        c => (c.len_utf8(), None),
+    })
+}
+
+/// Like `standard`, for MySQL: a backslash escapes in all strings, comments do not nest, and `--` begins one only before white space.
+fn mysql(c: char, rest: &str, before: char) -> Result<(usize, Option<usize>), Fault> {
+    let is_comment = |after: &str| after.chars().next().is_none_or(|c| c <= ' ');
+    Ok(match c {
+        '\'' => (quoted(rest, c, true, "a text in `'`")?, None),
+        '"' => (quoted(rest, c, true, "a text in `\"`")?, None),
+        '`' => (quoted(rest, c, false, "a name in backticks")?, None),
+        '#' => (line(rest), None),
+        '-' if rest.strip_prefix("--").is_some_and(is_comment) => (line(rest), None),
+        '/' if rest.starts_with("/*!") || rest.starts_with("/*M!") => return Err(Fault::Hidden),
+        '/' if rest.starts_with("/*") => {
+            let end = rest.get(2..).and_then(|rest| rest.find("*/"));
+            (end.ok_or(Fault::Open("a comment"))? + 4, None)
+        }
+        '?' => return Err(Fault::Question),
+        '$' if !is_word(before) => match number(rest) {
+            Some((taken, number)) => (taken, Some(number)),
+            None => (1, None),
+        },
+        c => (c.len_utf8(), None),
+    })
+}
+
+/// Returns the length of a line without its end.
+fn line(rest: &str) -> usize {
+    rest.find('\n').unwrap_or(rest.len())
 }
 
 fn is_word(c: char) -> bool {
@@ -130,20 +205,23 @@ fn comment(rest: &str) -> Result<usize, Fault> {
     Err(Fault::Open("a comment"))
 }
 
-/// Reads a placeholder and returns its number, or skips a string such as `$$a$$` or `$tag$a$tag$`.
-fn dollar(rest: &str) -> Result<(usize, Option<usize>), Fault> {
-    let after = rest.get(1..).unwrap_or_default();
+/// Returns the length and the number of a placeholder.
+fn number(rest: &str) -> Option<(usize, usize)> {
+    let after = rest.strip_prefix('$')?;
     let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    if digits > 0 {
-        let number = after.get(..digits).unwrap_or_default().parse::<usize>();
-        return Ok((1 + digits, Some(number.unwrap_or(ARGUMENTS_MAX + 1))));
-    }
+    let number = after.get(..digits).filter(|digits| !digits.is_empty())?.parse::<usize>();
+    Some((1 + digits, number.unwrap_or(ARGUMENTS_MAX + 1)))
+}
+
+/// Returns the length of a string such as `$$a$$` or `$tag$a$tag$`, or of the `$` if it begins none.
+fn dollar(rest: &str) -> Result<usize, Fault> {
+    let after = rest.get(1..).unwrap_or_default();
     let tag = after.len() - after.trim_start_matches(|c: char| is_word(c) && c != '$').len();
     let begin = rest.get(..tag + 2).filter(|begin| begin.ends_with('$'));
-    let Some(begin) = begin else { return Ok((1, None)) };
+    let Some(begin) = begin else { return Ok(1) };
     let body = rest.get(begin.len()..).unwrap_or_default();
     match body.find(begin) {
-        Some(end) => Ok((begin.len() * 2 + end, None)),
+        Some(end) => Ok(begin.len() * 2 + end),
         None => Err(Fault::Open("a text in `$$`")),
     }
 }
@@ -159,6 +237,10 @@ impl fmt::Display for Fault {
             Fault::Gap(most) => write!(f, "there is `${most}`, and not all that come before it"),
             Fault::TooMany => write!(f, "placeholders go from `$1` to `${ARGUMENTS_MAX}`"),
             Fault::Open(what) => write!(f, "{what} has no end"),
+            Fault::Question => {
+                f.write_str("`?` is not a placeholder here: write `$1`, `$2` and so on")
+            }
+            Fault::Hidden => f.write_str("`/*!` begins a comment that MySQL executes"),
         }
     }
 }
@@ -182,7 +264,7 @@ mod tests {
             ("-- first\n(select $1)", 1),
             ("select 'ä$1ö', $1::text", 1),
         ] {
-            assert_eq!(placeholders(text), Ok(count), "{text}");
+            assert_eq!(placeholders(text, Dialect::Standard), Ok(count), "{text}");
         }
     }
 
@@ -202,7 +284,37 @@ mod tests {
             ("select /* a", Fault::Open("a comment")),
             ("select $a$ b", Fault::Open("a text in `$$`")),
         ] {
-            assert_eq!(placeholders(text), Err(fault), "{text}");
+            assert_eq!(placeholders(text, Dialect::Standard), Err(fault), "{text}");
+        }
+    }
+
+    #[test]
+    fn placeholders_of_mysql_become_questions_in_their_order() {
+        for (text, made, order) in [
+            ("select $1", "select ?", vec![1]),
+            ("select $2, $1, $2", "select ?, ?, ?", vec![2, 1, 2]),
+            (
+                "select 'it\\'s $9', \"$8\\\"$7\", `$6`, $1",
+                "select 'it\\'s $9', \"$8\\\"$7\", `$6`, ?",
+                vec![1],
+            ),
+            ("select $1 # $2\n, $2", "select ? # $2\n, ?", vec![1, 2]),
+            ("select /* $3 /* */ $1", "select /* $3 /* */ ?", vec![1]),
+            ("select a$1 from t where b = $1", "select a$1 from t where b = ?", vec![1]),
+            ("select $$", "select $$", vec![]),
+            ("select 5--$1 -- $2", "select 5--? -- $2", vec![1]),
+        ] {
+            assert_eq!(positional(text), Ok((made.to_owned(), order)), "{text}");
+        }
+        for (text, fault) in [
+            ("select ?", Fault::Question),
+            ("select /*! 1 */", Fault::Hidden),
+            ("select /*M!100000 1 */", Fault::Hidden),
+            ("select 'a\\'", Fault::Open("a text in `'`")),
+            ("select `a", Fault::Open("a name in backticks")),
+            ("select /* a", Fault::Open("a comment")),
+        ] {
+            assert_eq!(positional(text), Err(fault), "{text}");
         }
     }
 }

@@ -7,7 +7,9 @@ use kit::clock::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connections::Connections;
-use crate::{Address, Answer, Argument, Bounds, Failure, Statement, postgres, rehearsal, sqlite};
+use crate::{
+    Address, Answer, Argument, Bounds, Failure, Statement, mysql, postgres, rehearsal, sqlite,
+};
 
 /// The settings of a database.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +33,7 @@ pub struct Database {
 
 enum Driver {
     Postgres(Connections<postgres::Server>),
+    MySql(Connections<mysql::Server>),
     Sqlite(sqlite::Pool),
 }
 
@@ -48,6 +51,9 @@ impl Database {
             way: match address {
                 Address::Postgres { config, .. } => {
                     Driver::Postgres(Connections::new(postgres::Server::new(*config, tls)))
+                }
+                Address::MySql(address) => {
+                    Driver::MySql(Connections::new(mysql::Server::new(*address, tls)))
                 }
                 Address::Sqlite { path, mode } => Driver::Sqlite(sqlite::Pool::new(path, mode)),
             },
@@ -71,6 +77,7 @@ impl Database {
         let place = self.place(bounds.deadline).await?;
         match &self.way {
             Driver::Postgres(pool) => pool.run(place, statement, arguments, bounds).await,
+            Driver::MySql(pool) => pool.run(place, statement, arguments, bounds).await,
             Driver::Sqlite(pool) => pool.run(place, statement, arguments, bounds).await,
         }
     }

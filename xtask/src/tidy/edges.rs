@@ -103,6 +103,11 @@ const RESERVED: &[Reserved] = &[
         users: &["sql", "store"],
         instead: "ask databases through `sql`, which bounds statements",
     },
+    Reserved {
+        names: &["mysql_common"],
+        users: &["sql"],
+        instead: "ask databases through `sql`, which bounds statements",
+    },
     Reserved { names: &["domain"], users: &["dns"], instead: "ask name servers through `dns`" },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::flows::{Action, Sql};
 use config::{Config, Report, Spanned, SqlStep};
-use sql::{Address, Database, DatabaseSettings, Statement, TlsMode};
+use sql::{Address, Database, DatabaseSettings, Dialect, Statement, TlsMode};
 
 use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces};
@@ -18,6 +18,7 @@ use crate::{names, upstreams};
 pub(super) struct FlowDatabase {
     database: Arc<Database>,
     is_sqlite: bool,
+    dialect: Dialect,
     timeout: Duration,
     rows_max: usize,
 }
@@ -34,12 +35,17 @@ pub(super) fn compile(
     let databases = config.databases.iter().map(|(name, keys)| {
         let known = settings(&name.value, keys, report).map(|settings| {
             let is_sqlite = matches!(settings.address, Address::Sqlite { .. });
+            let dialect = match settings.address {
+                Address::MySql(_) => Dialect::MySql,
+                Address::Postgres { .. } | Address::Sqlite { .. } => Dialect::Standard,
+            };
             // The displayed address omits the password, so the key must include the URL itself.
             let written = (&keys.url.value.text, keys.password.as_ref().map(|it| &it.0));
             let key = format!("database {written:?} {settings:?}");
             FlowDatabase {
                 database: builder.kept_or(&key, || Arc::new(Database::new(settings))),
                 is_sqlite,
+                dialect,
                 timeout: keys.timeout.0,
                 rows_max: count(keys.rows_max.get()),
             }
@@ -54,13 +60,19 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
     let mut address = match Address::parse(&url.value.text) {
         Ok(address) => address,
         Err(why) => {
-            let help = "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
+            let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
             report.error(url.at, format!("the URL of a database is malformed: {why}"), help);
             return None;
         }
     };
     let mut tls = None;
     match &mut address {
+        Address::MySql(server) => {
+            if let Some(password) = &keys.password {
+                server.password = Some(password.0.clone());
+            }
+            tls = client(keys, server.tls, report)?;
+        }
         Address::Sqlite { path, .. } => {
             *path = url.value.file.clone()?;
             if let Some(folder) = path.parent()
@@ -75,11 +87,7 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
             if let Some(password) = &keys.password {
                 config.password(&password.0);
             }
-            tls = match mode {
-                TlsMode::Disable => None,
-                TlsMode::Require => Some(upstreams::client(&keys.tls, report)?),
-                TlsMode::Prefer => Some(unverified(keys, report)?),
-            };
+            tls = client(keys, *mode, report)?;
         }
     }
     Some(DatabaseSettings {
@@ -88,6 +96,19 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
         tls,
         connections: count(keys.connections.get()),
     })
+}
+
+/// Returns the TLS client that `sslmode` asks for. The outer `None` means that there were complaints.
+fn client(
+    keys: &config::Database,
+    mode: TlsMode,
+    report: &mut Report,
+) -> Option<Option<tls::Client>> {
+    match mode {
+        TlsMode::Disable => Some(None),
+        TlsMode::Require => upstreams::client(&keys.tls, report).map(Some),
+        TlsMode::Prefer => unverified(keys, report).map(Some),
+    }
 }
 
 /// A client that verifies no certificate, as with `sslmode=prefer`, where the server may also refuse TLS.
@@ -129,7 +150,9 @@ impl<'a> Compiler<'a, '_> {
     fn sql(&mut self, keys: &'a SqlStep, namespaces: &Namespaces) -> Option<Sql> {
         let arguments: Vec<Option<_>> =
             keys.arguments.iter().map(|text| self.expression(text, namespaces)).collect();
-        let wants = self.placeholders(&keys.query);
+        let known = self.databases.get(&keys.database.value).and_then(Option::as_ref);
+        let dialect = known.map_or(Dialect::Standard, |known| known.dialect);
+        let wants = self.placeholders(&keys.query, dialect);
         if let Some(wants) = wants.filter(|wants| *wants != arguments.len()) {
             let has = arguments.len();
             let what = format!("the statement takes {wants} arguments and gets {has}");
@@ -154,8 +177,8 @@ impl<'a> Compiler<'a, '_> {
         Some(Sql { arguments: arguments.into_iter().collect::<Option<_>>()?, ..made })
     }
 
-    fn placeholders(&mut self, query: &Spanned<String>) -> Option<usize> {
-        match sql::placeholders(&query.value) {
+    fn placeholders(&mut self, query: &Spanned<String>, dialect: Dialect) -> Option<usize> {
+        match sql::placeholders(&query.value, dialect) {
             Ok(wants) => Some(wants),
             Err(why) => {
                 let help =

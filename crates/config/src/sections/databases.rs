@@ -9,8 +9,8 @@ use crate::values::{Between, DatabaseUrl, Secret, Spanned, Timeout};
 keys! {
     /// A database, for the step `sql` of flows.
     pub struct Database {
-        /// PostgreSQL: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, perhaps with `?sslmode=require`; or a file of SQLite:
-        /// `sqlite:FILE`, perhaps with `?mode=ro`.
+        /// PostgreSQL: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, perhaps with `?sslmode=require`; MySQL and MariaDB the same with
+        /// `mysql://`; or a file of SQLite: `sqlite:FILE`, perhaps with `?mode=ro`.
         url: Spanned<DatabaseUrl>,
         /// The password, if it is not in the URL.
         password: Option<Secret>,

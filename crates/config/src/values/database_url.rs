@@ -23,9 +23,9 @@ const SQLITE: &str = "sqlite:";
 
 impl Decode for DatabaseUrl {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
+        let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
         let text = decoder.parse(node, "the URL of a database", help, |text| {
-            let known = ["postgres://", "postgresql://", SQLITE];
+            let known = ["postgres://", "postgresql://", "mysql://", "mariadb://", SQLITE];
             if known.iter().any(|scheme| text.starts_with(scheme)) {
 Ok(text.to_owned())
 } else {
@@ -33,7 +33,7 @@ Ok(text.to_owned())
                     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
                     let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
                     Err(if is_word && !scheme.is_empty() {
-format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite are")
+format!("databases of {scheme} are not supported; those of PostgreSQL, MySQL and SQLite are")
 } else {
 "this is not the URL of a database".to_owned()
 })
@@ -50,7 +50,7 @@ format!("databases of {scheme} are not supported; those of PostgreSQL and SQLite
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
-        json!({ "type": "string", "pattern": "^(postgres(ql)?://|sqlite:)" })
+        json!({ "type": "string", "pattern": "^(postgres(ql)?://|(mysql|mariadb)://|sqlite:)" })
     }
 }
 
