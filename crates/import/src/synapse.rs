@@ -14,6 +14,7 @@ mod endpoint_security;
 mod endpoint_templates;
 mod endpoints;
 mod expressions;
+mod jdbc;
 mod known;
 mod mediators;
 mod output;

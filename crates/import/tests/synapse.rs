@@ -2213,14 +2213,14 @@ fn what_keeps_and_counts() {
             "#]],
         ),
         (
-            r#"<dbreport><connection><pool><url>jdbc:mysql://db.test/shop</url></pool></connection><statement><sql>x</sql></statement></dbreport>"#,
+            r#"<dbreport><connection><pool><url>jdbc:oracle:thin:@db.test:shop</url></pool></connection><statement><sql>x</sql></statement></dbreport>"#,
             expect![[r#"
                 flows:
                   P:
-                    # refused: dbreport, p.xml:3:1: `jdbc:mysql://db.test/shop` is a database that is not spoken to; PostgreSQL and SQLite are
+                    # refused: dbreport, p.xml:3:1: `jdbc:oracle:thin:@db.test:shop` is a database that is not spoken to; PostgreSQL, MySQL, MariaDB and SQLite are
                     # approximated: respond, p.xml:4:1: the headers of the request, which are sent back there, do not go to the client
                     - respond: {}
-                refused p.xml:3:1: `jdbc:mysql://db.test/shop` is a database that is not spoken to; PostgreSQL and SQLite are
+                refused p.xml:3:1: `jdbc:oracle:thin:@db.test:shop` is a database that is not spoken to; PostgreSQL, MySQL, MariaDB and SQLite are
             "#]],
         ),
     ]);

@@ -6,6 +6,7 @@ use xml::{Document, Kind, Options};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::Value;
+use super::super::jdbc::{JdbcAddress, environment};
 use crate::yaml::variable;
 
 /// `cache`: the mediators behind it run once for equal requests.
@@ -173,25 +174,20 @@ fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, Str
         return Ok(c.database(&wanted, &variable(&environment)));
     }
     let url = text("url");
-    let wanted = url.rsplit(['/', ':']).next().unwrap_or(&url);
-    let wanted = wanted.split(['?', ';']).next().unwrap_or(wanted).to_owned();
-    if let Some(rest) = url.strip_prefix("jdbc:postgresql://") {
-        let user = text("user");
-        let password = environment(&wanted, "PASSWORD");
-        c.note(&format!("the password is in the variable {password}"));
-        c.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
-        let url = format!("postgres://{user}:{}@{rest}", variable(&password));
-        return Ok(c.database(&wanted, &url));
+    let address = JdbcAddress::parse(&url).map_err(|why| format!("`{url}` is {why}"))?;
+    for note in &address.notes {
+        c.note(note);
     }
-    if let Some(file) = url.strip_prefix("jdbc:sqlite:") {
-        return Ok(c.database(&wanted, &format!("sqlite:{file}")));
+    if address.scheme == "sqlite" {
+        return Ok(c.database(&address.name, &format!("sqlite:{}", address.rest)));
     }
-    Err(format!("`{url}` is a database that is not spoken to; PostgreSQL and SQLite are"))
-}
-
-fn environment(name: &str, what: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    format!("{}_{what}", name.chars().map(plain).collect::<String>())
+    let user = text("user");
+    let password = environment(&address.name, "PASSWORD");
+    c.note(&format!("the password is in the variable {password}"));
+    c.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
+    let password = variable(&password);
+    let url = format!("{}://{user}:{password}@{}", address.scheme, address.rest);
+    Ok(c.database(&address.name, &url))
 }
 
 /// Parameters by number: `?` outside of quotes becomes `$1`.
