@@ -86,6 +86,7 @@ mod http2_upstream;
 mod hub_edges;
 mod hub_shares;
 mod hubs;
+mod import_data_services;
 mod import_kong;
 mod import_kong_plugins;
 mod import_kong_soap;

@@ -8,6 +8,7 @@ mod archive;
 mod artifacts;
 mod computed;
 mod converter;
+mod data_services;
 mod dollar;
 mod element;
 mod endpoint_security;
@@ -104,6 +105,7 @@ impl<'a> Converter<'a> {
         self.each(&artifacts.stores, Self::store);
         self.each(&artifacts.proxies, Self::proxy);
         self.each(&artifacts.apis, Self::api);
+        self.each(&artifacts.data_services, Self::data_service);
         if let Some(main) = artifacts.sequences.get("main") {
             self.each(&[*main], |this, main| this.main(*main));
         }

@@ -3083,7 +3083,6 @@ fn an_archive_is_read_with_its_resources() {
         refused.iter().map(|row| (row.what.as_str(), row.place.file.as_str())).collect();
     let expected = [
         ("archive", "orders.car/connector.zip"),
-        ("data service", "orders.car/D_1.0.0/D-1.0.0.dbs"),
         ("mediator in Java", "orders.car/M_1.0.0/M-1.0.0.jar"),
     ];
     assert_eq!(refused, expected, "{}", made.table);
@@ -3440,4 +3439,61 @@ fn endpoints_of_more_templates_than_are_filled_are_refused() {
             "p.xml:1003:1 more than 1000 endpoints are made of templates",
         ]
     );
+}
+
+const DATA: &str = r#"<data name="Shop" serviceNamespace="urn:shop" transports="http https">
+  <config id="db"><property name="driverClassName">com.mysql.jdbc.Driver</property><property name="url">jdbc:mysql://db.test:3306/shop?useSSL=false</property><property name="username">gate</property><property name="password">secret</property></config>
+QUERIES
+</data>"#;
+
+/// What is refused in a data service, and why.
+#[test]
+fn data_services_are_refused_where_something_would_be_lost() {
+    let result = r#"<result element="As" rowName="A"><element name="a" column="a"/></result>"#;
+    let call = r#"<resource method="GET" path="a/{id}"><call-query href="q"><with-param name="id" query-param="id"/></call-query></resource>"#;
+    let query = |inner: &str, sql: &str| {
+        format!("<query id=\"q\" useConfig=\"db\"><sql>{sql}</sql>{inner}</query>{call}")
+    };
+    let with = |parameter: &str, sql: &str| {
+        query(&format!("{result}<param name=\"id\" {parameter}</param>"), sql)
+    };
+    let good = with(r#"sqlType="INTEGER">"#, "select a from t where id = :id and b = ':id'");
+    for (queries, why) in [
+        (good.clone(), ""),
+        (with(r#"sqlType="QUERY_STRING">"#, "select a from t :id"), "a part of the statement"),
+        (with(r#"sqlType="STRING" paramType="ARRAY">"#, "select ?"), "is an array"),
+        (with(r#"sqlType="TIMESTAMP">"#, "select ?"), "of the type TIMESTAMP"),
+        (with(r#"sqlType="STRING"><validateCustom class="x.Y"/>"#, "select ?"), "validateCustom"),
+        (
+            with(
+                r#"sqlType="STRING"></param><param name="other" sqlType="STRING">"#,
+                "select ?, ?",
+            ),
+            "gives the parameter `other` no value",
+        ),
+        (with(r#"sqlType="STRING">"#, "select ?, ?"), "the placeholder 2 has no parameter"),
+        (
+            good.replace("name=\"a\" column", "requiredRoles=\"admin\" name=\"a\" column"),
+            "requiredRoles",
+        ),
+        (good.replace("<result", "<result outputType=\"json\""), "result@outputType"),
+        (good.replace("useConfig=\"db\"", "useConfig=\"none\""), "there is no data source `none`"),
+        (good.replace("<sql>", "<sql dialect=\"mysql\">"), "sql@dialect"),
+        (good.replace("href=\"q\"", "href=\"r\""), "there is no query `r`"),
+        (good.replace("a/{id}", "a/*"), "neither a name nor text"),
+        (good.replace("<call-query", "<call-query-group/><call-query"), "call-query-group"),
+    ] {
+        let made = imported(&[("shop.dbs", &DATA.replace("QUERIES", &queries))]);
+        let refused = made.table.rows.iter().filter(|row| row.outcome == Outcome::Refused);
+        let refused: Vec<&str> = refused.map(|row| &*row.note).collect();
+        let text = &made.configuration;
+        assert!(!text.contains("secret"), "{text}");
+        if why.is_empty() {
+            assert!(refused.is_empty(), "{}", made.table);
+            assert!(text.contains("select a from t where id = $1 and b = ':id'"), "{text}");
+        } else {
+            assert!(refused.len() == 1 && refused[0].contains(why), "{queries}: {}", made.table);
+            assert!(!text.contains("select"), "{text}");
+        }
+    }
 }

@@ -23,8 +23,8 @@ const DEPTH_MAX: usize = 32;
 const SKIPPED: [&str; 4] = ["target", "node_modules", ".git", ".settings"];
 
 /// Endings of files that artifacts are, or refer to.
-const READ: [&str; 9] =
-    [".xml", ".xsl", ".xslt", ".xsd", ".wsdl", ".json", ".xquery", ".dmc", ".txt"];
+const READ: [&str; 10] =
+    [".xml", ".dbs", ".xsl", ".xslt", ".xsd", ".wsdl", ".json", ".xquery", ".dmc", ".txt"];
 
 /// A file, with its path below the imported folder.
 #[derive(Debug)]
@@ -88,8 +88,6 @@ impl Sources {
                 self.folder(&entry.path(), &whole, depth + 1)?;
             } else if kind.is_file() && (is_archive(&name) || is_read(&name)) {
                 self.file(&entry.path(), &whole)?;
-            } else if kind.is_file() && is_data_service(&name) {
-                self.data_service(whole);
             } else if !kind.is_dir() && !kind.is_file() && !SKIPPED.contains(&name.as_str()) {
                 let why =
                     "it could lead out of the folder or back into it; put a copy in its place";
@@ -119,8 +117,6 @@ impl Sources {
             if is_archive(within) {
                 let why = "an archive in an archive is not read; a connector's operations have no counterpart";
                 self.refused.push(Unread { name: whole, what: "archive", why });
-            } else if is_data_service(within) {
-                self.data_service(whole);
             } else if within.to_ascii_lowercase().ends_with(".jar") {
                 let why = "code in Java is not run; an `interceptor` on the route calls a service of yours";
                 self.refused.push(Unread { name: whole, what: "mediator in Java", why });
@@ -131,11 +127,6 @@ impl Sources {
             }
             Ok(())
         })
-    }
-
-    fn data_service(&mut self, name: String) {
-        let why = "data services are not here; a flow with `sql` asks a database";
-        self.refused.push(Unread { name, what: "data service", why });
     }
 
     fn push(&mut self, name: String, bytes: Vec<u8>) -> Result<(), String> {
@@ -149,10 +140,6 @@ impl Sources {
         self.files.push(Source { name, bytes });
         Ok(())
     }
-}
-
-fn is_data_service(name: &str) -> bool {
-    name.to_ascii_lowercase().ends_with(".dbs")
 }
 
 fn is_read(name: &str) -> bool {

@@ -34,6 +34,7 @@ impl Resource {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     artifacts: Vec<File>,
+    data_services: Vec<File>,
     resources: Vec<(String, Vec<u8>)>,
     /// Names of resources by their paths in the registry.
     registry: HashMap<String, String>,
@@ -47,6 +48,7 @@ pub(super) struct Artifacts<'a> {
     pub(super) proxies: Vec<Element<'a>>,
     pub(super) apis: Vec<Element<'a>>,
     pub(super) tasks: Vec<Element<'a>>,
+    pub(super) data_services: Vec<Element<'a>>,
     pub(super) stores: Vec<Element<'a>>,
     pub(super) processors: Vec<Element<'a>>,
     /// Artifacts without a counterpart: inbound endpoints, connectors, registries.
@@ -83,13 +85,18 @@ impl Files {
             table.add(Outcome::Refused, unread.what, place, unread.why);
         }
         for source in sources.files {
-            let is_xml = source.name.to_ascii_lowercase().ends_with(".xml");
-            let parsed = is_xml.then(|| Document::parse(&source.bytes, &options()));
+            let name = source.name.to_ascii_lowercase();
+            let is_data_service = name.ends_with(".dbs");
+            let is_parsed = name.ends_with(".xml") || is_data_service;
+            let parsed = is_parsed.then(|| Document::parse(&source.bytes, &options()));
             match parsed {
                 Some(Ok(document)) => {
                     let file = File { name: source.name.clone(), document, at: None };
-                    let is_artifact = Element::root(&file).is_some_and(|root| root.is_synapse());
-                    if is_artifact {
+                    let root = Element::root(&file);
+                    let is_artifact = root.is_some_and(|root| root.is_synapse());
+                    if is_data_service && root.is_some_and(|root| root.name() == "data") {
+                        files.data_services.push(file)
+                    } else if is_artifact {
                         files.artifacts.push(file)
                     } else {
                         files.registry.extend(registered(&file));
@@ -113,7 +120,7 @@ impl Files {
 
     /// Returns true if there is no artifact.
     pub(super) fn is_empty(&self) -> bool {
-        self.artifacts.is_empty()
+        self.artifacts.is_empty() && self.data_services.is_empty()
     }
 }
 
@@ -129,6 +136,8 @@ impl<'a> Artifacts<'a> {
             resources: &files.resources,
             registry: Some(&files.registry),
             made: Some(&files.made),
+            // Harmless: a document has a root.
+            data_services: files.data_services.iter().filter_map(Element::root).collect(),
             ..Artifacts::default()
         };
         // Harmless: a document has a root.

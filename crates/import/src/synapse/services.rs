@@ -168,7 +168,7 @@ impl<'a> Converter<'a> {
     }
 
     /// Ends the row of an artifact with its notes.
-    fn close(&mut self, row: usize, outer: Vec<String>, result: Result<(), String>) {
+    pub(super) fn close(&mut self, row: usize, outer: Vec<String>, result: Result<(), String>) {
         let notes = std::mem::replace(&mut self.notes, outer).join("; ");
         let failures = std::mem::take(&mut self.failures).join("; ");
         match (result, notes.is_empty()) {

@@ -255,5 +255,120 @@ pub(super) const ARTIFACTS: &[Part] = &[
     same("description", "."),
     refused("priority-executor", ".", "there are no executors with priorities"),
     refused("import", ".", "operations of connectors have no counterpart, but those of http"),
-    refused("data", ".", "data services are not here; `sql` asks a database"),
+    // Data services.
+    same(
+        "data",
+        ". @name @baseURI @serviceNamespace @serviceGroup @transports @disableStreaming @enableBatchRequests=false @enableBoxcarring=false",
+    ),
+    same(
+        "data",
+        "@enableDTP=false @disableLegacyBoxcarringMode @serviceStatus=active description/** config/** query/** resource/** operation/**",
+    ),
+    differs(
+        "data",
+        "@enableBatchRequests=true",
+        "the operations of batches, which end in `_batch_req`, are not there",
+    ),
+    differs("data", "@enableBoxcarring=true", "`request_box` is not there"),
+    refused("data", "@enableDTP", "transactions over several databases have no counterpart"),
+    refused("data", "@txManagerJNDIName", "transactions are not made by Java"),
+    refused("data", "@serviceStatus", "a service that is not active serves nothing; leave it out"),
+    refused(
+        "data",
+        "policy/** enableSec/** authorization_provider/**",
+        "the service would be open without it",
+    ),
+    refused(
+        "data",
+        "event-trigger/** xa-datasource/**",
+        "events and distributed transactions have no counterpart",
+    ),
+    same("data config", ". @id @enableOData=false property@name property/**"),
+    refused("data config", "@enableOData @enableAutoCommit", "OData is not spoken"),
+    same("data property", "url protocol driverClassName driver username user password"),
+    same(
+        "data property",
+        "carbon_datasource_name validationQuery validation_query testOnBorrow testWhileIdle",
+    ),
+    differs(
+        "data property",
+        "maxActive maxpoolsize minIdle maxIdle minpoolsize initialSize maxWait autocommit defaultAutoCommit",
+        "a pool has 10 connections, unless `connections` says otherwise, and each statement is a transaction",
+    ),
+    refused(
+        "data property",
+        "*",
+        "no data source with that property is known; databases by a URL are",
+    ),
+    same(
+        "data query",
+        ". @id @useConfig @returnUpdatedRowCount=false @returnGeneratedKeys=false @input-namespace",
+    ),
+    same(
+        "data query",
+        "sql param@name param@sqlType param@type param@paramType param@ordinal param@defaultValue param@optional",
+    ),
+    same(
+        "data query",
+        "param/validateLongRange@minimum param/validateLongRange@maximum param/validateLength@minimum param/validateLength@maximum",
+    ),
+    same(
+        "data query",
+        "param/validateDoubleRange@minimum param/validateDoubleRange@maximum param/validatePattern@pattern",
+    ),
+    same(
+        "data query",
+        "result@element result@rowName result@defaultNamespace result@useColumnNumbers=false result@escapeNonPrintableChar=false",
+    ),
+    same("data query", "result@outputType=xml result/element/** result/attribute/**"),
+    same("data query", "result/call-query@href result/call-query@includeRowId=false"),
+    same(
+        "data query",
+        "result/call-query/with-param@name result/call-query/with-param@query-param result/call-query/with-param@column",
+    ),
+    refused(
+        "data query",
+        "@returnGeneratedKeys",
+        "the keys that a statement makes are not returned; `returning` in PostgreSQL does",
+    ),
+    refused(
+        "data query",
+        "@returnUpdatedRowCount",
+        "the number of changed rows is not in the answer",
+    ),
+    refused(
+        "data query",
+        "@keyColumns @input-event-trigger @output-event-trigger properties/**",
+        "it has no counterpart",
+    ),
+    refused(
+        "data query",
+        "param@structType param@forceDefault param/validateCustom@class",
+        "it has no counterpart",
+    ),
+    refused(
+        "data query",
+        "result@outputType result@xsltPath result@useColumnNumbers result@escapeNonPrintableChar result@rdfBaseURI",
+        "it has no counterpart",
+    ),
+    refused(
+        "data query",
+        "result/element@requiredRoles result/element@export result/element@arrayName result/element@query-param",
+        "it has no counterpart",
+    ),
+    refused(
+        "data query",
+        "result/attribute@requiredRoles result/attribute@export result/attribute@query-param",
+        "it has no counterpart",
+    ),
+    same("data resource", ". @method @path @returnRequestStatus @disableStreaming description/**"),
+    same(
+        "data resource",
+        "call-query@href call-query/with-param@name call-query/with-param@query-param",
+    ),
+    same("data operation", ". @name @returnRequestStatus @disableStreaming description/**"),
+    same(
+        "data operation",
+        "call-query@href call-query/with-param@name call-query/with-param@query-param",
+    ),
 ];

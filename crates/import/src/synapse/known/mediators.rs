@@ -355,7 +355,11 @@ pub(super) const MEDIATORS: &[Part] = &[
         "there are no executors with priorities; `store` puts a message into a queue",
     ),
     refused("sampler", ".", "messages are not held back; `throttle` refuses those over a limit"),
-    refused("dataServiceCall", ".", "data services are not here; `sql` asks a database"),
+    refused(
+        "dataServiceCall",
+        ".",
+        "a data service is not called by a flow; `sql` asks a database",
+    ),
     refused("dbtransaction", ".", "there are no transactions over several steps"),
     refused("publishEvent", ".", "there is no event sink"),
     refused("bam", ".", "there is no event sink"),

@@ -1,0 +1,287 @@
+//! Data services: each resource is a route, and the operations of SOAP are one more. Their queries are steps `sql`.
+//!
+//! Owns the names that are at hand in a service, and the way of a request through it. What a statement becomes is in `queries`, and
+//! what its rows become in `results`.
+
+mod queries;
+mod results;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::converter::Converter;
+use super::element::Element;
+use super::expressions::member;
+use super::jdbc::{JdbcAddress, environment};
+use super::known::{self, Fate};
+use super::recheck;
+use crate::yaml::variable;
+
+/// A data service, with what its parts refer to.
+struct Service<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    /// The names of databases, by the identifiers of their configurations.
+    databases: Vec<(&'a str, Result<String, String>)>,
+    queries: Vec<Element<'a>>,
+}
+
+/// Where the parameters of a request are.
+enum Source<'a> {
+    /// In the path, those with these names, and else in the query.
+    Address(Vec<&'a str>),
+    /// In the path, those with these names, and else in the element or object that is the body.
+    Body(Vec<&'a str>),
+    /// In the element of the operation.
+    Operation,
+}
+
+/// The namespace of services that name none.
+const NAMESPACE: &str = "http://ws.wso2.org/dataservice";
+
+const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
+
+impl<'a> Converter<'a> {
+    /// A data service, with a row of its own and one for each resource and operation.
+    pub(super) fn data_service(&mut self, data: &Element<'a>) {
+        let name = data.attribute("name").unwrap_or("");
+        let row = self.table.begin(format!("data service {name}"), data.place());
+        let notes = std::mem::take(&mut self.notes);
+        let result = self.served(data, name);
+        self.close(row, notes, result);
+    }
+
+    fn served(&mut self, data: &Element<'a>, name: &'a str) -> Result<(), String> {
+        self.judge_artifact("data", data)?;
+        if name.is_empty() {
+            return Err("it has no name".to_owned());
+        }
+        let transports = data.attribute("transports").unwrap_or("http");
+        let mut spoken = transports.split([' ', ',']);
+        if !spoken.any(|word| matches!(word, "http" | "https")) {
+            return Err(format!("it is served by `{transports}` only, which is not spoken"));
+        }
+        self.note("no description is published, and faults are those of the gateway");
+        let base = data.attribute("baseURI").or(data.attribute("serviceNamespace"));
+        let mut databases = Vec::new();
+        for config in data.all("config") {
+            let id = config.attribute("id").unwrap_or("default");
+            databases.push((id, self.configured(&config, name)));
+        }
+        let queries = data.all("query");
+        let namespace = base.unwrap_or(NAMESPACE);
+        let service = Service { name, namespace, databases, queries };
+        for resource in data.all("resource") {
+            let method = resource.attribute("method").unwrap_or("GET");
+            let path = resource.attribute("path").unwrap_or("");
+            let what = format!("resource {method} {path} of {name}");
+            let row = self.table.begin(what.clone(), resource.place());
+            let notes = std::mem::take(&mut self.notes);
+            let result = self.data_resource(&service, &resource, &what);
+            self.close(row, notes, result);
+            self.out.own(&what, &resource.place());
+        }
+        self.operations(&service, &data.all("operation"));
+        Ok(())
+    }
+
+    /// The database of a configuration.
+    fn configured(&mut self, config: &Element<'a>, service: &str) -> Result<String, String> {
+        self.judge_artifact("data config", config)?;
+        let mut found = Map::new();
+        for property in config.all("property") {
+            let name = property.attribute("name").unwrap_or("");
+            let short = name.strip_prefix("org.wso2.ws.dataservice.").unwrap_or(name);
+            match known::named("data property", short, &property.text()) {
+                Fate::Refused(why) => return Err(format!("its property `{short}`: {why}")),
+                Fate::Differs(how) => self.note(how),
+                Fate::Same | Fate::MayDiffer(_) => {}
+            }
+            found.insert(short.to_owned(), json!(property.text()));
+        }
+        let text = |names: &[&str]| {
+            let found = names.iter().find_map(|name| found.get(*name)?.as_str());
+            found.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        if let Some(source) = text(&["carbon_datasource_name"]) {
+            let name = environment(&source, "URL");
+            self.note(&format!("the data source {source} is the URL in the variable {name}"));
+            let stand_in = "postgres://stand-in@stand-in.invalid/stand-in".to_owned();
+            self.out.stand_ins.insert(name.clone(), stand_in);
+            return Ok(self.database(&source, &variable(&name)));
+        }
+        let url = text(&["url", "protocol"]).ok_or("it is not a database with a URL")?;
+        let address = JdbcAddress::parse(&url).map_err(|why| format!("`{url}` is {why}"))?;
+        for note in &address.notes {
+            self.note(note);
+        }
+        let wanted = if address.name.is_empty() { service } else { &address.name };
+        if address.scheme == "sqlite" {
+            return Ok(self.database(wanted, &format!("sqlite:{}", address.rest)));
+        }
+        let user = text(&["username", "user"]).ok_or("it names no user")?;
+        let password = environment(wanted, "PASSWORD");
+        self.note(&format!("the password is in the variable {password}"));
+        self.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
+        let password = variable(&password);
+        let url = format!("{}://{user}:{password}@{}", address.scheme, address.rest);
+        Ok(self.database(wanted, &url))
+    }
+
+    /// A resource: a route whose flow answers with XML, or with JSON if the client asks for it.
+    fn data_resource(
+        &mut self,
+        service: &Service<'a>,
+        resource: &Element<'a>,
+        what: &str,
+    ) -> Result<(), String> {
+        self.judge_artifact("data resource", resource)?;
+        let method = resource.attribute("method").unwrap_or("GET").to_ascii_uppercase();
+        let path = resource.attribute("path").ok_or("it has no path")?.trim_matches('/');
+        let names = placeholders(path)?;
+        let call = resource.child("call-query").ok_or("it calls no query")?;
+        let source = match &*method {
+            "GET" | "DELETE" | "HEAD" => Source::Address(names),
+            "POST" | "PUT" | "PATCH" => Source::Body(names),
+            _ => return Err(format!("the method {method} is not one of a resource")),
+        };
+        let (mut steps, has_result) = self.called(service, &call, &source)?;
+        if has_result {
+            self.note("JSON is made of the XML");
+            let asks = r#""accept" in request.headers && request.headers["accept"].contains("application/json")"#;
+            steps.push(json!({ "filter": { "when": { "cel": asks }, "then": [{ "convert": { "to": "json", "types": true } }] } }));
+            steps.push(json!({ "respond": {} }));
+        } else {
+            steps.push(match status(resource) {
+                Some(status) => json!({ "respond": { "xml": status } }),
+                None => json!({ "drop": {} }),
+            });
+        }
+        let front = |end: &str| format!("/services/{}{end}/{path}", service.name);
+        let paths = [front(""), front(".HTTPEndpoint")];
+        let wanted = format!("{}-{}-{path}", service.name, method.to_ascii_lowercase());
+        let wanted = wanted.replace(['/', '{', '}'], "-");
+        let flow = self.out.fresh("flow", &wanted);
+        let place = resource.place();
+        let steps = steps.into_iter().map(|step| recheck::with_origin(step, what, &place));
+        self.out.flows.insert(flow.clone(), steps.collect());
+        let route = self.out.fresh("route", &wanted);
+        let matches = json!({ "path": paths, "methods": [method] });
+        self.out.routes.insert(route, json!({ "match": matches, "flow": flow }));
+        Ok(())
+    }
+
+    /// The operations of SOAP: one route whose flow looks at the element in the Body.
+    fn operations(&mut self, service: &Service<'a>, operations: &[Element<'a>]) {
+        let mut cases = Vec::new();
+        for operation in operations {
+            let name = operation.attribute("name").unwrap_or("");
+            let what = format!("operation {name} of {}", service.name);
+            let row = self.table.begin(what.clone(), operation.place());
+            let notes = std::mem::take(&mut self.notes);
+            let made = self.operation(service, operation);
+            let result = made.map(|steps| {
+                let place = operation.place();
+                let steps = steps.into_iter().map(|it| recheck::with_origin(it, &what, &place));
+                cases.push(json!({ "equals": name, "steps": steps.collect::<Vec<_>>() }));
+            });
+            self.close(row, notes, result);
+        }
+        if cases.is_empty() {
+            return;
+        }
+        let envelope = self.out.variable("dbs envelope");
+        let unknown =
+            json!({ "fault": { "code": "client", "reason": "There is no such operation" } });
+        let flow = self.out.fresh("flow", service.name);
+        self.out.flows.insert(
+            flow.clone(),
+            json!([
+                { "set": { envelope: "namespace-uri($envelope/*)" } },
+                { "switch": { "on": "local-name($infoset_body/*)", "cases": cases, "default": [unknown] } },
+            ]),
+        );
+        let ends = ["", ".SOAP11Endpoint", ".SOAP12Endpoint"].into_iter();
+        let paths = ends.flat_map(|end| {
+            let path = format!("/services/{}{end}", service.name);
+            [path.clone(), format!("{path}/")]
+        });
+        let matches = json!({ "path": paths.collect::<Vec<_>>(), "methods": ["POST"] });
+        let route = self.out.fresh("route", service.name);
+        self.out.routes.insert(route, json!({ "match": matches, "flow": flow }));
+    }
+
+    fn operation(
+        &mut self,
+        service: &Service<'a>,
+        operation: &Element<'a>,
+    ) -> Result<Vec<Json>, String> {
+        self.judge_artifact("data operation", operation)?;
+        if operation.attribute("name").is_none() {
+            return Err("it has no name".to_owned());
+        }
+        let call = operation.child("call-query").ok_or("it calls no query")?;
+        let (mut steps, has_result) = self.called(service, &call, &Source::Operation)?;
+        if !has_result {
+            let Some(status) = status(operation) else {
+                steps.push(json!({ "drop": {} }));
+                return Ok(steps);
+            };
+            steps.push(json!({ "payload": { "xml": status, "envelope": "drop" } }));
+        }
+        let versions = [(SOAP11, "soap11"), (SOAP12, "soap12")].map(|(namespace, version)| {
+            json!({ "equals": namespace, "steps": [{ "convert": { "to": version } }] })
+        });
+        let envelope = format!("${}", self.out.variable("dbs envelope"));
+        steps.push(json!({ "switch": { "on": envelope, "cases": versions } }));
+        steps.push(json!({ "respond": {} }));
+        Ok(steps)
+    }
+}
+
+/// The answer of a request whose query has no result, if it wants one.
+fn status(request: &Element<'_>) -> Option<String> {
+    let text = format!("<REQUEST_STATUS xmlns=\"{NAMESPACE}\">SUCCESSFUL</REQUEST_STATUS>");
+    request.is("returnRequestStatus", "true").then_some(text)
+}
+
+/// The names in a path.
+fn placeholders(path: &str) -> Result<Vec<&str>, String> {
+    let mut names = Vec::new();
+    for segment in path.split('/') {
+        match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+            Some(name) if results::is_name(name) && !names.contains(&name) => names.push(name),
+            None if !segment.contains(['{', '}', '*', '?']) => {}
+            Some(_) | None => {
+                return Err(format!(
+                    "the path `{path}` has a segment that is neither a name nor text"
+                ));
+            }
+        }
+    }
+    Ok(names)
+}
+
+impl Source<'_> {
+    /// The expression of a parameter.
+    fn expression(&self, name: &str) -> Result<String, String> {
+        match self {
+            Source::Address(names) | Source::Body(names) if names.contains(&name) => {
+                member("path", name)
+            }
+            Source::Address(_) => member("query", name),
+            Source::Body(_) | Source::Operation if !results::is_name(name) => {
+                Err(format!("the parameter `{name}` is not a name of XML"))
+            }
+            Source::Body(_) => {
+                let of = |path: &str| format!("$infoset_body/{path}/*[local-name()='{name}']");
+                Ok(format!(
+                    "{} | {}",
+                    of("*[local-name()!='jsonObject']"),
+                    of("*[local-name()='jsonObject']/*")
+                ))
+            }
+            Source::Operation => Ok(format!("$infoset_body/*/*[local-name()='{name}']")),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Queries of data services: a statement with numbered placeholders, and steps that check its parameters.
+
+use serde_json::{Value as Json, json};
+
+use super::{Service, Source, results};
+use crate::synapse::converter::Converter;
+use crate::synapse::element::Element;
+
+/// How a parameter's text becomes an argument.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ParameterType {
+    Text,
+    Number,
+}
+
+/// What a call gives to a parameter.
+enum ParameterOrigin<'a> {
+    /// The parameter of the request, or of the query around it, with this name.
+    Parameter(&'a str),
+    /// The column of the query around it.
+    Column(&'a str),
+}
+
+/// Where a nested query has its arguments from, and what the calls around it are.
+struct Nesting<'s, 'a> {
+    service: &'s Service<'a>,
+    /// The identifiers of the queries around it.
+    around: Vec<&'a str>,
+}
+
+impl<'a> Converter<'a> {
+    /// The steps of a call for a request, and whether it has a result: then the message is that, as XML.
+    pub(super) fn called(
+        &mut self,
+        service: &Service<'a>,
+        call: &Element<'a>,
+        source: &Source<'a>,
+    ) -> Result<(Vec<Json>, bool), String> {
+        let (id, query) = found(service, call)?;
+        self.judge_artifact("data query", &query)?;
+        let mut steps = Vec::new();
+        let mut arguments = Vec::new();
+        for parameter in query.all("param") {
+            let (name, given) = passed(call, &parameter)?;
+            let value = match given {
+                Some(ParameterOrigin::Parameter(from)) => {
+                    self.parameter(&parameter, &source.expression(from)?, &mut steps)?
+                }
+                Some(ParameterOrigin::Column(column)) => {
+                    return Err(format!("no query around it has the column `{column}`"));
+                }
+                None => fallback(&parameter, name)?,
+            };
+            arguments.push((name, value));
+        }
+        let (text, ordered) = statement(&query, &arguments)?;
+        let database = database(service, &query)?;
+        let mut sql = json!({ "database": database, "query": text });
+        let Some(result) = query.child("result") else {
+            insert(&mut sql, "into", json!(self.out.variable("dbs done")));
+            insert_arguments(&mut sql, ordered);
+            steps.push(json!({ "sql": sql }));
+            return Ok((steps, false));
+        };
+        let (rows, xml) = (self.out.variable("dbs rows"), self.out.variable("dbs xml"));
+        insert(&mut sql, "into", json!(rows));
+        insert_arguments(&mut sql, ordered);
+        steps.push(json!({ "sql": sql }));
+        steps.push(json!({ "payload": { "json": format!("{{{{ ${rows} }}}}") } }));
+        let nesting = Nesting { service, around: vec![id] };
+        let inner = self.nested(&nesting, &result, &mut steps)?;
+        let program = results::program(service.namespace, &result, &inner)?;
+        self.note(results::DIFFERENCE);
+        steps.push(json!({ "script": { "jq": program } }));
+        steps.push(json!({ "set": { xml.clone(): { "value": "$body", "type": "xml" } } }));
+        let text = format!("{{{{ ${xml} }}}}");
+        steps.push(json!({ "payload": { "xml": text, "content_type": "application/xml" } }));
+        Ok((steps, true))
+    }
+
+    /// The steps that put the rows of nested queries beside each row, and the results of these queries.
+    fn nested(
+        &mut self,
+        nesting: &Nesting<'_, 'a>,
+        result: &Element<'a>,
+        steps: &mut Vec<Json>,
+    ) -> Result<Vec<Element<'a>>, String> {
+        let inside = result.descendants();
+        let calls: Vec<Element<'a>> =
+            inside.into_iter().filter(|it| it.name() == "call-query").collect();
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        steps.push(json!({ "script": { "jq": "map(with_entries(.key |= ascii_downcase))" } }));
+        let (mut each, mut beside, mut results) = (Vec::new(), String::new(), Vec::new());
+        for (number, call) in calls.iter().enumerate() {
+            let (id, query) = found(nesting.service, call)?;
+            if nesting.around.contains(&id) {
+                return Err(format!("the query `{id}` calls itself"));
+            }
+            self.judge_artifact("data query", &query)?;
+            let inner = query.child("result");
+            let inner = inner.ok_or_else(|| format!("the nested query `{id}` has no result"))?;
+            if inner.descendants().iter().any(|it| it.name() == "call-query") {
+                return Err(format!("the nested query `{id}` calls another query"));
+            }
+            let mut arguments = Vec::new();
+            for parameter in query.all("param") {
+                let (name, given) = passed(call, &parameter)?;
+                if parameter.children().iter().any(|it| it.name().starts_with("validate")) {
+                    return Err(format!("the parameter `{name}` of a nested query is validated"));
+                }
+                let value = match given {
+                    Some(ParameterOrigin::Parameter(column) | ParameterOrigin::Column(column)) => {
+                        json!(format!("$body['{}']", plain(column)?.to_ascii_lowercase()))
+                    }
+                    None => fallback(&parameter, name)?,
+                };
+                kind(&parameter, name)?;
+                arguments.push((name, value));
+            }
+            let (text, ordered) = statement(&query, &arguments)?;
+            let database = database(nesting.service, &query)?;
+            let variable = self.out.variable(&format!("dbs rows {number}"));
+            let mut sql = json!({ "database": database, "query": text, "into": variable });
+            insert_arguments(&mut sql, ordered);
+            each.push(json!({ "sql": sql }));
+            beside.push_str(&format!(", \"{number}\": {{{{ ${variable} }}}}"));
+            results.push(inner);
+        }
+        let merged = format!("{{ \"row\": {{{{ $body }}}}{beside} }}");
+        each.push(json!({ "payload": { "json": merged } }));
+        steps.push(json!({ "foreach": { "over": "$body", "steps": each } }));
+        Ok(results)
+    }
+
+    /// The steps that read and check a parameter, and the expression of its argument.
+    fn parameter(
+        &mut self,
+        parameter: &Element<'a>,
+        expression: &str,
+        steps: &mut Vec<Json>,
+    ) -> Result<Json, String> {
+        let name = parameter.attribute("name").unwrap_or("");
+        let default = parameter.attribute("defaultValue");
+        let is_optional = parameter.is("optional", "true");
+        let kind = kind(parameter, name)?;
+        let variable = self.out.variable(&format!("dbs.{name}"));
+        let mut read = json!({ "value": expression });
+        if default.is_none() && !is_optional {
+            insert(&mut read, "required", json!(true));
+        }
+        steps.push(json!({ "set": { variable.clone(): read } }));
+        let text = format!("vars.{variable}");
+        if let Some(default) = default {
+            steps.push(json!({ "filter": {
+                "when": { "cel": format!("{text} == \"\"") },
+                "then": [{ "set": { variable.clone(): { "value": { "text": default } } } }],
+            } }));
+        }
+        let mut checks = Vec::new();
+        if kind == ParameterType::Number {
+            checks.push(format!("{text}.matches(\"^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$\")"));
+        }
+        for validator in parameter.children() {
+            checks.extend(check(&validator, &text)?);
+        }
+        for check in checks {
+            let check = if is_optional { format!("{text} == \"\" || ({check})") } else { check };
+            let reason = format!("The parameter {name} is not valid");
+            steps.push(json!({ "filter": {
+                "when": { "cel": check },
+                "else": [{ "fault": { "code": "client", "reason": reason, "status": 400 } }],
+            } }));
+        }
+        if is_optional {
+            // What is absent is null, which a variable cannot be.
+            return Ok(json!(expression));
+        }
+        if kind == ParameterType::Number {
+            let value = json!({ "value": format!("${variable}"), "type": "number" });
+            steps.push(json!({ "set": { variable.clone(): value } }));
+        }
+        Ok(json!(format!("${variable}")))
+    }
+}
+
+/// The query that a call names.
+fn found<'a>(service: &Service<'a>, call: &Element<'a>) -> Result<(&'a str, Element<'a>), String> {
+    let id = call.attribute("href").ok_or("a call names no query")?;
+    let query = service.queries.iter().find(|query| query.attribute("id") == Some(id));
+    query.map(|query| (id, *query)).ok_or_else(|| format!("there is no query `{id}`"))
+}
+
+/// The database of a query.
+fn database(service: &Service<'_>, query: &Element<'_>) -> Result<String, String> {
+    let id = query.attribute("useConfig").unwrap_or("default");
+    let known = service.databases.iter().find(|(known, _)| *known == id);
+    match known {
+        Some((_, Ok(name))) => Ok(name.clone()),
+        Some((_, Err(why))) => Err(format!("the data source `{id}`: {why}")),
+        None => Err(format!("there is no data source `{id}`")),
+    }
+}
+
+/// A parameter's name, and what a call gives it.
+fn passed<'a>(
+    call: &Element<'a>,
+    parameter: &Element<'a>,
+) -> Result<(&'a str, Option<ParameterOrigin<'a>>), String> {
+    let name = parameter.attribute("name").ok_or("a parameter has no name")?;
+    let given = call.all("with-param").into_iter().find(|it| it.attribute("name") == Some(name));
+    let given = given.and_then(|given| {
+        let column = given.attribute("column").map(ParameterOrigin::Column);
+        given.attribute("query-param").map(ParameterOrigin::Parameter).or(column)
+    });
+    Ok((name, given))
+}
+
+/// The argument of a parameter that a call does not give.
+fn fallback(parameter: &Element<'_>, name: &str) -> Result<Json, String> {
+    match parameter.attribute("defaultValue") {
+        Some(default) => Ok(json!({ "text": default })),
+        None if parameter.is("optional", "true") => Ok(json!({ "cel": "null" })),
+        None => Err(format!("the call gives the parameter `{name}` no value")),
+    }
+}
+
+/// The type of a parameter, if it has a counterpart.
+fn kind(parameter: &Element<'_>, name: &str) -> Result<ParameterType, String> {
+    if !parameter.attribute("paramType").unwrap_or("SCALAR").eq_ignore_ascii_case("SCALAR") {
+        return Err(format!("the parameter `{name}` is an array"));
+    }
+    if !parameter.attribute("type").unwrap_or("IN").eq_ignore_ascii_case("IN") {
+        return Err(format!("the parameter `{name}` is a result of a procedure"));
+    }
+    let kind = parameter.attribute("sqlType").unwrap_or("STRING").to_ascii_uppercase();
+    match &*kind {
+        "STRING" | "CLOB" | "UUID" | "DATE" | "TIME" => Ok(ParameterType::Text),
+        "INTEGER" | "TINYINT" | "SMALLINT" | "BIGINT" | "NUMERIC" | "DOUBLE" | "REAL" => {
+            Ok(ParameterType::Number)
+        }
+        "QUERY_STRING" => Err(format!("the parameter `{name}` is a part of the statement")),
+        _ => Err(format!("the parameter `{name}` is of the type {kind}")),
+    }
+}
+
+/// The condition of a validator.
+fn check(validator: &Element<'_>, text: &str) -> Result<Option<String>, String> {
+    let number = |name: &str| -> Result<Option<f64>, String> {
+        let Some(bound) = validator.attribute(name) else { return Ok(None) };
+        let read = bound.parse::<f64>().map_err(|_| format!("`{bound}` is not a number"))?;
+        Ok(Some(read))
+    };
+    let between = |of: &str, is_whole: bool| -> Result<Option<String>, String> {
+        let bound =
+            |number: f64| if is_whole { format!("{number:.0}") } else { format!("{number:?}") };
+        let low = number("minimum")?.map(|low| format!("{of} >= {}", bound(low)));
+        let high = number("maximum")?.map(|high| format!("{of} <= {}", bound(high)));
+        let parts: Vec<String> = low.into_iter().chain(high).collect();
+        Ok(Some(parts.join(" && ")).filter(|parts| !parts.is_empty()))
+    };
+    match validator.name() {
+        "validateLongRange" => {
+            let is_whole = format!("{text}.matches(\"^[+-]?[0-9]{{1,18}}$\")");
+            let range = between(&format!("int({text})"), true)?;
+            Ok(Some(range.map_or(is_whole.clone(), |range| format!("{is_whole} && {range}"))))
+        }
+        "validateDoubleRange" => between(&format!("double({text})"), false),
+        "validateLength" => between(&format!("size({text})"), true),
+        "validatePattern" => {
+            let pattern = validator.attribute("pattern").ok_or("a pattern is missing")?;
+            let whole = Json::String(format!("^(?:{pattern})$")).to_string();
+            Ok(Some(format!("{text}.matches({whole})")))
+        }
+        other => Err(format!("the validator `{other}` has no counterpart")),
+    }
+}
+
+/// The statement with numbered placeholders, and the arguments in their order.
+fn statement(
+    query: &Element<'_>,
+    arguments: &[(&str, Json)],
+) -> Result<(String, Vec<Json>), String> {
+    let [sql] = <[Element<'_>; 1]>::try_from(query.all("sql"))
+        .map_err(|all| format!("it has {} statements", all.len()))?;
+    if sql.attribute("dialect").is_some() {
+        return Err("its statement is for one kind of database".to_owned());
+    }
+    let text = sql.text();
+    if text.trim_start().starts_with(['{', '#']) {
+        return Err("the escapes of Java's drivers have no counterpart".to_owned());
+    }
+    let ordinals = ordinals(query)?;
+    let (mut out, mut ordered, mut used) = (String::new(), Vec::new(), 0);
+    let place = |at: usize, ordered: &mut Vec<Json>| -> Result<String, String> {
+        let (_, value) = arguments.get(at).ok_or("a placeholder has no parameter")?;
+        ordered.push(value.clone());
+        Ok(format!("${}", ordered.len()))
+    };
+    let (mut quote, mut rest) = (None, &*text);
+    while let Some(c) = rest.chars().next() {
+        let mut taken = c.len_utf8();
+        match (c, quote) {
+            ('\'' | '"' | '`', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            ('?', None) => {
+                used += 1;
+                let at = ordinals.iter().position(|ordinal| *ordinal == used);
+                let at = at.ok_or_else(|| format!("the placeholder {used} has no parameter"))?;
+                out.push_str(&place(at, &mut ordered)?);
+                rest = rest.get(taken..).unwrap_or_default();
+                continue;
+            }
+            (':', None) => {
+                let after = rest.get(1..).unwrap_or_default();
+                let is_end = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-');
+                let name = after.get(..after.find(is_end).unwrap_or(after.len())).unwrap_or("");
+                if let Some(at) = arguments.iter().position(|(known, _)| *known == name) {
+                    used += 1;
+                    out.push_str(&place(at, &mut ordered)?);
+                    rest = after.get(name.len()..).unwrap_or_default();
+                    continue;
+                }
+                // A cast of PostgreSQL is not a name.
+                taken = rest.len() - rest.trim_start_matches(':').len();
+            }
+            // Harmless: every other character is copied.
+            _ => {}
+        }
+        out.push_str(rest.get(..taken).unwrap_or_default());
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    Ok((out, ordered))
+}
+
+/// The number of each parameter among placeholders: the one that is written, or the next.
+fn ordinals(query: &Element<'_>) -> Result<Vec<usize>, String> {
+    let mut last = 0;
+    let mut all = Vec::new();
+    for parameter in query.all("param") {
+        let written = match parameter.attribute("ordinal") {
+            // Harmless: another text is refused in the next line.
+            Some(text) => text.parse::<i64>().map_err(|_| format!("the ordinal `{text}`"))?,
+            None => 0,
+        };
+        // Harmless: a negative number stands for none, as in the data service.
+        let ordinal = usize::try_from(written).ok().filter(|number| *number > 0);
+        last = ordinal.map_or(last + 1, |ordinal| last.max(ordinal));
+        all.push(ordinal.unwrap_or(last));
+    }
+    Ok(all)
+}
+
+fn plain(name: &str) -> Result<&str, String> {
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ' | '.'));
+    if is_plain { Ok(name) } else { Err(format!("`{name}` is not the name of a column")) }
+}
+
+fn insert(keys: &mut Json, name: &str, value: Json) {
+    if let Some(keys) = keys.as_object_mut() {
+        keys.insert(name.to_owned(), value);
+    }
+}
+
+fn insert_arguments(sql: &mut Json, arguments: Vec<Json>) {
+    if !arguments.is_empty() {
+        insert(sql, "arguments", Json::Array(arguments));
+    }
+}

@@ -1,0 +1,160 @@
+//! Results of data services: a program in jq that writes rows as XML.
+
+use serde_json::Value as Json;
+
+use crate::synapse::element::Element;
+
+/// What is different in every result.
+pub(super) const DIFFERENCE: &str = "values are written as `sql` returns them: floating point without `.0`, dates without a zone, and a `tinyint(1)` of MySQL as a number unless its type is xs:boolean";
+
+/// The functions of every program: of values in text, and of columns.
+const FUNCTIONS: &str = r#"def t: if type == "string" then . else tojson end | @html;
+def e($n): if . == null then "<\($n) xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:nil=\"true\"/>" else "<\($n)>\(t)</\($n)>" end;
+def b: if . == 0 then false elif . == 1 then true else . end;
+def c($k): if has($k) then .[$k] else error("there is no column \($k)") end;
+def o($k; $n; f): if has($k) then (.[$k] | f | e($n)) else "" end;
+def a($n): if . == null then "" else " \($n)=\"\(t)\"" end;
+"#;
+
+/// The program for the result of a query. `nested` are the results of the queries that it calls, in their order: then each row is in
+/// `row`, beside the rows of these by their numbers.
+pub(super) fn program(
+    namespace: &str,
+    result: &Element<'_>,
+    nested: &[Element<'_>],
+) -> Result<String, String> {
+    let mut writer = Writer { namespace, nested, calls: 0 };
+    let body = writer.result(result, !nested.is_empty())?;
+    Ok(format!("{FUNCTIONS}{body}"))
+}
+
+struct Writer<'w, 'a> {
+    namespace: &'w str,
+    nested: &'w [Element<'a>],
+    /// The number of calls that were written.
+    calls: usize,
+}
+
+impl Writer<'_, '_> {
+    /// The expression of a whole result over its rows.
+    fn result(&mut self, result: &Element<'_>, has_calls: bool) -> Result<String, String> {
+        let element = named(result.attribute("element").ok_or("its result has no element")?)?;
+        let namespace = result.attribute("defaultNamespace").unwrap_or(self.namespace);
+        let start = quoted(&format!("<{element} xmlns=\"{}\">", escaped(namespace)));
+        let end = quoted(&format!("</{element}>"));
+        let row = self.row(result, has_calls)?;
+        let lower = "with_entries(.key |= ascii_downcase)";
+        // Where there are calls, the step before them has done it.
+        let each = if has_calls { row } else { format!("{lower} | {row}") };
+        Ok(format!("{start} + (map({each}) | join(\"\")) + {end}"))
+    }
+
+    fn row(&mut self, result: &Element<'_>, has_calls: bool) -> Result<String, String> {
+        let (attributes, content) = self.content(result, has_calls)?;
+        match result.attribute("rowName") {
+            Some(name) => Ok(element(named(name)?, &attributes, &content)),
+            None if attributes.is_empty() => Ok(content),
+            None => Err("attributes without a row have no counterpart".to_owned()),
+        }
+    }
+
+    /// The expressions of the attributes and of the elements in a row or a group.
+    fn content(&mut self, of: &Element<'_>, has_calls: bool) -> Result<(String, String), String> {
+        let row = if has_calls { ".row | " } else { "" };
+        let (mut attributes, mut parts) = (String::new(), Vec::new());
+        for part in of.children() {
+            understood(&part)?;
+            match part.name() {
+                "attribute" => {
+                    let name = quoted(named(part.attribute("name").unwrap_or(""))?);
+                    attributes.push_str(&format!(" + ({row}{} | a({name}))", column(&part)?));
+                }
+                "element" if is_group(&part) => {
+                    let name = named(part.attribute("name").unwrap_or(""))?;
+                    let (attributes, content) = self.content(&part, has_calls)?;
+                    parts.push(element(name, &attributes, &content));
+                }
+                "element" => parts.push(value(&part, row)?),
+                "call-query" => {
+                    let number = self.calls;
+                    self.calls += 1;
+                    let inner = *self.nested.get(number).ok_or("a nested query is not known")?;
+                    let rows = self.result(&inner, false)?;
+                    parts.push(format!("(.\"{number}\" | {rows})"));
+                }
+                other => return Err(format!("`{other}` in a result has no counterpart")),
+            }
+        }
+        let content = if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" + ") };
+        Ok((attributes, format!("({content})")))
+    }
+}
+
+/// Refuses what an element or attribute asks for beside a value, such as roles that may see it.
+fn understood(part: &Element<'_>) -> Result<(), String> {
+    let known = ["name", "column", "value", "xsdType", "optional", "href", "includeRowId"];
+    let attributes = part.attributes();
+    let other = attributes.iter().find(|(name, _)| !known.contains(&&**name));
+    match other {
+        Some((name, _)) if part.name() != "call-query" => {
+            Err(format!("`@{name}` of an element or attribute has no counterpart"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// True for an element that only holds others.
+fn is_group(element: &Element<'_>) -> bool {
+    ["column", "query-param", "value", "rdf-ref-uri"]
+        .iter()
+        .all(|name| element.attribute(name).is_none())
+}
+
+/// The expression of an element with a value.
+fn value(part: &Element<'_>, row: &str) -> Result<String, String> {
+    let name = quoted(named(part.attribute("name").unwrap_or(""))?);
+    if let Some(constant) = part.attribute("value") {
+        return Ok(format!("({} | e({name}))", quoted(constant)));
+    }
+    let is_boolean = part.attribute("xsdType").is_some_and(|kind| kind.ends_with("boolean"));
+    let change = if is_boolean { "b" } else { "." };
+    if part.is("optional", "true") {
+        let column = part.attribute("column").ok_or("an element has no column")?;
+        return Ok(format!("({row}o({}; {name}; {change}))", quoted(&column.to_ascii_lowercase())));
+    }
+    Ok(format!("({row}{} | {change} | e({name}))", column(part)?))
+}
+
+/// The expression of a column's value.
+fn column(part: &Element<'_>) -> Result<String, String> {
+    let column = part.attribute("column").ok_or("an element or attribute has no column")?;
+    if column.contains(['[', ']']) {
+        return Err(format!("the column `{column}` is a part of a structure"));
+    }
+    Ok(format!("c({})", quoted(&column.to_ascii_lowercase())))
+}
+
+fn element(name: &str, attributes: &str, content: &str) -> String {
+    let (start, end) = (quoted(&format!("<{name}")), quoted(&format!("</{name}>")));
+    format!("({start}{attributes} + \">\" + {content} + {end})")
+}
+
+/// A name without a colon.
+fn named(name: &str) -> Result<&str, String> {
+    if is_name(name) { Ok(name) } else { Err(format!("`{name}` is not a name of XML")) }
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let is_more = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    name.starts_with(is_start) && name.chars().all(is_more)
+}
+
+/// A text as jq writes it.
+fn quoted(text: &str) -> String {
+    Json::String(text.to_owned()).to_string()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}

@@ -1,0 +1,182 @@
+//! Data services, imported by `tidegate import synapse`: REST resources and SOAP operations over real databases.
+
+use crate::harness::{Gateway, MariaDb, Message, Postgres, tidegate};
+
+const SHOP: &str = r#"<data name="Shop" serviceNamespace="urn:shop" transports="http https" enableBatchRequests="false">
+  <config id="db" enableOData="false">
+    <property name="driverClassName">DRIVER</property>
+    <property name="url">JDBC</property>
+    <property name="username">tester</property>
+    <property name="password">geheim</property>
+  </config>
+  <query id="byNumber" useConfig="db">
+    <sql>select EmployeeNumber, FirstName, Email, Large from Employees where EmployeeNumber = :number</sql>
+    <param name="number" sqlType="INTEGER" paramType="SCALAR"><validateLongRange minimum="1" maximum="99"/></param>
+    <result element="Entries" rowName="Entry">
+      <attribute name="id" column="EmployeeNumber" xsdType="integer"/>
+      <element name="Name" column="FirstName" xsdType="string"/>
+      <element name="Contact"><element name="Email" column="email" xsdType="string"/></element>
+      <element name="Large" column="Large" xsdType="long"/>
+    </result>
+  </query>
+  <query id="offices" useConfig="db">
+    <sql>select office, city from Offices order by office</sql>
+    <result element="Offices" rowName="Office">
+      <element name="City" column="city"/>
+      <call-query href="inOffice"><with-param name="office" column="office"/></call-query>
+    </result>
+  </query>
+  <query id="inOffice" useConfig="db">
+    <sql>select FirstName from Employees where Office = ? order by FirstName</sql>
+    <param name="office" sqlType="STRING" ordinal="1"/>
+    <result element="Employees" rowName="Employee"><element name="Name" column="FirstName"/></result>
+  </query>
+  <query id="add" useConfig="db">
+    <sql>insert into Employees (FirstName, EmployeeNumber, Office) values (?, ?, ?)</sql>
+    <param name="number" sqlType="INTEGER" ordinal="2"/>
+    <param name="name" sqlType="STRING" ordinal="1"><validateLength minimum="2" maximum="20"/><validatePattern pattern="[^0-9]+"/></param>
+    <param name="office" sqlType="STRING" ordinal="3" defaultValue="a"/>
+  </query>
+  <resource method="GET" path="employee/{number}"><call-query href="byNumber"><with-param name="number" query-param="number"/></call-query></resource>
+  <resource method="POST" path="employee"><call-query href="add"><with-param name="number" query-param="number"/><with-param name="name" query-param="name"/></call-query></resource>
+  <resource method="GET" path="offices"><call-query href="offices"/></resource>
+  <operation name="getEmployee"><call-query href="byNumber"><with-param name="number" query-param="n"/></call-query></operation>
+  <operation name="addEmployee" returnRequestStatus="true"><call-query href="add"><with-param name="number" query-param="number"/><with-param name="name" query-param="name"/><with-param name="office" query-param="office"/></call-query></operation>
+</data>"#;
+
+const TABLES: &str = r#"create table Employees (EmployeeNumber int primary key, FirstName varchar(50), Email varchar(50), Large bigint, Office varchar(5));
+    create table Offices (office varchar(5), city varchar(50));
+    insert into Employees values (3, 'Edgar <&> "E', null, 9007199254740993, 'a'), (4, 'Ann', 'ann@test', null, 'b'), (5, 'Bob', 'b@test', 1, 'b');
+    insert into Offices values ('a', 'Bern'), ('b', 'Rome'), ('c', 'Oslo')"#;
+
+const SERVICE: &str = "/services/Shop";
+
+/// A gateway with what the import makes of the service.
+fn start(driver: &str, jdbc: &str, url: &str) -> Gateway {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, into) = (folder.path().join("shop.dbs"), folder.path().join("made"));
+    std::fs::write(&file, SHOP.replace("DRIVER", driver).replace("JDBC", jdbc)).unwrap();
+    let arguments = ["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()];
+    let run = tidegate(&arguments);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains(" 0 refused"), "{}", run.stderr);
+    let made = std::fs::read_to_string(into.join("tidegate.yaml")).unwrap();
+    assert!(!made.contains("geheim"), "{made}");
+    let lines = made.lines().map(|line| match line.trim_start().split_once(": ") {
+        Some(("address", _)) => "    address: \"127.0.0.1:0\"".to_owned(),
+        Some(("url", _)) => format!("    url: \"{url}\""),
+        Some(_) | None => line.to_owned(),
+    });
+    Gateway::start(lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn post(gateway: &Gateway, path: &str, kind: &str, body: &str) -> Message {
+    let length = body.len();
+    gateway.wire().ask(format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+    ))
+}
+
+/// Resources that ask.
+fn answers(gateway: &Gateway) {
+    let get = |path: &str| gateway.wire().get(path);
+    let edgar = r#"<Entries xmlns="urn:shop"><Entry id="3"><Name>Edgar &lt;&amp;&gt; &quot;E</Name><Contact><Email xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:nil="true"/></Contact><Large>9007199254740993</Large></Entry></Entries>"#;
+    for path in ["/services/Shop/employee/3", "/services/Shop.HTTPEndpoint/employee/3"] {
+        let reply = get(path);
+        assert_eq!(reply.status(), 200, "{}", reply.text());
+        assert_eq!(reply.get("content-type"), Some("application/xml"));
+        assert_eq!(reply.text(), edgar);
+    }
+    assert_eq!(get("/services/Shop/employee/77").text(), r#"<Entries xmlns="urn:shop"></Entries>"#);
+    for bad in ["0", "100", "3x", "3%20or%201=1", "-"] {
+        let refused = get(&format!("{SERVICE}/employee/{bad}"));
+        assert_eq!(refused.status(), 400, "{bad}: {}", refused.text());
+    }
+    let offices = get("/services/Shop/offices").text();
+    for part in [
+        "<City>Bern</City><Employees",
+        "<Name>Ann</Name></Employee><Employee><Name>Bob</Name>",
+        "<City>Oslo</City><Employees",
+    ] {
+        assert!(offices.contains(part), "{part}: {offices}");
+    }
+    let json = gateway.wire().ask(
+        "GET /services/Shop/employee/4 HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\n\r\n",
+    );
+    assert_eq!(json.get("content-type"), Some("application/json"));
+    assert!(json.text().contains(r#""Name":"Ann""#), "{}", json.text());
+}
+
+/// Resources that change something.
+fn takes(gateway: &Gateway) {
+    let xml = "application/xml";
+    for (kind, body, status) in [
+        (xml, "<_postemployee><number>10</number><name>Eve</name></_postemployee>", 202),
+        ("application/json", r#"{"_postemployee":{"number":11,"name":"Joe"}}"#, 202),
+        (xml, "<_postemployee><number>12</number><name>E</name></_postemployee>", 400),
+        (xml, "<_postemployee><number>12</number><name>E2E</name></_postemployee>", 400),
+        (xml, "<_postemployee><number>12</number></_postemployee>", 400),
+        (xml, "<_postemployee><number>x</number><name>Eve</name></_postemployee>", 400),
+    ] {
+        let reply = post(gateway, "/services/Shop/employee", kind, body);
+        assert_eq!(reply.status(), status, "{body}: {}", reply.text());
+    }
+    let offices = gateway.wire().get("/services/Shop/offices").text();
+    assert!(
+        offices.contains("<Name>Eve</Name>") && offices.contains("<Name>Joe</Name>"),
+        "{offices}"
+    );
+}
+
+/// Operations, in both versions of SOAP.
+fn operates(gateway: &Gateway) {
+    for (namespace, kind) in [
+        ("http://schemas.xmlsoap.org/soap/envelope/", "text/xml"),
+        ("http://www.w3.org/2003/05/soap-envelope", "application/soap+xml"),
+    ] {
+        let soap = |inner: &str| {
+            let envelope = format!(
+                "<s:Envelope xmlns:s=\"{namespace}\"><s:Body>{inner}</s:Body></s:Envelope>"
+            );
+            post(gateway, SERVICE, kind, &envelope)
+        };
+        let found = soap("<d:getEmployee xmlns:d=\"urn:shop\"><d:n>4</d:n></d:getEmployee>");
+        let text = found.text();
+        assert_eq!(found.status(), 200, "{text}");
+        assert!(text.contains(namespace) && text.contains("<Name>Ann</Name>"), "{text}");
+        assert!(found.get("content-type").is_some_and(|it| it.contains(kind)), "{found:?}");
+        let number = kind.len();
+        let added = soap(&format!(
+            "<addEmployee xmlns=\"urn:shop\"><number>{number}</number><name>Sue</name><office>b</office></addEmployee>"
+        ));
+        let text = added.text();
+        assert!(added.status() == 200 && text.contains("SUCCESSFUL"), "{text}");
+        assert!(text.contains(namespace), "{text}");
+        let unknown = soap("<nix xmlns=\"urn:shop\"/>");
+        assert!(unknown.status() >= 400, "{}", unknown.text());
+    }
+}
+
+#[test]
+fn a_service_over_mysql_serves() {
+    let server = MariaDb::start();
+    server.sql(&format!("use shop; {TABLES}"));
+    let url = server.url();
+    let place = url.rsplit_once('@').map_or("", |(_, place)| place);
+    let jdbc = format!("jdbc:mysql://{place}?useSSL=false");
+    let gateway = start("com.mysql.jdbc.Driver", &jdbc, &url);
+    answers(&gateway);
+    takes(&gateway);
+    operates(&gateway);
+}
+
+#[test]
+fn a_service_over_postgresql_serves() {
+    let server = Postgres::start();
+    server.sql(TABLES);
+    let gateway =
+        start("org.postgresql.Driver", "jdbc:postgresql://db.test:5432/shop", &server.url());
+    answers(&gateway);
+    takes(&gateway);
+    operates(&gateway);
+}
