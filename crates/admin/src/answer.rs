@@ -3,8 +3,8 @@
 use crate::access::{self, Operator};
 use crate::look;
 use crate::problem::Problem;
-use crate::scrape;
 use crate::text::{Archive, Text};
+use crate::{places, scrape};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -35,26 +35,16 @@ pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, 
     }))
 }
 
-/// The metrics. With thousands of routes they take a while, and `/healthz` must not wait for that.
+/// The metrics. They are rendered on a thread of their own while they are sent, so that neither `/healthz` nor memory depends on how
+/// many there are.
 ///
 /// In OpenMetrics only for a scraper that asks for it, as Prometheus does: other readers, such as `promtool`, know the older format.
-pub(crate) async fn metrics(
-    State(control): ControlState,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let is_openmetrics = scrape::wants_openmetrics(&headers);
-    let rendered = tokio::task::spawn_blocking(move || {
-        if is_openmetrics {
-            control.telemetry().render_with_exemplars()
-        } else {
-            telemetry::plain_text(&control.telemetry().render())
-        }
-    });
-    let text = rendered.await.map_err(|error| internal(&error))?;
-    let content_type =
-        if is_openmetrics { telemetry::CONTENT_TYPE } else { telemetry::PLAIN_CONTENT_TYPE };
-    let lines = [(header::CONTENT_TYPE, content_type), (header::VARY, "Accept")];
-    Ok((lines, text).into_response())
+pub(crate) async fn metrics(State(control): ControlState, headers: HeaderMap) -> Response {
+    let Some(place) = places::of_scrape() else { return places::none_left() };
+    let format = scrape::format(&headers);
+    let body = scrape::body(control, format, place);
+    let lines = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")];
+    (lines, body).into_response()
 }
 
 /// The answer to a change.

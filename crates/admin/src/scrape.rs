@@ -1,9 +1,68 @@
-//! The format of the metrics that a scraper asks for.
+//! A scrape as the body of a reply, in the format that the scraper asks for.
 
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
+use control::Control;
+use futures_util::stream;
+use telemetry::ScrapeFormat;
+use tokio::runtime::Handle;
+use tokio::sync::{SemaphorePermit, mpsc};
+use tokio::time::timeout;
+
+/// Pieces that are rendered before the first of them is sent. A thread that renders sends at most one more while it waits.
+const PIECES_AHEAD: usize = 4;
+
+/// The time for all pieces. A scraper waits ten seconds, as Prometheus does unless it is told otherwise, or not much longer.
+const SENT_WITHIN: Duration = Duration::from_secs(30);
+
+/// The body of a scrape. It has its place until it is sent.
+pub(crate) fn body(
+    control: Arc<Control>,
+    format: ScrapeFormat,
+    place: SemaphorePermit<'static>,
+) -> Body {
+    let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let begun = kit::clock::now();
+        let send = |piece| {
+            let left = SENT_WITHIN.saturating_sub(begun.elapsed());
+            let sent = runtime.block_on(async { timeout(left, sender.send(piece)).await });
+            // Otherwise the scraper is gone, or has had its time.
+            if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(fmt::Error) }
+        };
+        let scraped = control.telemetry().scrape(format, &mut |piece| send(Some(piece)));
+        // Harmless: a body without its end is reported as one below.
+        scraped.and_then(|()| send(None)).unwrap_or_default();
+    });
+    Body::from_stream(stream::unfold(Some(receiver), next_piece))
+}
+
+type Pieces = mpsc::Receiver<Option<Vec<u8>>>;
+
+/// The next piece. A body that ends without its end is an error, so that nobody takes a part for the whole.
+async fn next_piece(pieces: Option<Pieces>) -> Option<(io::Result<Bytes>, Option<Pieces>)> {
+    let mut pieces = pieces?;
+    match pieces.recv().await {
+        Some(Some(piece)) => Some((Ok(piece.into()), Some(pieces))),
+        Some(None) => None,
+        None => Some((Err(io::Error::other("the scrape was not sent in time")), None)),
+    }
+}
+
+/// The format of the metrics that a scraper asks for.
+pub(crate) fn format(headers: &HeaderMap) -> ScrapeFormat {
+    if wants_openmetrics(headers) { ScrapeFormat::OpenMetrics } else { ScrapeFormat::PlainText }
+}
 
 /// True if `Accept` prefers OpenMetrics to the text format. A range such as `*/*` stands for the text format alone.
-pub(crate) fn wants_openmetrics(headers: &HeaderMap) -> bool {
+fn wants_openmetrics(headers: &HeaderMap) -> bool {
     // Harmless: a line that is not text names no format that is known here.
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let (mut openmetrics, mut text) = (0, None);

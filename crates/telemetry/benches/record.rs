@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use telemetry::access::{AccessEntry, AccessLog, Format, Sink, Template};
-use telemetry::{Record, Telemetry};
+use telemetry::{Record, ScrapeFormat, Telemetry};
 
 fn main() {
     divan::main();
@@ -96,5 +96,12 @@ fn render(bencher: divan::Bencher<'_, '_>, busy: usize) {
     for route in routes.iter().take(busy) {
         telemetry.record(&Record { route: Some(route), status: 200, ..Record::default() });
     }
-    bencher.bench_local(|| telemetry.render().len());
+    bencher.bench_local(|| {
+        let mut bytes = 0;
+        let scraped = telemetry.scrape(ScrapeFormat::PlainText, &mut |piece| {
+            bytes += piece.len();
+            Ok(())
+        });
+        (scraped, bytes)
+    });
 }

@@ -1,6 +1,5 @@
 //! Examples for the buckets of a histogram: a sampled trace whose duration is in the bucket. Only sampled exchanges touch them.
 
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,17 +13,6 @@ pub(crate) struct Exemplar {
     pub(crate) duration: Duration,
     /// Since the Unix epoch.
     pub(crate) time: Duration,
-}
-
-impl Exemplar {
-    /// Adds it to a line.
-    pub(crate) fn write(&self, line: &mut String) {
-        let (trace_id, span_id) = (self.span.trace_id_text(), self.span.span_id_text());
-        let (value, time) = (self.duration.as_secs_f64(), self.time.as_secs_f64());
-        // Writing to a string cannot fail.
-        let _infallible =
-            write!(line, " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value} {time:.3}");
-    }
 }
 
 /// The newest example of each bucket.

@@ -21,7 +21,6 @@ mod named_map;
 pub mod names;
 mod operation;
 pub mod parses;
-mod plain_text;
 mod process;
 mod queue;
 pub mod reason;
@@ -30,6 +29,7 @@ mod reload;
 mod render;
 pub mod route;
 mod schedule;
+mod scrape;
 mod shards;
 mod snapshot;
 pub mod span;
@@ -50,12 +50,12 @@ pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
 pub use names::Total;
 pub use operation::{OperationMetrics, SoapFault};
-pub use plain_text::{PLAIN_CONTENT_TYPE, plain_text};
 pub use queue::{QueueMetrics, QueueRun};
 pub use refusals::{REFUSALS_MAX, Refusals, RefusedExchange, cause_shown};
 pub use reload::{CertificateExpiry, PlanAlive, ReloadMetrics};
 pub use route::{MirrorOutcome, Record, RouteMetrics, StreamEnd};
 pub use schedule::ScheduleMetrics;
+pub use scrape::{ScrapeFormat, TakePiece};
 pub use store::StoreMetrics;
 pub use streams::{OpenStream, RouteStreams, StreamKind};
 pub use tail::{EndedExchange, TailPage};
@@ -69,10 +69,8 @@ use engine::EngineMetrics;
 use named_map::NamedMap;
 use names::Metric;
 use reason::Reasons;
+use std::fmt;
 use std::sync::Arc;
-
-/// The content type of [`Telemetry::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Routes counted separately, four times the largest configuration that we test. Further ones count as [`OTHER`].
 pub const ROUTES_MAX: usize = 20_000;
@@ -339,15 +337,21 @@ impl Telemetry {
         &self.reload
     }
 
-    /// All metrics as OpenMetrics text, see [`CONTENT_TYPE`]. It takes milliseconds with thousands of busy routes, so no
-    /// worker's thread may call it.
-    pub fn render(&self) -> String {
-        render::text(snapshot::Snapshot::take(self))
+    /// Writes all metrics. It takes milliseconds with thousands of busy routes, so no worker's thread may call it.
+    pub fn scrape(&self, format: ScrapeFormat, take: &mut TakePiece<'_>) -> fmt::Result {
+        snapshot::Snapshot::take(self).render(scrape::Scrape::new(format, take))
     }
 
-    /// The same with examples: sampled traces whose durations are in the buckets of histograms.
-    pub fn render_with_exemplars(&self) -> String {
-        render::text_with_exemplars(snapshot::Snapshot::take(self))
+    /// All metrics as one text of OpenMetrics.
+    pub fn render(&self) -> String {
+        let mut text = Vec::new();
+        let scraped = self.scrape(ScrapeFormat::OpenMetrics, &mut |piece| {
+            text.extend(piece);
+            Ok(())
+        });
+        debug_assert!(scraped.is_ok(), "a vector takes every piece");
+        // Harmless: it was written from texts.
+        String::from_utf8(text).unwrap_or_default()
     }
 }
 

@@ -1,16 +1,23 @@
 //! Every metric and every label of this process, in one place: a typo is a compile error, and the values of a label are
-//! reviewed here. Names follow `tidegate_<noun>_<unit>`; the encoder appends `_total` to counters and `_info` to infos.
+//! reviewed here. Names follow `tidegate_<noun>_<unit>`; `scrape` appends `_total` to counters and `_info` to infos.
 //! `process_*` are the names that every Prometheus client library and dashboard uses for the process itself.
 
-use prometheus_client::metrics::MetricType;
+/// The kind of a metric, as scrapers know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetricKind {
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+}
 
-/// The type of a row. A `Total` is a counter without labels, which is kept and rendered by its row alone.
-macro_rules! metric_type {
+/// The kind of a row. A `Total` is a counter without labels, which is kept and rendered by its row alone.
+macro_rules! metric_kind {
     (Total) => {
-        MetricType::Counter
+        MetricKind::Counter
     };
     ($kind:ident) => {
-        MetricType::$kind
+        MetricKind::$kind
     };
 }
 
@@ -57,19 +64,14 @@ macro_rules! metrics {
             /// The help text.
             pub const fn help(self) -> &'static str { match self { $(Metric::$metric => $help),* } }
 
-            pub(crate) const fn kind(self) -> MetricType { match self { $(Metric::$metric => metric_type!($kind)),* } }
+            pub(crate) const fn kind(self) -> MetricKind { match self { $(Metric::$metric => metric_kind!($kind)),* } }
 
             pub(crate) const fn is_total(self) -> bool { match self { $(Metric::$metric => is_total!($kind)),* } }
 
             /// The kind of metric, and the name of its series with the suffix of that kind. A histogram has several.
             pub fn shown(self) -> (&'static str, String) {
-                let (kind, suffix) = match self.kind() {
-                    MetricType::Counter => ("counter", "_total"),
-                    MetricType::Histogram => ("histogram", ""),
-                    MetricType::Info => ("info", "_info"),
-                    MetricType::Gauge | MetricType::Unknown => ("gauge", ""),
-                };
-                (kind, format!("{}{suffix}", self.name()))
+                let kind = self.kind();
+                (kind.name(), format!("{}{}", self.name(), kind.suffix()))
             }
         }
 

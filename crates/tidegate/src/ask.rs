@@ -173,6 +173,22 @@ fn converse(mut stream: impl Read + Write, head: &str, body: &[u8]) -> anyhow::R
     }
 }
 
+/// The content of a body in chunks (RFC 9112, 7.1); none if it is not whole. The gateway sends no other coding and no trailers.
+fn without_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|window| window == b"\r\n")?;
+        let (line, after) = rest.split_at_checked(end)?;
+        let bytes = usize::from_str_radix(std::str::from_utf8(line).ok()?, 16).ok()?;
+        let (chunk, after) = after.get(2..)?.split_at_checked(bytes)?;
+        rest = after.strip_prefix(b"\r\n")?;
+        if bytes == 0 {
+            return rest.is_empty().then_some(body);
+        }
+        body.extend_from_slice(chunk);
+    }
+}
+
 impl Answer {
     /// None if it is not whole.
     fn parse(bytes: &[u8]) -> Option<Answer> {
@@ -187,6 +203,9 @@ impl Answer {
         let headers: Vec<_> = lines.map(line).collect::<Option<_>>()?;
         let body = bytes.get(end + 4..)?.to_vec();
         let answer = Answer { status, headers, body };
+        if answer.header("transfer-encoding").is_some() {
+            return Some(Answer { body: without_chunks(&answer.body)?, ..answer });
+        }
         // Harmless: an answer without a length ends with the connection.
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
         length.is_none_or(|length: usize| length == answer.body.len()).then_some(answer)
@@ -229,6 +248,31 @@ impl Answer {
         match problem.get("complaints").and_then(Value::as_array) {
             Some(complaints) => complaints.iter().map(complaint).collect::<Vec<_>>().join("\n"),
             None => format!("{} {}", self.status, text(&problem, "detail")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Answer;
+
+    #[test]
+    fn an_answer_is_whole_or_none() {
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let sized = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+        for (head, body, whole) in [
+            (chunked, "2\r\nab\r\nA\r\n0123456789\r\n0\r\n\r\n", Some("ab0123456789")),
+            (chunked, "0\r\n\r\n", Some("")),
+            (chunked, "2\r\nab\r\n", None),
+            (chunked, "2\r\nab\r\n0\r\n", None),
+            (chunked, "9\r\nab\r\n0\r\n\r\n", None),
+            (chunked, "x\r\nab\r\n0\r\n\r\n", None),
+            (chunked, "ffffffffffffffffff\r\nab\r\n0\r\n\r\n", None),
+            (sized, "ab", Some("ab")),
+            (sized, "a", None),
+        ] {
+            let answer = Answer::parse(format!("{head}{body}").as_bytes());
+            assert_eq!(answer.map(|answer| answer.text()).as_deref(), whole, "{body}");
         }
     }
 }

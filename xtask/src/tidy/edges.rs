@@ -111,11 +111,6 @@ const RESERVED: &[Reserved] = &[
     Reserved { names: &["domain"], users: &["dns"], instead: "ask name servers through `dns`" },
     Reserved { names: &["saphyr-parser"], users: &["config"], instead: "read text in `config`" },
     Reserved {
-        names: &["prometheus-client"],
-        users: &["telemetry"],
-        instead: "count in `telemetry`",
-    },
-    Reserved {
         names: &["opentelemetry-proto"],
         users: &["export"],
         instead: "record a `telemetry::span::Span`; `export` writes it as OTLP",
@@ -433,7 +428,6 @@ members = [
             ("control", "axum", "leave serving"),
             ("control", "anyhow", "give the error a type"),
             ("compile", "saphyr-parser", "read text in `config`"),
-            ("admin", "prometheus-client", "count in `telemetry`"),
             ("admin", "clap", "leave arguments"),
             ("listen", "libmimalloc-sys", "leave it to the program"),
         ] {

@@ -2,40 +2,38 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::DescriptorEncoder;
-
-use super::{family, labelled_counter, labelled_gauge};
 use crate::names::{Label, Metric};
 use crate::queue::QueueSum;
+use crate::scrape::Scrape;
 use crate::snapshot::Snapshot;
 
 impl Snapshot {
-    pub(super) fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut stored = family(encoder, Metric::QueueStored)?;
+    pub(super) fn queues(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
+        let mut stored = scrape.family(Metric::QueueStored)?;
         for sum in &self.queues {
-            labelled_counter(&mut stored, [(Label::Queue, &*sum.name)], sum.stored)?;
+            stored.sample([(Label::Queue, &*sum.name)], sum.stored)?;
         }
-        let mut runs = family(encoder, Metric::QueueRuns)?;
+        let mut runs = scrape.family(Metric::QueueRuns)?;
         for sum in &self.queues {
             for (outcome, count) in sum.runs {
                 let labels = [(Label::Queue, &*sum.name), (Label::Outcome, outcome)];
-                labelled_counter(&mut runs, labels, count)?;
+                runs.sample(labels, count)?;
             }
         }
-        let mut depth = family(encoder, Metric::QueueDepth)?;
+        let mut depth = scrape.family(Metric::QueueDepth)?;
         for sum in &self.queues {
             let messages = i64::try_from(sum.depth).unwrap_or(i64::MAX);
-            labelled_gauge(&mut depth, [(Label::Queue, &sum.name)], messages)?;
+            depth.sample([(Label::Queue, &sum.name)], messages)?;
         }
-        let mut age = family(encoder, Metric::QueueAge)?;
+        let mut age = scrape.family(Metric::QueueAge)?;
         for sum in &self.queues {
             let seconds = i64::try_from(sum.age).unwrap_or(i64::MAX);
-            labelled_gauge(&mut age, [(Label::Queue, &sum.name)], seconds)?;
+            age.sample([(Label::Queue, &sum.name)], seconds)?;
         }
-        self.dead_messages(encoder)
+        self.dead_messages(scrape)
     }
 
-    fn dead_messages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn dead_messages(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
         type Of = fn(&QueueSum) -> u64;
         let gauges: [(Metric, Of); 3] = [
             (Metric::QueueDead, |sum| sum.dead),
@@ -43,15 +41,15 @@ impl Snapshot {
             (Metric::QueueDeadAge, |sum| sum.dead_age),
         ];
         for (metric, of) in gauges {
-            let mut gauge = family(encoder, metric)?;
+            let mut gauge = scrape.family(metric)?;
             for sum in &self.queues {
                 let value = i64::try_from(of(sum)).unwrap_or(i64::MAX);
-                labelled_gauge(&mut gauge, [(Label::Queue, &sum.name)], value)?;
+                gauge.sample([(Label::Queue, &sum.name)], value)?;
             }
         }
-        let mut removed = family(encoder, Metric::QueueDeadRemoved)?;
+        let mut removed = scrape.family(Metric::QueueDeadRemoved)?;
         for sum in &self.queues {
-            labelled_counter(&mut removed, [(Label::Queue, &*sum.name)], sum.dead_removed)?;
+            removed.sample([(Label::Queue, &*sum.name)], sum.dead_removed)?;
         }
         Ok(())
     }

@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::DescriptorEncoder;
-
-use super::{family, labelled_counter, labelled_gauge};
 use crate::names::{Label, Metric};
+use crate::scrape::Scrape;
 use crate::snapshot::{Snapshot, UpstreamSum};
 use crate::upstream::{TargetHealth, TargetMetrics};
 
 impl Snapshot {
-    pub(super) fn upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn upstreams(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
         type Gauge = (Metric, fn(&UpstreamSum) -> i64);
         type Counter = (Metric, fn(&UpstreamSum) -> u64);
         let gauges: [Gauge; 5] = [
@@ -28,50 +26,50 @@ impl Snapshot {
             (Metric::UpstreamLookUpsFailed, |upstream| upstream.look_ups_failed),
         ];
         for (metric, read) in gauges {
-            let mut family = family(encoder, metric)?;
+            let mut family = scrape.family(metric)?;
             for upstream in &self.upstreams {
-                labelled_gauge(&mut family, [(Label::Upstream, &upstream.name)], read(upstream))?;
+                family.sample([(Label::Upstream, &upstream.name)], read(upstream))?;
             }
         }
         for (metric, read) in counters {
-            let mut family = family(encoder, metric)?;
+            let mut family = scrape.family(metric)?;
             for upstream in &self.upstreams {
-                labelled_counter(&mut family, [(Label::Upstream, &upstream.name)], read(upstream))?;
+                family.sample([(Label::Upstream, &upstream.name)], read(upstream))?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn targets(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut healthy = family(encoder, Metric::TargetHealthy)?;
+    pub(super) fn targets(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
+        let mut healthy = scrape.family(Metric::TargetHealthy)?;
         for (labels, target) in self.each_target() {
             if let Some(well) = target.health().is_healthy() {
-                labelled_gauge(&mut healthy, labels, i64::from(well))?;
+                healthy.sample(labels, i64::from(well))?;
             }
         }
-        let mut health = family(encoder, Metric::TargetHealth)?;
+        let mut health = scrape.family(Metric::TargetHealth)?;
         for ([upstream, url], target) in self.each_target() {
             let known = target.health();
             for state in TargetHealth::ALL {
                 let labels = [upstream, url, (Label::State, state.name())];
-                labelled_gauge(&mut health, labels, i64::from(state == known))?;
+                health.sample(labels, i64::from(state == known))?;
             }
         }
-        let mut ejected = family(encoder, Metric::TargetEjected)?;
+        let mut ejected = scrape.family(Metric::TargetEjected)?;
         for (labels, target) in self.each_target() {
-            labelled_gauge(&mut ejected, labels, i64::from(target.is_ejected()))?;
+            ejected.sample(labels, i64::from(target.is_ejected()))?;
         }
-        let mut ejections = family(encoder, Metric::TargetEjections)?;
+        let mut ejections = scrape.family(Metric::TargetEjections)?;
         for (labels, target) in self.each_target() {
-            labelled_counter(&mut ejections, labels, target.ejections())?;
+            ejections.sample(labels, target.ejections())?;
         }
-        let mut suspended = family(encoder, Metric::TargetSuspended)?;
+        let mut suspended = scrape.family(Metric::TargetSuspended)?;
         for (labels, target) in self.each_target() {
-            labelled_gauge(&mut suspended, labels, i64::from(target.is_suspended()))?;
+            suspended.sample(labels, i64::from(target.is_suspended()))?;
         }
-        let mut suspensions = family(encoder, Metric::TargetSuspensions)?;
+        let mut suspensions = scrape.family(Metric::TargetSuspensions)?;
         for (labels, target) in self.each_target() {
-            labelled_counter(&mut suspensions, labels, target.suspensions())?;
+            suspensions.sample(labels, target.suspensions())?;
         }
         Ok(())
     }

@@ -134,6 +134,10 @@ impl<const N: usize> std::fmt::Display for HexText<N> {
 }
 
 /// The digits of each byte. Each request has 24 bytes of ids, and a division into digits cost ten times as much as a look-up.
+#[allow(
+    clippy::indexing_slicing,
+    reason = "it is computed by the compiler, which refuses a wrong index"
+)]
 static DIGITS: [[u8; 2]; 256] = {
     let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
     while byte < pairs.len() {
