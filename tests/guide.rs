@@ -36,6 +36,9 @@ const IMPORTED: &str = "routes:\n  Quotes:\n";
 const TABLE: &str = "converted     quotes.xml:1:1 ";
 const ARTIFACT: &str = "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"Quotes\">";
 
+/// The page whose commands are run.
+const STEPS: &str = "docs/guide/operating.md";
+
 struct Block {
     place: String,
     language: String,
@@ -217,6 +220,8 @@ fn every_other_block_is_json_or_commands_or_counted() {
                 let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
                 assert!(whole || block.text.lines().all(is_json), "{}", block.place);
             }
+            // `guide_steps` runs its commands and compares what they print.
+            "text" if block.place.starts_with(STEPS) => {}
             "text" if COMPARED.iter().any(|begin| block.text.starts_with(begin)) => {}
             "text" | "console" => printed += 1,
             "xml" if block.text.starts_with(ARTIFACT) => {}

@@ -74,6 +74,7 @@ mod forwarding;
 mod full_disk;
 mod grpc;
 mod guide;
+mod guide_steps;
 mod hostile_disks;
 mod hostile_stores;
 mod http2;

@@ -127,6 +127,8 @@ fn commands_of_the_guide_are_taken() {
             {
                 assert!(fs::exists(format!("{ROOT}/{path}")).unwrap(), "{place}: no {path}");
             }
+            // A black-box test runs all commands of this page.
+            _ if place.starts_with("docs/guide/operating.md") => {}
             _ => others += 1,
         }
     }
