@@ -168,6 +168,7 @@ mod streams;
 mod streams_hostile;
 mod stylesheet_rules;
 mod subscriptions;
+mod support;
 mod synapse_peer;
 mod telemetry;
 mod tokens;

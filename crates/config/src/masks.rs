@@ -1,7 +1,7 @@
 //! Masks the secrets in the texts of a configuration, and replaces masks by the values in service.
 //!
-//! Owns which scalars are secrets: values of keys that the schema marks with `x-secret`, users in URLs, headers and parameters that look
-//! like credentials, private keys, and all of these in comments. References (`${NAME}`) are not secrets.
+//! Owns which scalars are secrets: values of keys that the schema marks with `x-secret`, users in URLs, headers and parameters (of URLs
+//! too) that look like credentials, private keys, and all of these in comments. References (`${NAME}`) are not secrets.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn mask(loaded: &LoadedConfig, scalar: &WrittenScalar) -> Option<String> {
     if is_credential(&scalar.path) && !is_expression(&scalar.text) {
         return quoted();
     }
-    let shown = without_users(&scalar.text)?;
+    let shown = url_shown(&scalar.text)?;
     Some(serde_json::Value::from(shown).to_string())
 }
 
@@ -97,6 +97,32 @@ fn is_credential(path: &[String]) -> bool {
     let looks = CREDENTIAL_HEADERS.contains(&&*lower)
         || CREDENTIAL_WORDS.iter().any(|word| lower.contains(word));
     looks && names.any(|holder| FREE_MAPS.contains(&holder))
+}
+
+/// Returns a text with `***` instead of what is secret in its URLs, or `None` if nothing is.
+fn url_shown(text: &str) -> Option<String> {
+    let users = without_users(text);
+    without_parameters(users.as_deref().unwrap_or(text)).or(users)
+}
+
+/// Returns a text with `***` instead of the values of parameters in its URL that look like credentials, or `None` if there are none.
+fn without_parameters(text: &str) -> Option<String> {
+    let (before, query) = text.split_once("://").and_then(|_| text.split_once('?'))?;
+    let end = query.find(|c: char| c.is_whitespace() || "#\"'<>".contains(c));
+    let (query, after) = query.split_at_checked(end.unwrap_or(query.len()))?;
+    let mut found = false;
+    let parameter = |parameter: &str| {
+        let Some((name, value)) = parameter.split_once('=') else { return parameter.to_owned() };
+        let lower = name.to_ascii_lowercase();
+        let is_secret = CREDENTIAL_WORDS.iter().any(|word| lower.contains(word));
+        if !is_secret || is_reference(value) || is_expression(value) {
+            return parameter.to_owned();
+        }
+        found = true;
+        format!("{name}={MASK}")
+    };
+    let shown: Vec<String> = query.split('&').map(parameter).collect();
+    found.then(|| format!("{before}?{}{after}", shown.join("&")))
 }
 
 /// Returns a text with `***` instead of the users in its URLs, or `None` if it has no users.
@@ -168,7 +194,7 @@ pub fn unmasked(text: &str, name: &Path, in_service: &Sources) -> Result<String,
 }
 
 fn is_masked(text: &str) -> bool {
-    text == MASK || text.contains("://***@")
+    text == MASK || text.contains("://***@") || (text.contains("://") && text.contains("=***"))
 }
 
 /// The values in service by their paths.
@@ -195,10 +221,10 @@ impl<'s> Known<'s> {
                 text.get(scalar.range.clone()).map(str::to_owned)
             }
         };
-        if masked.text == MASK || without_users(&scalar.text).as_deref() == Some(&*masked.text) {
+        if masked.text == MASK || url_shown(&scalar.text).as_deref() == Some(&*masked.text) {
             return whole();
         }
-        // The URL was changed: its user might be sent to another host, so it must be written again.
+        // The URL was changed: its secrets might be sent to another host, so they must be written again.
         None
     }
 }
@@ -214,6 +240,8 @@ pub(crate) fn marked(mut schema: serde_json::Value) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value as Json;
+
     use super::*;
 
     fn sources(text: &str) -> Sources {
@@ -238,6 +266,7 @@ routes:
       body: |
         # token: a-line-of-a-value
         shown
+  t: { match: { path: /t }, policies: [ { forward_auth: { url: \"https://a.test/x?a=shown&Access_Token=literal-8&b=shown#f\" } } ] }
   s: { match: { path: /s }, policies: [ { redirect: { to: \"https://u:literal-6@a.test/x\" } } ] }
 store:
   postgres: |
@@ -258,11 +287,67 @@ store:
             shown.contains("header: x-key") && shown.contains("https://***@a.test/x"),
             "{shown}"
         );
+        assert!(shown.contains("https://a.test/x?a=shown&Access_Token=***&b=shown#f"), "{shown}");
         let again = unmasked(&shown, Path::new("a.yaml"), &sources(TEXT)).unwrap();
         let expected = TEXT
             .replace("commented-secret", "***")
             .replace("|\n    postgres://u:literal-7@h/d\n", "\"postgres://u:literal-7@h/d\\n\"\n");
         assert_eq!(again, expected);
+    }
+
+    /// A walk through the schema: the paths of all secrets, where `*` is any name, and `0` an item.
+    struct Walk<'s> {
+        schema: &'s Json,
+        /// Definitions around the place, which may have themselves inside.
+        around: Vec<&'s str>,
+        path: Vec<&'s str>,
+        found: Vec<Vec<&'s str>>,
+    }
+
+    impl<'s> Walk<'s> {
+        fn visit(&mut self, below: &'s Json) {
+            if below.get("x-secret").is_some() {
+                return self.found.push(self.path.clone());
+            }
+            if let Some(reference) = below.get("$ref").and_then(Json::as_str) {
+                let name = reference.rsplit('/').next().unwrap();
+                if !self.around.contains(&name) {
+                    self.around.push(name);
+                    self.visit(&self.schema["$defs"][name]);
+                    self.around.pop();
+                }
+                return;
+            }
+            let properties = below["properties"].as_object().into_iter().flatten();
+            let named = properties.map(|(name, below)| (name.as_str(), below));
+            let any = [("*", &below["additionalProperties"]), ("0", &below["items"])];
+            for (name, below) in named.chain(any.into_iter().filter(|(_, below)| below.is_object()))
+            {
+                self.path.push(name);
+                self.visit(below);
+                self.path.pop();
+            }
+            for one in ["anyOf", "oneOf"].iter().flat_map(|of| below[of].as_array()).flatten() {
+                self.visit(one);
+            }
+        }
+    }
+
+    #[test]
+    fn every_secret_of_the_schema_is_masked_wherever_it_may_stand() {
+        let schema = crate::json_schema();
+        let (around, path, found) = (Vec::new(), Vec::new(), Vec::new());
+        let mut walk = Walk { schema: &schema, around, path, found };
+        walk.visit(&schema);
+        assert!(walk.found.len() > 100, "{:?}", walk.found);
+        for path in walk.found {
+            let nested = path.iter().rev().fold("hush".to_owned(), |text, part| match *part {
+                "0" => format!("[{text}]"),
+                name => format!("{{ \"{name}\": {text} }}"),
+            });
+            let shown = masked(&sources(&nested)).remove(0);
+            assert_eq!(shown, nested.replace("hush", "\"***\""), "{path:?}");
+        }
     }
 
     #[test]
