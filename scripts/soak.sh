@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes hours: RELOADS (1,000) reloads of ROUTES (2,000) routes with streams opened at each, none of which may be dropped or keep
-# what it does not need; UPGRADES (50) of the program under load; CONNECTS (100,000) streams of each kind that come and go, of which
+# what it does not need; as many under load; UPGRADES (50) of the program under load; CONNECTS (100,000) streams of each kind that come and go, of which
 # nothing may stay, and STREAM_RELOADS (1,000) reloads under STREAMS (1,000) of each kind; FAULTS (10,000) of each kind of fault of flows, of which nothing may stay, and CLIENTS
 # (50) that get ANSWERS (10,000) each from several branches, none of them another's; SEEDS (10,000) of crashes of the store on a bad
 # disk, and KILLS (100) of a process that writes to real files; LEASES (1,000,000) of a second at a hub; as many kills (50) of one of
@@ -20,7 +20,8 @@ suite() {
 reloads() {
   # A stream is two connections, and so two descriptors of each process for each connection.
   ulimit -n "$(ulimit -H -n)"
-  TIDEGATE_SOAK_RELOADS=${RELOADS:-1000} TIDEGATE_SOAK_ROUTES=${ROUTES:-2000} suite reload_soak::
+  TIDEGATE_SOAK_RELOADS=${RELOADS:-1000} TIDEGATE_SOAK_ROUTES=${ROUTES:-2000} \
+    TIDEGATE_SOAK_LOADED_RELOADS=${RELOADS:-1000} suite reload_soak:: --test-threads=1
 }
 
 upgrades() {

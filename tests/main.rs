@@ -174,6 +174,7 @@ mod telemetry;
 mod tokens;
 mod traces;
 mod transform;
+mod under_load;
 mod upgrade_soak;
 mod upgrades;
 mod upstream_oauth;

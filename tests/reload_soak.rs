@@ -1,6 +1,7 @@
 //! Reloads under open streams: none is dropped, and none keeps more of the past than its own route.
 //!
-//! `make soak` does it with a thousand reloads of two thousand routes, and then looks at the memory as well.
+//! `make soak` does it with a thousand reloads of two thousand routes, and then looks at the memory as well, and with a thousand under
+//! load.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -11,7 +12,9 @@ use std::time::Duration;
 
 use crate::harness::{Gateway, PATIENCE, Wire, until};
 use crate::reload::put_ok;
+use crate::stream_soak::descriptors;
 use crate::telemetry::metric;
+use crate::under_load::{Behind, Clients, Generation};
 
 const RELOADS: usize = 30;
 const ROUTES: usize = 200;
@@ -200,4 +203,62 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
         println!("a pair of streams: {:.1} KiB", pair_bytes / 1024.0);
         assert!(end <= settled * GROWTH_MAX, "{settled} bytes after {SETTLED} reloads, then {end}");
     }
+}
+
+/// Descriptors that stay when all clients have gone: idle connections to the services, a few for each worker.
+const DESCRIPTORS_SPARE: usize = 16;
+
+/// Reloads under load, and those whose streams stay open besides the first ones.
+const LOADED_RELOADS: usize = 20;
+const KEPT: usize = 3;
+
+/// Reloads after which memory and descriptors are looked at, if there are more. What a gateway has after a tenth of them is no less than
+/// what it needs.
+fn is_looked_at(reload: usize, reloads: usize) -> bool {
+    reload == reloads.div_ceil(10).max(LOADED_RELOADS / 2)
+}
+
+/// Requests, streams of every kind, a hub and a queue go on while each route changes again and again.
+#[test]
+fn nobody_notices_that_the_configuration_changes() {
+    let reloads = asked("TIDEGATE_SOAK_LOADED_RELOADS", LOADED_RELOADS);
+    let behind = Behind::start();
+    let gateway = Gateway::start(behind.yaml(0));
+    // Some that it has anyway are opened after its first listener.
+    until("all is open", || metric(&gateway, "tidegate_workers").is_some());
+    let before = descriptors(&gateway);
+    let mut generations = vec![Generation::open(&gateway)];
+    let clients = Clients::start(&gateway, &behind);
+    let mut warm = None;
+    for number in 1..=reloads {
+        put_ok(&gateway, &behind.yaml(number));
+        behind.service.send_events();
+        generations.iter_mut().for_each(Generation::echo);
+        generations.push(Generation::open(&gateway));
+        if generations.len() > KEPT + 1 {
+            generations.remove(1);
+        }
+        let requests = clients.go_on(5);
+        if is_looked_at(number, reloads) {
+            warm = Some(gateway.resident_bytes() as f64);
+            println!("{number} reloads, {requests} requests: {warm:?} bytes");
+        }
+    }
+    let plans = || metric(&gateway, "tidegate_plans_alive").unwrap();
+    until("only the plan that serves is left", || plans() < 1.5);
+    let (warm, end) = (warm.unwrap(), gateway.resident_bytes() as f64);
+    let done = clients.finish(&gateway, &behind);
+    println!(
+        "{reloads} reloads, {} requests, {} events, {} messages: {:.1} MiB, then {:.1}",
+        done.requests,
+        done.events,
+        done.messages,
+        warm / 1_048_576.0,
+        end / 1_048_576.0
+    );
+    assert_eq!(done.stale, 0, "a reload closes no connection");
+    let spare = if reloads < 500 { f64::from(1 << 24) } else { 0.0 };
+    assert!(end <= warm * GROWTH_MAX + spare, "{warm} bytes, then {end}");
+    drop((generations, done.reader));
+    until("the descriptors are as before", || descriptors(&gateway) <= before + DESCRIPTORS_SPARE);
 }

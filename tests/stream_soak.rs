@@ -299,7 +299,7 @@ fn connect(gateway: &Gateway, connects: usize) {
 }
 
 /// Descriptors that the program has open.
-fn descriptors(gateway: &Gateway) -> usize {
+pub(crate) fn descriptors(gateway: &Gateway) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).map_or(0, Iterator::count)
 }
 
