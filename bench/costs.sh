@@ -2,14 +2,14 @@
 # What a request costs: the rows of a file of scenarios by the program as it is shipped, beside other gateways and another build in the
 # same rounds, with CPU time for each request, ratios and targets.
 #
-#   costs.sh policies           a file of bench/scenarios: proxy, policies, flows, soap, streams or hub; further arguments go to
+#   costs.sh policies           a file of bench/scenarios: proxy, policies, flows, soap, streams, hub or operations; further arguments go to
 #                               `tidegate-bench run`: -i REGEX, --rounds N (5), -d SECONDS, --peers nginx,envoy, --before PROGRAM, --strict
 #
 # PEERS=none measures no other gateway; by default those that can do the work and are installed, see `make peers`. PROFILE=none builds
 # without a profile; TIDEGATE and BENCH name built programs. OUT=DIR keeps the results there instead of target/bench.
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
-file=${1:?proxy, policies, flows, soap, streams or hub}
+file=${1:?proxy, policies, flows, soap, streams, hub or operations}
 shift
 [ -e "bench/scenarios/costs-$file.yaml" ] || fail "costs.sh: bench/scenarios/costs-$file.yaml does not exist"
 if [ -z "${TIDEGATE:-}" ]; then

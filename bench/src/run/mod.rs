@@ -14,6 +14,7 @@ mod row;
 mod sampler;
 mod senders;
 mod servers;
+mod watchers;
 mod work;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::own_latency::own_latency;
 use super::sampler::{Sampler, Samples};
 use super::senders::Senders;
 use super::servers::{Ground, Servers, Starting};
+use super::watchers::Watchers;
 use crate::folder::{
     Corrected, Cost, Folder, LABEL, Mark, Measured, Part, Row as RowFile, RowDuration, RowFolder,
     RowKey, Second, Settled, Statistics, Summary,
@@ -124,9 +126,16 @@ impl RowRun<'_> {
         let log = self.jtl.then(|| fs::File::create(files.path.join("results.jtl"))).transpose()?;
         let meter = Meter::new(servers.gateway_pids(), &self.cores.own());
         let mut watched = Watched { marks: Vec::new(), before: None, meter };
+        let is_over = AtomicBool::new(false);
         let outcome = thread::scope(|scope| -> Result<_> {
+            let watches = &self.row.scenario.own.watch;
+            let watchers = Watchers::start(scope, servers.admin(), watches, &is_over);
             let sender = scope.spawn(|| self.senders.send(load, &control, log));
-            self.watch(&|| sender.is_finished(), load, &control, servers, &mut watched, tick)?;
+            let is_sent = || sender.is_finished();
+            let seen = self.watch(&is_sent, load, &control, servers, &mut watched, tick);
+            is_over.store(true, Ordering::SeqCst);
+            seen?;
+            watchers.finish()?;
             sender.join().map_err(|_| anyhow::anyhow!("the generator panicked"))
         })?;
         let Watched { mut marks, before, meter } = watched;

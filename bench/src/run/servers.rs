@@ -5,8 +5,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -64,7 +64,6 @@ pub(super) const READY_MAX: Duration = Duration::from_secs(60);
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// As many as `${number:5}` names.
 const KEYS: u32 = 100_000;
-const METRICS_BYTES_MAX: u64 = 64 << 20;
 
 impl Ground {
     /// Writes the files.
@@ -346,8 +345,16 @@ impl Servers {
     /// The text of our gateway's metrics; none for a peer.
     #[must_use]
     pub(super) fn metrics(&self) -> Option<String> {
-        let Gateway::Ours { admin, .. } = &self.gateway else { return None };
-        scrape(*admin).ok()
+        // A gateway that does not tell has no latency of its own in the report.
+        super::watchers::ask(self.admin()?, "/metrics").ok()
+    }
+
+    /// The admin API, if the gateway has one.
+    pub(super) fn admin(&self) -> Option<SocketAddr> {
+        match &self.gateway {
+            Gateway::Ours { admin, .. } => Some(*admin),
+            Gateway::Peer(_) => None,
+        }
     }
 }
 
@@ -358,15 +365,6 @@ fn claims(subject: &str) -> Claims {
         expires_in: Some(TOKEN_LIFE),
         ..Claims::default()
     }
-}
-
-fn scrape(admin: SocketAddr) -> io::Result<String> {
-    let mut stream = TcpStream::connect(admin)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut text = String::new();
-    stream.take(METRICS_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// A command on these cores that ends when this program does, however it ends.

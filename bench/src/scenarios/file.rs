@@ -138,6 +138,8 @@ keys! {
         websub: Option<WebSub>,
         /// Calls over HTTP/2.
         calls: Option<Calls>,
+        /// What operators do meanwhile.
+        watch: Vec<Watch> = Vec::new(),
         /// What is asked of the row, for `run --strict`.
         targets: Vec<CostTarget> = Vec::new(),
         /// The same work for other gateways; without it they have `-`.
@@ -146,6 +148,16 @@ keys! {
         tls: Option<bool>,
         /// True if it needs Saxon, and so a Java machine.
         java: bool = false,
+    }
+}
+
+keys! {
+    /// A request of the admin API that is sent while the row runs, as a dashboard or a scraper does. The gateway has no users then.
+    pub struct Watch {
+        /// The path, such as `/metrics`.
+        path: String,
+        /// The time from one request to the next.
+        every: Timeout,
     }
 }
 

@@ -12,7 +12,7 @@ mod plan;
 use std::path::{Path, PathBuf};
 
 pub use embedded::{FILES, write_files};
-pub use file::{BackendKind, Document};
+pub use file::{BackendKind, Document, Watch};
 pub use plan::{Overrides, Row, RowLoad};
 
 use config::Report;
