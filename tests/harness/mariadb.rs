@@ -43,7 +43,9 @@ impl MariaDb {
     fn start_in(folder: TempDir, more: &[&str]) -> MariaDb {
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let data = folder.path().join("data");
+        // Servers that are set up at the same time must not share their temporary tables.
         let made = Command::new("mariadb-install-db")
+            .env("TMPDIR", folder.path())
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
             .args(["--user=root", "--skip-name-resolve"])
             .arg(format!("--datadir={}", data.display()))
@@ -56,6 +58,7 @@ impl MariaDb {
             drop(free);
             let log = std::fs::File::create(folder.path().join("log")).unwrap();
             let mut process = Command::new("mariadbd")
+                .env("TMPDIR", folder.path())
                 .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
                 .args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"])
                 .arg("--max-allowed-packet=64M")
