@@ -20,7 +20,7 @@ pub struct Cursor {
 /// A record that was started and has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OpenRecord {
-    /// Its position in the log. Stored positions of queues call it so.
+    /// Its position in the log. Stored positions of queues use this name.
     #[serde(rename = "message")]
     pub position: u64,
     /// The number of failed attempts.
@@ -34,7 +34,7 @@ pub struct OpenRecord {
 
 impl Cursor {
     /// Returns the position after a record, with nothing open.
-    pub fn behind(head: u64) -> Cursor {
+    pub fn after(head: u64) -> Cursor {
         Cursor { head, open: Vec::new() }
     }
 
@@ -123,7 +123,7 @@ mod tests {
         max: Duration::from_secs(60),
     };
 
-    /// Sets the wall clock to this many seconds behind a time.
+    /// Sets the wall clock to this many seconds after a fixed time.
     fn at(seconds: u64) -> Duration {
         let time = Duration::from_secs(1_000_000 + seconds);
         fake::wall(time);
@@ -133,7 +133,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_record_is_tried_when_it_is_due_and_never_twice_at_once() {
         let now = at(0);
-        let mut cursor = Cursor::behind(6);
+        let mut cursor = Cursor::after(6);
         assert_eq!((cursor.due(&RETRIES, now), cursor.next_due(), cursor.done()), (None, None, 6));
         cursor.begin(7);
         cursor.begin(9);
@@ -152,7 +152,7 @@ mod tests {
         cursor.end(7);
         assert_eq!((cursor.due(&RETRIES, at(12)), cursor.done()), (None, 8));
         cursor.end(9);
-        assert_eq!((cursor.done(), cursor), (9, Cursor::behind(9)));
+        assert_eq!((cursor.done(), cursor), (9, Cursor::after(9)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_open_is_not_opened_a_second_time() {
-        let mut cursor = Cursor::behind(9);
+        let mut cursor = Cursor::after(9);
         cursor.reopen(3);
         cursor.get(3).unwrap().attempts = 1;
         cursor.reopen(3);

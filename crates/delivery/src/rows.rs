@@ -22,7 +22,7 @@ impl<'a> Rows<'a> {
         Rows { store, table, rows_max, after: None, is_over: false }
     }
 
-    /// Returns the next rows, at least one, or `None` behind the last.
+    /// Returns the next rows, at least one, or `None` after the last.
     pub async fn next(&mut self) -> Result<Option<Vec<Row>>, Error> {
         if self.is_over {
             return Ok(None);
@@ -65,7 +65,7 @@ pub async fn remove_all(
     let mut rows = Rows::new(store, table, ROWS_MAX / (others.len() + 1));
     let mut removed = 0;
     while let Some(some) = rows.next().await? {
-        // Harmless: those behind were added since.
+        // Harmless: rows with greater keys were added later.
         let now = some.iter().take_while(|row| Some(&row.key) <= last.as_ref());
         let keys: Vec<&Bytes> = now.map(|row| &row.key).collect();
         if keys.is_empty() {

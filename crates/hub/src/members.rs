@@ -32,7 +32,7 @@ impl Deliveries {
         let (cursor, is_failing) = match (before, position) {
             (Some(before), _) => (before.cursor, before.is_failing),
             (None, Some(position)) => (position.cursor, position.is_failing),
-            (None, None) => (Cursor::behind(subscription.from), false),
+            (None, None) => (Cursor::after(subscription.from), false),
         };
         let member = Member {
             subscription: self.common_parts.known(subscription, &self.hub.state.lease_clock),

@@ -117,11 +117,11 @@ mod tests {
     fn places_are_read_as_they_were_written_and_cut_ones_as_far_as_they_are_whole() {
         let open = |event| OpenRecord { attempts: 2, due: u64::MAX, ..OpenRecord::new(event) };
         let cursors = [
-            (Cursor::behind(9), false),
-            (Cursor::behind(7), true),
+            (Cursor::after(9), false),
+            (Cursor::after(7), true),
             (Cursor { head: u64::MAX, open: vec![open(8), open(1)] }, false),
             // Where it began.
-            (Cursor::behind(7), false),
+            (Cursor::after(7), false),
         ];
         let places = || {
             let numbered = (0..).zip(&cursors);

@@ -100,7 +100,7 @@ impl Queue {
         let last = rows::last_key(store, &self.tables.dead).await?;
         let (mut rows, mut all) = (Rows::new(store, &self.tables.dead, PAGE), PutBack::default());
         while let Some(some) = rows.next().await? {
-            // Harmless: those behind have died since.
+            // Harmless: messages with greater ids died later.
             let now = some.iter().take_while(|row| Some(&row.key) <= last.as_ref());
             let (mut batch, mut bytes) = (Vec::new(), 0);
             for row in now {

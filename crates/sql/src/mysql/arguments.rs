@@ -113,7 +113,7 @@ fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
         _ => (Some(0xFE), 8),
     };
     out.extend(mark);
-    // Harmless: the bytes behind are zero.
+    // Harmless: the bytes that are left out are zero.
     out.extend(length.iter().take(count));
     out.extend_from_slice(bytes);
 }
