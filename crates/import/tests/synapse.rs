@@ -3497,3 +3497,12 @@ fn data_services_are_refused_where_something_would_be_lost() {
         }
     }
 }
+
+/// In a URL, `@` and `$` in the name of a user would mean something else.
+#[test]
+fn the_user_of_a_database_is_escaped() {
+    let data = DATA.replace(">gate<", ">ann@${HOME}<").replace("QUERIES", "");
+    let text = imported(&[("shop.dbs", &data)]).configuration;
+    let url = "mysql://ann%40%24%7BHOME%7D:${SHOP_PASSWORD}@db.test:3306/shop?sslmode=disable";
+    assert!(text.contains(url), "{text}");
+}

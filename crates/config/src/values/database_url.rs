@@ -23,21 +23,22 @@ const SQLITE: &str = "sqlite:";
 
 impl Decode for DatabaseUrl {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
+        let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` \
+                    in front of the host, or `sqlite:FILE`";
         let text = decoder.parse(node, "the URL of a database", help, |text| {
             let known = ["postgres://", "postgresql://", "mysql://", "mariadb://", SQLITE];
             if known.iter().any(|scheme| text.starts_with(scheme)) {
-Ok(text.to_owned())
-} else {
-                    // The scheme is not secret, but the text after it may be.
-                    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
-                    let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
-                    Err(if is_word && !scheme.is_empty() {
-format!("databases of {scheme} are not supported; those of PostgreSQL, MySQL and SQLite are")
-} else {
-"this is not the URL of a database".to_owned()
-})
-                }
+                return Ok(text.to_owned());
+            }
+            // The scheme is not secret, but the text after it may be.
+            let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+            let is_word = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            if scheme.is_empty() || !is_word {
+                return Err("this is not the URL of a database".to_owned());
+            }
+            Err(format!(
+                "databases of {scheme} are not supported; those of PostgreSQL, MySQL and SQLite are"
+            ))
         })?;
         let file = text.strip_prefix(SQLITE).map(|rest| rest.split('?').next().unwrap_or(rest));
         // The file changes with each message, so it is not watched.

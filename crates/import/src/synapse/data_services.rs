@@ -11,10 +11,8 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::Converter;
 use super::element::Element;
 use super::expressions::member;
-use super::jdbc::{JdbcAddress, environment};
 use super::known::{self, Fate};
 use super::recheck;
-use crate::yaml::variable;
 
 /// A data service, with what its parts refer to.
 struct Service<'a> {
@@ -104,28 +102,12 @@ impl<'a> Converter<'a> {
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         if let Some(source) = text(&["carbon_datasource_name"]) {
-            let name = environment(&source, "URL");
-            self.note(&format!("the data source {source} is the URL in the variable {name}"));
-            let stand_in = "postgres://stand-in@stand-in.invalid/stand-in".to_owned();
-            self.out.stand_ins.insert(name.clone(), stand_in);
-            return Ok(self.database(&source, &variable(&name)));
+            return Ok(self.database_of_source(&source, &source));
         }
         let url = text(&["url", "protocol"]).ok_or("it is not a database with a URL")?;
-        let address = JdbcAddress::parse(&url).map_err(|why| format!("`{url}` is {why}"))?;
-        for note in &address.notes {
-            self.note(note);
-        }
-        let wanted = if address.name.is_empty() { service } else { &address.name };
-        if address.scheme == "sqlite" {
-            return Ok(self.database(wanted, &format!("sqlite:{}", address.rest)));
-        }
-        let user = text(&["username", "user"]).ok_or("it names no user")?;
-        let password = environment(wanted, "PASSWORD");
-        self.note(&format!("the password is in the variable {password}"));
-        self.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
-        let password = variable(&password);
-        let url = format!("{}://{user}:{password}@{}", address.scheme, address.rest);
-        Ok(self.database(wanted, &url))
+        // Harmless: a server needs a user, and an empty one is refused.
+        let user = text(&["username", "user"]).unwrap_or_default();
+        self.database_at(&url, &user, service)
     }
 
     /// A resource: a route whose flow answers with XML, or with JSON if the client asks for it.

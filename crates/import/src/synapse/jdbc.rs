@@ -1,15 +1,19 @@
 //! Addresses of databases as Java's drivers know them.
 
+use super::converter::Converter;
+use crate::files::escaped;
+use crate::yaml::variable;
+
 /// The URL of a database, and what is different from the driver's.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct JdbcAddress {
+struct JdbcAddress {
     /// `postgres`, `mysql` or `sqlite`.
-    pub(super) scheme: &'static str,
+    scheme: &'static str,
     /// What follows user and password, or the file.
-    pub(super) rest: String,
+    rest: String,
     /// The name of the database.
-    pub(super) name: String,
-    pub(super) notes: Vec<String>,
+    name: String,
+    notes: Vec<String>,
 }
 
 /// Options of drivers that change nothing here: connections are replaced, and all text is UTF-8.
@@ -31,7 +35,7 @@ const WITHOUT_EFFECT: &[&str] = &[
 
 impl JdbcAddress {
     /// Parses a URL. The error completes "`URL` is".
-    pub(super) fn parse(url: &str) -> Result<JdbcAddress, String> {
+    fn parse(url: &str) -> Result<JdbcAddress, String> {
         if let Some(file) = url.strip_prefix("jdbc:sqlite:") {
             let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
             let (name, rest) = (name.to_owned(), file.to_owned());
@@ -56,6 +60,44 @@ impl JdbcAddress {
         let (mode, notes) = tls_mode(options)?;
         let query = mode.map(|mode| format!("?sslmode={mode}")).unwrap_or_default();
         Ok(JdbcAddress { scheme, rest: format!("{place}{query}"), name, notes })
+    }
+}
+
+impl Converter<'_> {
+    /// Returns the name of the database at an address. `wanted` is used for an address that names none. A server's password goes into a
+    /// variable of the environment.
+    pub(super) fn database_at(
+        &mut self,
+        url: &str,
+        user: &str,
+        wanted: &str,
+    ) -> Result<String, String> {
+        let address = JdbcAddress::parse(url).map_err(|why| format!("`{url}` is {why}"))?;
+        for note in &address.notes {
+            self.note(note);
+        }
+        let wanted = if address.name.is_empty() { wanted } else { &address.name };
+        if address.scheme == "sqlite" {
+            return Ok(self.database(wanted, &format!("sqlite:{}", address.rest)));
+        }
+        if user.is_empty() {
+            return Err("it names no user".to_owned());
+        }
+        let password = environment(wanted, "PASSWORD");
+        self.note(&format!("the password is in the variable {password}"));
+        self.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
+        let (user, password) = (escaped(user, b""), variable(&password));
+        let url = format!("{}://{user}:{password}@{}", address.scheme, address.rest);
+        Ok(self.database(wanted, &url))
+    }
+
+    /// Returns the name of a database that a container's data source describes elsewhere. Its URL goes into a variable of the environment.
+    pub(super) fn database_of_source(&mut self, source: &str, wanted: &str) -> String {
+        let name = environment(wanted, "URL");
+        self.note(&format!("the data source {source} is the URL in the variable {name}"));
+        let stand_in = "postgres://stand-in@stand-in.invalid/stand-in".to_owned();
+        self.out.stand_ins.insert(name.clone(), stand_in);
+        self.database(wanted, &variable(&name))
     }
 }
 
@@ -91,7 +133,7 @@ fn tls_mode(options: &str) -> Result<(Option<&'static str>, Vec<String>), String
 }
 
 /// The name of the variable of the environment for a part of an address.
-pub(super) fn environment(name: &str, what: &str) -> String {
+fn environment(name: &str, what: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("{}_{what}", name.chars().map(plain).collect::<String>())
 }

@@ -6,8 +6,6 @@ use xml::{Document, Kind, Options};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::Value;
-use super::super::jdbc::{JdbcAddress, environment};
-use crate::yaml::variable;
 
 /// `cache`: the mediators behind it run once for equal requests.
 pub(super) fn cache<'a>(
@@ -166,28 +164,10 @@ fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, Str
     let text = |name: &str| pool.text_of(name).unwrap_or_default();
     let source = text("dsName");
     if !source.is_empty() {
-        let wanted = source.rsplit('/').next().unwrap_or(&source).to_owned();
-        let environment = environment(&wanted, "URL");
-        c.note(&format!("the data source {source} is the URL in the variable {environment}"));
-        let stand_in = "postgres://stand-in@stand-in.invalid/stand-in".to_owned();
-        c.out.stand_ins.insert(environment.clone(), stand_in);
-        return Ok(c.database(&wanted, &variable(&environment)));
+        let wanted = source.rsplit('/').next().unwrap_or(&source);
+        return Ok(c.database_of_source(&source, wanted));
     }
-    let url = text("url");
-    let address = JdbcAddress::parse(&url).map_err(|why| format!("`{url}` is {why}"))?;
-    for note in &address.notes {
-        c.note(note);
-    }
-    if address.scheme == "sqlite" {
-        return Ok(c.database(&address.name, &format!("sqlite:{}", address.rest)));
-    }
-    let user = text("user");
-    let password = environment(&address.name, "PASSWORD");
-    c.note(&format!("the password is in the variable {password}"));
-    c.out.stand_ins.insert(password.clone(), "stand-in".to_owned());
-    let password = variable(&password);
-    let url = format!("{}://{user}:{password}@{}", address.scheme, address.rest);
-    Ok(c.database(&address.name, &url))
+    c.database_at(&text("url"), &text("user"), "database")
 }
 
 /// Parameters by number: `?` outside of quotes becomes `$1`.
