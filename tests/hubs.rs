@@ -437,8 +437,9 @@ fn slow_readers_hold_little() {
     let (mut reads, _) = stream(&gateway, "?after=0", "");
     let last = format!("id: {}\n", ids.last().unwrap());
     assert!(events(&mut reads, ids.len()).contains(&last));
-    let grown = gateway.resident_bytes().saturating_sub(before);
-    assert!(grown < 2 * CLIENTS * 512 * 1024 + (8 << 20), "{} a client", grown / 2 / CLIENTS);
+    // Threads that read the log for all of them at once end later, and with them their memory.
+    let max = before + 2 * CLIENTS * 512 * 1024 + (8 << 20);
+    until("slow readers hold little", || gateway.resident_bytes() < max);
 }
 
 #[test]

@@ -420,7 +420,7 @@ impl Liar {
 
     /// The first packet of a server, which proves passwords by this method.
     fn greeting(method: &str) -> Vec<u8> {
-        let mut bytes = b"\x0a8.0.99\0\x01\0\0\012345678\0".to_vec();
+        let mut bytes = b"\x0a8.0.99\0\x01\0\0\x0012345678\0".to_vec();
         // No TLS; protocol 4.1, secure connection, plugins.
         bytes.extend([0x01, 0x82, 45, 2, 0, 0x08, 0, 21]);
         bytes.extend([0; 10]);
