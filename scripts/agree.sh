@@ -81,12 +81,12 @@ INTERCEPTOR=$(address interceptor 127.0.0.1)
 "$tidegate" token --key "$folder/key.pem" --issuer https://bench.test --subject bench --expires 12h > "$folder/token"
 "$tidegate" token --key "$folder/key.pem" --jwks > "$folder/jwks.json"
 
-# Starts a gateway with one of the scenarios' configurations.
+# Starts a gateway with one of the scenarios' configurations, and sets `at` to its address. A subshell would lose its process.
 gateway() {
   LISTEN=127.0.0.1:0 ADMIN=127.0.0.1:0 WORKERS=1 ECHO=$ECHO INTERCEPTOR=$INTERCEPTOR JWKS=$folder/jwks.json \
     "$tidegate" run "bench/scenarios/gateways/$1.yaml" > "$folder/$1.log" 2>&1 &
   started+=($!)
-  address "$1" 'listening listener="public"'
+  at=$(address "$1" 'listening listener="public"')
 }
 
 ours() { "$bench" load run "$1"; }
@@ -104,7 +104,7 @@ for scenario in ${SCENARIOS:-plain XSLTProxy}; do
     plain | intercepted | mixed) configuration=interceptors ;;
     *) configuration=flows ;;
   esac
-  at=$(gateway "$configuration")
+  gateway "$configuration"
   "$bench" load write "$scenario" --address "$at" --token "$(cat "$folder/token")" --users "${USERS:-20}" --think "${THINK:-100}" \
     --duration "${SECONDS_EACH:-20}" --warm-up 5 > "$folder/load.json"
   : > "$folder/figures"
