@@ -41,7 +41,7 @@ load() {
   ulimit -n "$(ulimit -H -n)"
   TIDEGATE_SAXON=${TIDEGATE_SAXON:-$(realpath "$target/saxon")}
   export TIDEGATE_SAXON
-  run_rows costs costs-proxy costs-policies costs-flows costs-soap -e '^idle' -d 3 -w 1 &&
+  run_rows costs costs-proxy costs-policies costs-flows costs-soap costs-operations -e '^idle' -d 3 -w 1 &&
     run_rows streams costs-streams -e '^idle' -u 500 -d 4 -w 2 &&
     run_rows hub costs-hub -u 1000 -d 8 -w 2 &&
     run_rows documents 000 001 -e endurance -u 20 -d 3 -w 1 &&
@@ -53,7 +53,7 @@ load() {
 # Each row sent requests, and the program wrote what it counted.
 look_at_rows() {
   local row idle
-  for row in costs/h2-10 costs/openapi-350 costs/soap-typed costs/soap-8 costs/flow-xslt streams/calls-grpc hub/hub-deliver flows/XSLTProxy; do
+  for row in costs/h2-10 costs/openapi-350 costs/traced-1 costs/soap-typed costs/soap-8 costs/flow-xslt streams/calls-grpc hub/hub-deliver flows/XSLTProxy; do
     [ -n "$(find "$training/rows/$row" -name row.json)" ] || fail "$row was not run: $training/load.log"
   done
   idle=$(find "$training/rows" -name row.json -exec grep -L '"requests": [1-9]' {} +)
