@@ -7,7 +7,7 @@
 # One version each, which the tests have run with.
 artifacts="net.sf.saxon:Saxon-HE:12.9 org.xmlresolver:xmlresolver:5.3.3"
 folder=$target/saxon
-source=crates/saxon/java
+source=crates/xml/saxon/java
 
 stamp=$(cat "$source"/tidegate/saxon/*.java scripts/saxon.sh | sha256sum | cut -d' ' -f1)-$(pwd)
 if [ "$(cat "$folder/stamp" 2>/dev/null)" = "$stamp" ]; then exit 0; fi

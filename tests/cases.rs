@@ -394,7 +394,7 @@ fn no_control_character_reaches_the_terminal() {
 /// Configurations of the examples that have cases hold them.
 #[test]
 fn the_cases_of_the_examples_pass() {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples"));
     let (mut open, mut tested) = (vec![root], 0);
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).unwrap() {

@@ -11,7 +11,7 @@ static OURS: LazyLock<Authority> = LazyLock::new(Authority::new);
 const DAY: u64 = 24 * 60 * 60;
 
 /// Made by `openssl x509 -req` without an extensions file.
-const VERSION_1: &str = include_str!("../crates/tls/tests/version-1.pem");
+const VERSION_1: &str = include_str!("../crates/net/tls/tests/version-1.pem");
 
 /// Seconds since the Unix epoch.
 fn now() -> u64 {

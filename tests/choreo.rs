@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::harness::{Backend, Gateway, Message, tidegate};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/choreo-connect");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/choreo-connect");
 
 /// The example as it is served, and a token its key signed.
 struct Example {

@@ -453,7 +453,7 @@ fn explain_tells_each_policys_verdict() {
 
 /// The folder of the project.
 fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
 #[test]
@@ -822,7 +822,7 @@ fn complaints_say_what_to_write_instead() {
 /// `--help` prints help and does nothing.
 #[test]
 fn scripts_of_benches_have_help() {
-    let bench = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
+    let bench = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../bench");
     let mut seen = 0;
     for entry in std::fs::read_dir(bench).unwrap() {
         let path = entry.unwrap().path();

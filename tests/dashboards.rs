@@ -16,7 +16,7 @@ mod promql;
 
 use promql::{Operator, Reading, read};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy");
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 const ADD: &str = include_str!("../examples/soap/add.xml");
 

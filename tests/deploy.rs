@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Wire, tidegate_with, until};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy");
 
 /// A document's figures: name, MiB, thousandths of a processor; then concurrency.
 type Document = ([(&'static str, u64, u64); 5], u64);

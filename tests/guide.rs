@@ -1,5 +1,5 @@
 //! README and guide are true: the program checks every block of configuration, every block of JSON is JSON, and the text that
-//! the program writes into the guide is fresh. Commands are read by the program's own parser, in `crates/tidegate/src/guide.rs`.
+//! the program writes into the guide is fresh. Commands are read by the program's own parser, in `crates/operations/tidegate/src/guide.rs`.
 //!
 //! A block of YAML is a whole configuration if it has `listen` and `routes`. Otherwise it is a part, by its keys: of the
 //! file, of a route, of an upstream, or a list of policies. Things that a part names and does not define are put beside it.
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::harness::{Backend, Gateway, tidegate, tidegate_with};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 /// Blocks of output that are not compared with the program's. May only shrink.
 const PRINTED_MAX: usize = 3;

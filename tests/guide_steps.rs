@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::harness::{ClosedPort, PATIENCE, Wire, program, until};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/operating.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/guide/operating.md");
 
 /// The ports of the page.
 const PORTS: [u16; 3] = [8080, 9001, 9901];

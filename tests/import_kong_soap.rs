@@ -187,7 +187,7 @@ fn the_calculator_answers_behind_each_scenario() {
 #[test]
 fn definitions_may_lie_in_files() {
     let services = Services::start();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/soap");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/soap");
     let folder = folder.canonicalize().unwrap();
     let folder = folder.to_str().unwrap();
     let mut plugins = everything("thirteen.xsl");

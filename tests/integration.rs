@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::harness::{Gateway, Message, Origin, tidegate};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/integration");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/integration");
 
 fn read(name: &str) -> String {
     std::fs::read_to_string(Path::new(FOLDER).join(name)).unwrap()

@@ -350,7 +350,7 @@ fn faults_are_explained() {
 /// Each series that an alert asks for is one of the program's, and each alert has its paragraph.
 #[test]
 fn alerts_ask_for_what_there_is() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
     let alerts = std::fs::read_to_string(format!("{folder}/deploy/alerts.yaml")).unwrap();
     let runbook = std::fs::read_to_string(format!("{folder}/docs/guide/runbook.md")).unwrap();
     let metrics = tidegate(&["manual", "metrics"]).stdout;

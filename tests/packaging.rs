@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Gate, Gateway, Origin, PATIENCE, Wire, tidegate};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
 fn file(path: &str) -> String {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::harness::tidegate;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy");
 
 fn read(file: &str) -> String {
     fs::read_to_string(format!("{FOLDER}/{file}")).unwrap_or_else(|error| panic!("{file}: {error}"))

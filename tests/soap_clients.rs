@@ -35,7 +35,7 @@ routes:
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().expect("the project")
 }
 
 /// The output of a client in each version of SOAP; `arguments` get the endpoint.

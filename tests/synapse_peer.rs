@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::harness::kafka::GUARDED;
 use crate::harness::{ClosedPort, Gateway, Message, Origin, Peer, Wire, tidegate};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 /// Java needs seconds to start where nothing else runs, and this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -33,7 +33,8 @@ impl Peer {
     fn start(hub: &str, authority: Option<&Authority>) -> Peer {
         let folder = tempfile::tempdir().unwrap();
         let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("websub-peers");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/websub_peers/peer.py");
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/websub_peers/peer.py");
         let mut command = Command::new(installed.join("python/bin/python"));
         command.arg(script).arg(hub).arg(folder.path()).env("NO_PROXY", "*");
         if let Some(authority) = authority {

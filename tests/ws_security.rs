@@ -394,7 +394,7 @@ routes:
         calculator.url
     );
     let gateway = Gateway::start(yaml);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().unwrap();
     let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
     let run = Command::new(clients.join("zeep/bin/python"))
         .arg(root.join("tests/soap_clients/zeep_security.py"))

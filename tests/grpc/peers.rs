@@ -21,7 +21,7 @@ fn installed(name: &str) -> PathBuf {
 }
 
 fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/grpc").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/grpc").join(name)
 }
 
 fn python(name: &str) -> Command {

@@ -186,13 +186,13 @@ mod tests {
             "[workspace]\nresolver = \"3\"\nmembers = [\n  # tools\n  \"crates/a\",\n]\n",
         );
         write(
-            "crates/a/Cargo.toml",
+            "crates/xml/a/Cargo.toml",
             "[package]\nname = \"a\"\nedition = \"2024\"\n[dependencies]\nanyhow = \"1\"\n",
         );
-        write("crates/a/src/lib.rs", "fn f() { dbg!(1); }\n");
+        write("crates/xml/a/src/lib.rs", "fn f() { dbg!(1); }\n");
         write("target/x.rs", "fn f() { dbg!(1); }\n");
         write("README.md", "[gone](docs/gone.md)\n");
-        write(EXCEPTIONS, "crates/a/src/lib.rs 700\n");
+        write(EXCEPTIONS, "crates/xml/a/src/lib.rs 700\n");
         let found: Vec<String> = check(folder.path())
             .unwrap()
             .iter()
@@ -202,9 +202,9 @@ mod tests {
             found,
             [
                 "README.md:1",
-                "crates/a/Cargo.toml:5",
-                "crates/a/src/lib.rs:1",
-                "crates/a/src/lib.rs:1",
+                "crates/xml/a/Cargo.toml:5",
+                "crates/xml/a/src/lib.rs:1",
+                "crates/xml/a/src/lib.rs:1",
                 "xtask/tidy-exceptions.txt:1",
             ]
         );

@@ -14,5 +14,5 @@ mapfile -t options < <(nginx -V 2>&1 | sed -n 's/^configure arguments: //p' | xa
 make -s -f objs/Makefile modules > make.log 2>&1 || { tail -40 make.log >&2; exit 1; }
 mkdir -p "$into"
 cp objs/ngx_http_xml_steps_module.so "$into/"
-cp "$here/../../../crates/mediation/src/soap/envelope11.xsd" "$into/"
+cp "$here/../../../crates/xml/mediation/src/soap/envelope11.xsd" "$into/"
 printf 'libxml2 %s, libxslt %s\n' "$(xml2-config --version)" "$(xslt-config --version)" > "$into/versions"

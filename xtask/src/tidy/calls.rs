@@ -133,10 +133,14 @@ mod tests {
         for call in CALLS {
             let text = format!("fn f() {{\n    {}();\n}}\n", call.text);
             let expected = format!("2: `{}` in `plan`", call.text);
-            assert!(found("crates/plan/src/a.rs", &text).contains(&expected), "{}", call.text);
+            assert!(
+                found("crates/gateway/plan/src/a.rs", &text).contains(&expected),
+                "{}",
+                call.text
+            );
             for home in call.crates {
                 assert_eq!(
-                    found(&format!("crates/{home}/src/a.rs"), &text),
+                    found(&format!("crates/net/{home}/src/a.rs"), &text),
                     [""; 0],
                     "{}",
                     call.text
@@ -153,9 +157,12 @@ mod tests {
             "#[cfg(test)]\nmod tests { fn f() { Instant::now(); } }\n",
             "fn f() { tokio::task::spawn_blocking(g); my_spawn_local(); }\n",
         ] {
-            assert_eq!(found("crates/plan/src/a.rs", text), [""; 0], "{text}");
+            assert_eq!(found("crates/gateway/plan/src/a.rs", text), [""; 0], "{text}");
         }
-        assert_eq!(found("crates/plan/tests/a.rs", "fn f() { Instant::now(); }\n"), [""; 0]);
+        assert_eq!(
+            found("crates/gateway/plan/tests/a.rs", "fn f() { Instant::now(); }\n"),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -179,7 +186,7 @@ mod tests {
         for word in EMPTY_WORDS {
             let text = format!("pub(crate) struct Route{word}<'a> {{}}\n");
             let expected = format!("1: the type `Route{word}` is named with `{word}`");
-            assert_eq!(found("crates/plan/src/a.rs", &text), [expected]);
+            assert_eq!(found("crates/gateway/plan/src/a.rs", &text), [expected]);
         }
         assert_eq!(found("a.rs", "struct Database {}\nfn f(x: Context) {}\n"), [""; 0]);
     }

@@ -313,29 +313,29 @@ mod tests {
 [workspace]
 members = [
   # the program
-  "crates/tidegate",
+  "crates/operations/tidegate",
   # cold path: how a change becomes a plan
-  "crates/admin",
-  "crates/control",
-  "crates/compile",
-  "crates/config",
+  "crates/operations/admin",
+  "crates/operations/control",
+  "crates/operations/compile",
+  "crates/operations/config",
   # hot path: how a request becomes a reply
-  "crates/listen",
-  "crates/pipeline",
-  "crates/plan",
-  "crates/policies",
-  "crates/mediation",
-  "crates/upstream",
+  "crates/gateway/listen",
+  "crates/gateway/pipeline",
+  "crates/gateway/plan",
+  "crates/gateway/policies",
+  "crates/xml/mediation",
+  "crates/gateway/upstream",
   # contracts: the words
-  "crates/policy",
-  "crates/telemetry",
+  "crates/gateway/policy",
+  "crates/operations/telemetry",
   # tools: know nothing
-  "crates/http2",
-  "crates/http1",
-  "crates/tls",
-  "crates/kit",
+  "crates/net/http2",
+  "crates/net/http1",
+  "crates/net/tls",
+  "crates/net/kit",
   # beside the program
-  "crates/backends",
+  "crates/operations/backends",
   "bench",
   "xtask",
 ]
@@ -359,7 +359,10 @@ members = [
     fn the_listing_is_read_with_its_bands() {
         let members = members(MANIFEST);
         assert_eq!(members.len(), 20);
-        assert_eq!(members.first(), Some(&("crates/tidegate".to_owned(), Band::Program)));
+        assert_eq!(
+            members.first(),
+            Some(&("crates/operations/tidegate".to_owned(), Band::Program))
+        );
         assert_eq!(members.last(), Some(&("xtask".to_owned(), Band::Beside)));
     }
 
@@ -433,7 +436,7 @@ members = [
         ] {
             let found = found(from, to);
             let expected =
-                format!("crates/{from}/Cargo.toml:7: `{from}` depends on `{to}`; {instead}");
+                format!("crates/xml/{from}/Cargo.toml:7: `{from}` depends on `{to}`; {instead}");
             assert!(matches!(found.as_slice(), [one] if one.starts_with(&expected)), "{found:?}");
         }
     }
@@ -444,7 +447,7 @@ members = [
             { "name": "kit", "kind": null }, { "name": "tempfile", "kind": "dev" },
         ]});
         let manifest = "[package]\nname = \"a\"\n[dependencies]\nkit.workspace = true\n";
-        let read = read_crate(&package, Band::Hot, "crates/b/Cargo.toml", manifest);
+        let read = read_crate(&package, Band::Hot, "crates/xml/b/Cargo.toml", manifest);
         assert_eq!(read.edges, [Edge { to: "kit".to_owned(), line: 4 }]);
         assert_eq!(misplaced(&read).unwrap().what, "the crate `a` is in the folder `b`");
     }

@@ -85,12 +85,12 @@ mod tests {
             Source::read(&Text { path: path.to_owned(), text: text.to_owned() })
         };
         let sources = [
-            source("crates/hub/src/a.rs", "// Mutex\nuse std::sync::Mutex;\n"),
+            source("crates/integration/hub/src/a.rs", "// Mutex\nuse std::sync::Mutex;\n"),
             source(
-                "crates/hub/src/b.rs",
+                "crates/integration/hub/src/b.rs",
                 "struct MutexFree;\n#[cfg(test)]\nmod tests { use std::sync::Mutex; }\n",
             ),
-            source("crates/store/src/c.rs", "use std::sync::Mutex;\n"),
+            source("crates/integration/store/src/c.rs", "use std::sync::Mutex;\n"),
         ];
         check(&sources, list).iter().map(ToString::to_string).collect()
     }
@@ -100,15 +100,15 @@ mod tests {
         assert_eq!(
             found(""),
             [
-                "crates/hub/src/a.rs:2: a lock in the hot path; do without it, or give the reason in xtask/tidy-locks.txt"
+                "crates/integration/hub/src/a.rs:2: a lock in the hot path; do without it, or give the reason in xtask/tidy-locks.txt"
             ]
         );
         assert_eq!(found("# why\n\ncrates/hub/src/a.rs: it is held for a push\n"), [""; 0]);
         assert_eq!(
-            found("crates/hub/src/a.rs: why\ncrates/hub/src/b.rs: why\ncrates/x.rs:\n"),
+            found("crates/integration/hub/src/a.rs: why\ncrates/hub/src/b.rs: why\ncrates/x.rs:\n"),
             [
-                "xtask/tidy-locks.txt:3: `crates/x.rs:` is not an entry; write `FILE: REASON`",
-                "xtask/tidy-locks.txt:2: `crates/hub/src/b.rs` has no lock; remove the line",
+                "xtask/tidy-locks.txt:3: `crates/xml/x.rs:` is not an entry; write `FILE: REASON`",
+                "xtask/tidy-locks.txt:2: `crates/integration/hub/src/b.rs` has no lock; remove the line",
             ]
         );
     }

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_lossy_call_needs_a_reason() {
-        let path = "crates/a/src/lib.rs";
+        let path = "crates/xml/a/src/lib.rs";
         let lost = |text: &str| found(path, text).len();
         assert_eq!(lost("fn f() {\n    a().ok();\n}\n"), 1);
         assert_eq!(lost("fn f() {\n    // Harmless: nobody waits for it.\n    a().ok();\n}\n"), 0);
@@ -129,9 +129,17 @@ mod tests {
         let lossy = "fn f() { a().ok(); }\n";
         let declaration = "#[cfg(test)]\npub(crate) mod model;\nmod models;\n";
         for (parent, of_test, other) in [
-            ("crates/a/src/lib.rs", "crates/a/src/model.rs", "crates/a/src/models.rs"),
-            ("crates/a/src/b/mod.rs", "crates/a/src/b/model/c.rs", "crates/a/src/model.rs"),
-            ("crates/a/src/b.rs", "crates/a/src/b/model.rs", "crates/a/src/b/models.rs"),
+            ("crates/xml/a/src/lib.rs", "crates/xml/a/src/model.rs", "crates/xml/a/src/models.rs"),
+            (
+                "crates/xml/a/src/b/mod.rs",
+                "crates/xml/a/src/b/model/c.rs",
+                "crates/xml/a/src/model.rs",
+            ),
+            (
+                "crates/xml/a/src/b.rs",
+                "crates/xml/a/src/b/model.rs",
+                "crates/xml/a/src/b/models.rs",
+            ),
         ] {
             let texts = [(parent, declaration), (of_test, lossy), (other, lossy)];
             let texts = texts.map(|(path, text)| Text { path: path.into(), text: text.into() });
@@ -145,8 +153,8 @@ mod tests {
     fn uses_are_counted_for_each_file_and_call() {
         let text = "fn f() { a().ok(); b().ok(); }\n";
         assert_eq!(
-            found("crates/a/src/lib.rs", text),
-            ["crates/a/src/lib.rs:1: `.ok()` drops an error; uses without a reason: 2; \
+            found("crates/xml/a/src/lib.rs", text),
+            ["crates/xml/a/src/lib.rs:1: `.ok()` drops an error; uses without a reason: 2; \
               report what is lost, or say after `Harmless:` why nothing is"]
         );
     }

@@ -66,7 +66,7 @@ mod tests {
     use crate::tidy::Text;
 
     fn found(text: &str) -> Vec<String> {
-        let text = Text { path: "crates/a/src/lib.rs".to_owned(), text: text.to_owned() };
+        let text = Text { path: "crates/xml/a/src/lib.rs".to_owned(), text: text.to_owned() };
         check(&Source::read(&text)).into_iter().map(|complaint| complaint.what).collect()
     }
 

@@ -7,7 +7,7 @@ use super::source::{Source, is_name};
 pub(crate) fn check(rust: &[Source]) -> Vec<Complaint> {
     let of_keys: Vec<&str> = rust
         .iter()
-        .filter_map(|source| source.path.strip_prefix("crates/config/src/policies/"))
+        .filter_map(|source| source.path.strip_prefix("crates/operations/config/src/policies/"))
         .filter_map(|file| file.strip_suffix(".rs"))
         .collect();
     let policies = rust.iter().filter_map(|source| Some((own(&source.path)?, source)));
@@ -31,7 +31,7 @@ pub(crate) fn check(rust: &[Source]) -> Vec<Complaint> {
 
 /// Returns the policy that a file of `policies` belongs to, if any.
 fn own(path: &str) -> Option<&str> {
-    let path = path.strip_prefix("crates/policies/src/")?;
+    let path = path.strip_prefix("crates/gateway/policies/src/")?;
     path.split('/').next().map(|first| first.strip_suffix(".rs").unwrap_or(first))
 }
 
@@ -43,12 +43,18 @@ mod tests {
     #[test]
     fn a_policy_names_no_other() {
         let files = [
-            ("crates/config/src/policies/jwt.rs", ""),
-            ("crates/config/src/policies/basic.rs", ""),
-            ("crates/policies/src/jwt.rs", "use crate::identity::A;\n"),
-            ("crates/policies/src/jwt/token.rs", "use crate::jwt::A;\n\nuse crate::basic::B;\n"),
-            ("crates/policies/src/basic.rs", "#[cfg(test)]\nmod tests {\n use crate::jwt::A;\n}\n"),
-            ("crates/policies/src/identity.rs", "use crate::jwt::A;\n"),
+            ("crates/operations/config/src/policies/jwt.rs", ""),
+            ("crates/operations/config/src/policies/basic.rs", ""),
+            ("crates/gateway/policies/src/jwt.rs", "use crate::identity::A;\n"),
+            (
+                "crates/gateway/policies/src/jwt/token.rs",
+                "use crate::jwt::A;\n\nuse crate::basic::B;\n",
+            ),
+            (
+                "crates/gateway/policies/src/basic.rs",
+                "#[cfg(test)]\nmod tests {\n use crate::jwt::A;\n}\n",
+            ),
+            ("crates/gateway/policies/src/identity.rs", "use crate::jwt::A;\n"),
         ];
         let read = |(path, text): &(&str, &str)| {
             Source::read(&Text { path: (*path).to_owned(), text: (*text).to_owned() })
@@ -60,7 +66,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "crates/policies/src/jwt/token.rs:3: the policy `jwt` names the policy `basic`; move what both need into a file of its own"
+                "crates/gateway/policies/src/jwt/token.rs:3: the policy `jwt` names the policy `basic`; move what both need into a file of its own"
             ]
         );
     }

@@ -38,9 +38,10 @@ impl Source {
         Source { path: text.path.clone(), code, shipped, comments: view(Kind::Comment) }
     }
 
-    /// The folder below `crates/` of the file, if it is part of the crate itself.
+    /// The name of the crate, the second folder below `crates/`, if the file is part of the crate itself.
     pub(crate) fn crate_name(&self) -> Option<&str> {
-        let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        let (_group, below) = self.path.strip_prefix("crates/")?.split_once('/')?;
+        let (name, rest) = below.split_once('/')?;
         rest.starts_with("src/").then_some(name)
     }
 
@@ -295,10 +296,10 @@ mod tests {
     #[test]
     fn files_know_their_crate_and_whether_they_test() {
         for (path, name, test) in [
-            ("crates/kit/src/clock.rs", Some("kit"), false),
-            ("crates/kit/src/clock/tests.rs", Some("kit"), true),
-            ("crates/kit/tests/a.rs", None, true),
-            ("crates/kit/benches/a.rs", None, true),
+            ("crates/net/kit/src/clock.rs", Some("kit"), false),
+            ("crates/net/kit/src/clock/tests.rs", Some("kit"), true),
+            ("crates/net/kit/tests/a.rs", None, true),
+            ("crates/net/kit/benches/a.rs", None, true),
             ("tests/cases/a.rs", None, true),
             ("xtask/src/main.rs", None, false),
         ] {
