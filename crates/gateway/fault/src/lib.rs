@@ -5,6 +5,7 @@
 //! (`Fault::cause`) are separate, so that nothing internal leaks.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt;
 
 use grpc::Status;
@@ -27,7 +28,7 @@ pub struct FaultExtras {
     /// The reference system's code, if it differs from the kind's (behaviours of Choreo Connect, table 2.4).
     pub code: Option<u32>,
     /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values need no escaping.
-    pub headers: Vec<(&'static str, Box<str>)>,
+    pub headers: Vec<(Cow<'static, str>, Box<str>)>,
     /// The status of the reply, if it is not the kind's.
     pub status: Option<u16>,
     /// The side that sent the value which a step could not use. Kinds whose side depends on that have it here.
@@ -311,8 +312,12 @@ impl Fault {
     }
 
     /// Adds a header line to the reply.
-    pub fn with_header(mut self, name: &'static str, value: impl Into<Box<str>>) -> Fault {
-        self.more.get_or_insert_default().headers.push((name, value.into()));
+    pub fn with_header(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<Box<str>>,
+    ) -> Fault {
+        self.more.get_or_insert_default().headers.push((name.into(), value.into()));
         self
     }
 

@@ -8,6 +8,8 @@ mod wso2;
 pub(crate) use flow::{keep_body, keeps_body, note_format_of};
 pub(crate) use soap::{is_servers, note_message_format};
 
+use std::borrow::Cow;
+
 use fault::{Fault, Kind};
 use message::{Body, Reply};
 use plan::Errors;
@@ -57,14 +59,14 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
 }
 
 /// Adds the lines that a fault's kind and the fault itself bring.
-fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(&'static str, Box<str>)>>) -> Reply {
+fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(Cow<'static, str>, Box<str>)>>) -> Reply {
     let lines = &mut reply.head.headers;
     if let Some((name, value)) = told_by(kind) {
         lines.add_known(name, value);
     }
     // Harmless: a fault may have no lines.
     for (name, value) in more.into_iter().flatten() {
-        let written = lines.add(name, value.as_bytes());
+        let written = lines.add(&name, value.as_bytes());
         debug_assert!(written.is_ok());
     }
     reply
