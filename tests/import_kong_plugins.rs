@@ -450,6 +450,58 @@ fn tokens_of_an_issuer_pass_and_others_do_not() {
     assert_eq!(gateway.wire().get("/r").status(), 503);
 }
 
+/// The service says what its replies cost. Kong refuses the reply of a limit that is used up, and requests only if it is told to.
+#[test]
+fn replies_are_limited_by_the_costs_that_the_service_tells() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nX-Kong-Limit: video=2, image = 1, other=9\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let plugin = |path: &str, more: &str| {
+        format!(
+            "{{ name: {path}, paths: [/{path}], plugins: [{{ name: response-ratelimiting, config: {{ limit_by: ip, {more} }} }}] }}"
+        )
+    };
+    let (gateway, run) = serving(
+        &format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"{}\", routes: [{}, {}, {}, {}] }}]\n",
+            origin.url(),
+            plugin("late", "limits: { video: { hour: 3 } }"),
+            plugin(
+                "early",
+                "limits: { video: { hour: 3, day: 8 } }, block_on_first_violation: true"
+            ),
+            plugin("two", "limits: { video: { hour: 5 }, image: { hour: 9 } }"),
+            plugin("hidden", "limits: { text: { hour: 1 } }, hide_client_headers: true"),
+        ),
+        3,
+    );
+    let rows: Vec<&str> = run.stderr.lines().filter(|row| row.contains("plugin ")).collect();
+    let converted = rows.iter().filter(|row| row.starts_with("converted")).count();
+    assert_eq!((rows.len(), converted), (4, 3), "{}", run.stderr);
+    let (limit, rest) = ("x-ratelimit-limit-video-hour", "x-ratelimit-remaining-video-hour");
+    for (path, status, name, value, asked) in [
+        ("/late", 200, rest, "1", Some("3")),
+        ("/late", 200, rest, "0", Some("1")),
+        ("/late", 429, limit, "3", Some("0")),
+        ("/early", 200, rest, "1", Some("3")),
+        ("/early", 200, "x-ratelimit-remaining-video-day", "4", Some("1")),
+        ("/early", 429, rest, "0", None),
+        ("/two", 200, "x-ratelimit-remaining-image-hour", "8", Some("5")),
+        ("/two", 200, rest, "1", Some("3")),
+        ("/hidden", 200, "x-ratelimit-remaining-text-hour", "", None),
+        ("/hidden", 200, "x-ratelimit-limit-text-hour", "", None),
+    ] {
+        origin.forget();
+        let reply = gateway.wire().get(path);
+        assert_eq!(reply.status(), status, "{path}: {reply:?}");
+        assert_eq!(reply.get(name).unwrap_or(""), value, "{path}: {reply:?}");
+        assert_eq!(reply.get("x-kong-limit"), None, "{path}");
+        let seen = origin.requests();
+        let told = seen.first().and_then(|seen| seen.get("x-ratelimit-remaining-video"));
+        assert_eq!(told, asked, "{path}");
+    }
+}
+
 /// A service with one route, and plugins for all.
 fn plugged(origin: &Origin, plugins: &str) -> String {
     format!(
@@ -572,8 +624,12 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
             "a whole body is not replaced here",
         ),
         (
-            "{ name: response-ratelimiting, config: { limits: { video: { minute: 1 } } } }",
-            "limits by headers of replies have no counterpart",
+            "{ name: response-ratelimiting, config: { limits: { \"a b\": { minute: 1 } } } }",
+            "the limit `a b` cannot be part of a header's name",
+        ),
+        (
+            "{ name: rate-limiting, config: { second: 1, minute: 2, hour: 3, day: 4, month: 5 } }",
+            "a limit has at most 4 windows here",
         ),
         (
             "{ name: request-validator, config: { body_schema: '[]' } }",

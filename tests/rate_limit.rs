@@ -399,3 +399,111 @@ fn windows_on_the_clock_that_cannot_work_are_complaints() {
         assert!(said.stderr.contains(part), "{limit}: {}", said.stderr);
     }
 }
+
+#[test]
+fn a_limit_counts_what_replies_cost() {
+    let cost = |line: &str| {
+        Origin::answering(format!("HTTP/1.1 200 OK\r\n{line}Content-Length: 2\r\n\r\nok"))
+    };
+    let hour = "requests: 10, per: 24h";
+    for (line, limit, left) in [
+        ("X-Cost: 4\r\n", "cost: { header: x-cost }", vec!["6", "2", "0", "refused"]),
+        (
+            "X-Cost: 4\r\n",
+            "algorithm: sliding, cost: { header: x-cost }",
+            vec!["6", "2", "0", "refused"],
+        ),
+        (
+            "X-Cost: 4\r\n",
+            "algorithm: fixed, cost: { header: x-cost, refuse: replies }",
+            vec!["6", "2", "0", "refused"],
+        ),
+        ("X-Cost: 4\r\n", "cost: { header: x-cost, refuse: both }", vec!["6", "2", "0", "refused"]),
+        (
+            "X-Cost: a=1, b=9\r\nX-Cost: c=2\r\n",
+            "cost: { header: x-cost, name: b }",
+            vec!["1", "0", "refused"],
+        ),
+        ("X-Cost: 99999999999\r\n", "cost: { header: x-cost }", vec!["10", "10"]),
+        ("X-Cost: 4294967295\r\n", "cost: { header: x-cost }", vec!["0", "refused"]),
+        (
+            "X-Cost: 4294967295\r\n",
+            "algorithm: fixed, cost: { header: x-cost }",
+            vec!["0", "refused"],
+        ),
+        ("X-Cost: -3\r\n", "cost: { header: x-cost }", vec!["10", "10"]),
+        ("X-Cost: 2.5\r\n", "cost: { header: x-cost }", vec!["10", "10"]),
+        ("X-Cost: 4\r\nAge: 1\r\n", "cost: { header: x-cost }", vec!["10", "10"]),
+        ("", "cost: { header: x-cost }", vec!["10", "10"]),
+    ] {
+        let origin = cost(line);
+        let gateway = start(&origin, &format!("{hour}, {limit}"));
+        let mut wire = gateway.wire();
+        for (at, left) in left.iter().enumerate() {
+            let reply = wire.get("/");
+            let what = format!("{line:?} {limit}, request {at}: {reply:?}");
+            assert_eq!(reply.get("x-cost"), None, "{what}");
+            match *left {
+                "refused" => {
+                    assert_eq!(reply.status(), 429, "{what}");
+                    assert!(reply.get("retry-after").is_some(), "{what}");
+                }
+                left => {
+                    assert_eq!(reply.status(), 200, "{what}");
+                    let told = reply.get("ratelimit").unwrap_or_default();
+                    assert!(told.contains(&format!("r={left};")), "{what}");
+                }
+            }
+        }
+        // The upstream sees a request that is refused by its reply alone.
+        let refused = left.iter().filter(|left| **left == "refused").count();
+        let unseen = if limit.contains("refuse: replies") { 0 } else { refused };
+        assert_eq!(origin.requests().len(), left.len() - unseen, "{line:?} {limit}");
+    }
+}
+
+/// A cached reply has the header of the first one, and has cost nothing.
+#[test]
+fn a_reply_from_a_cache_costs_nothing() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nX-Cost: 1\r\nCache-Control: max-age=600\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let policies = "policies: [{ rate_limit: { requests: 2, per: 24h, cost: { header: x-cost, remove: false } } }, { cache: {} }]";
+    let gateway = Plain { route: policies, ..Plain::default() }.start(&origin);
+    for _ in 0..4 {
+        let reply = gateway.wire().get("/");
+        assert_eq!((reply.status(), reply.get("x-cost")), (200, Some("1")));
+        assert!(reply.get("ratelimit").unwrap().contains("r=1;"), "{reply:?}");
+    }
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn costs_that_cannot_work_are_complaints() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    let origin = Origin::saying("ok");
+    let limit = "requests: 1, per: 1m";
+    for (cost, part) in [
+        ("{}", "`header` is missing"),
+        ("{ header: \"a b\" }", "cannot be the name of a header"),
+        ("{ header: content-length }", "cannot be changed"),
+        ("{ header: x-cost, name: \"a b\" }", "cannot be part of the name of a header"),
+        ("{ header: x-cost, refuse: reply }", "write `requests`, `replies` or `both`"),
+        ("{ header: x-cost, upstream_header: \"\" }", "cannot be the name of a header"),
+    ] {
+        let route = limited(&format!("{limit}, cost: {cost}"));
+        let yaml = Plain { route: &route, ..Plain::default() }.yaml(&origin);
+        std::fs::write(&file, yaml).unwrap();
+        let said = tidegate(&["check", file.to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{cost}: {said:?}");
+        assert!(said.stderr.contains(part), "{cost}: {}", said.stderr);
+    }
+    std::fs::write(
+        &file,
+        "listen: { a: { address: \"127.0.0.1:0\" } }\nflows: { f: { steps: [{ throttle: { requests: 1, per: 1m, cost: { header: x-cost } } }, { respond: {} }] } }\nroutes: { r: { match: { path: / }, flow: f } }\n",
+    )
+    .unwrap();
+    let said = tidegate(&["check", file.to_str().unwrap()]);
+    assert!(said.stderr.contains("it sees no reply with their cost"), "{}", said.stderr);
+}

@@ -126,6 +126,38 @@ fn a_window_on_the_clock_says_at_both_gateways_what_is_left() {
     }
 }
 
+/// Costs are reported after the replies; each request first asks what is left.
+#[test]
+fn what_replies_cost_at_one_gateway_counts_at_the_other() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let cost = if request.target() == "/" { "X-Cost: 4\r\n" } else { "" };
+            peer.try_send(format!("HTTP/1.1 200 OK\r\n{cost}Content-Length: 2\r\n\r\nok"));
+        }
+    });
+    for algorithm in ["fixed", "gcra"] {
+        let redis = Redis::start();
+        let limit = format!(
+            "requests: 10, per: 8760h, algorithm: {algorithm}, headers: kong, cost: {{ header: x-cost }}"
+        );
+        let [one, other] = [(); 2].map(|()| redis.gateway(&origin, &limit));
+        let left = |gateway: &Gateway, target: &str| {
+            let reply = gateway.wire().get(target);
+            let left = reply.get("x-ratelimit-remaining-year").unwrap_or_default().to_owned();
+            (reply.status(), left)
+        };
+        for (gateway, told) in [(&one, "6"), (&other, "2"), (&one, "0")] {
+            assert_eq!(left(gateway, "/"), (200, told.to_owned()), "{algorithm}");
+            until("both gateways know", || {
+                [&one, &other].iter().all(|gateway| left(gateway, "/look").1 == told)
+            });
+        }
+        for gateway in [&one, &other] {
+            assert_eq!(left(gateway, "/").0, 429, "{algorithm}");
+        }
+    }
+}
+
 /// Of a large one, a hundredth of the burst may pass untold at each gateway.
 #[test]
 fn a_large_limit_is_over_by_a_hundredth_at_the_most() {

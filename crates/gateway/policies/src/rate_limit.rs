@@ -3,6 +3,7 @@
 //! Owns the counts and the header lines that report them (draft-ietf-httpapi-ratelimit-headers). It does not wait: a request passes or gets
 //! 429 at once. Only if several nodes share counts, most requests wait for the shared store, see [`shared`].
 
+mod cost;
 mod counts;
 mod kong;
 pub mod shared;
@@ -15,9 +16,10 @@ use fault::{Fault, Kind};
 use kit::scratch;
 use message::{Headers, ReplyHead, RequestHead};
 use policy::{
-    Decision, Exchange, Flow, Limited, OnCall, OnHead, Onward, Policy, RequestLimit, Step,
+    Decision, Exchange, Flow, Limited, OnCall, OnHead, Onward, Policy, RequestLimit, Slots, Step,
 };
 
+pub use cost::CostSettings;
 pub use counts::{KeyCounts, WINDOWS_MAX};
 pub use kong::is_named as has_kong_lines;
 pub use window::{Algorithm, Window};
@@ -25,6 +27,7 @@ pub use window::{Algorithm, Window};
 use crate::key::KeySource;
 use crate::tiers::Tiers;
 use counts::CountVerdict;
+use kong::NamedLines;
 use shared::{SharedCounts, StoreAnswer};
 use window::seconds;
 
@@ -75,9 +78,14 @@ pub fn policy(
     settings: RateLimitSettings,
     counts: Arc<KeyCounts>,
     shared: Option<Arc<SharedCounts>>,
+    cost: Option<CostSettings>,
+    slots: &mut Slots,
 ) -> Policy {
     let headers = settings.headers;
     let limit = Limit::new(settings, counts);
+    if let Some(cost) = cost {
+        return cost::policy(limit, shared, cost, slots);
+    }
     Policy {
         name: "rate_limit",
         request: Some(match shared {
@@ -103,6 +111,8 @@ struct Limit {
     by: KeySource,
     tiers: Tiers<Tier>,
     headers: LimitHeaders,
+    /// Kong's lines, if they have a name of the limit's own.
+    named: Option<NamedLines>,
     status: u16,
     message: Option<Box<str>>,
     code: u32,
@@ -165,7 +175,8 @@ impl Tier {
 impl Limit {
     fn new(settings: RateLimitSettings, counts: Arc<KeyCounts>) -> Limit {
         let RateLimitSettings { by, otherwise, plans, headers, status, message, code } = settings;
-        Limit { by, tiers: Tiers::new(otherwise, plans), headers, status, message, code, counts }
+        let (tiers, named) = (Tiers::new(otherwise, plans), None);
+        Limit { by, tiers, headers, named, status, message, code, counts }
     }
 
     fn refusal(&self, tier: &Tier, taken: &CountVerdict, wait: u64) -> Fault {
@@ -182,8 +193,14 @@ impl Limit {
         };
         match self.headers {
             LimitHeaders::None => fault,
-            LimitHeaders::Kong => kong::lines(&tier.windows, &taken.standings)
-                .fold(fault, |fault, (name, value)| fault.with_header(name, value.to_string())),
+            LimitHeaders::Kong => match &self.named {
+                Some(named) => named
+                    .lines(&tier.windows, &taken.standings)
+                    .map(|(name, value)| (name.to_owned(), value.to_string()))
+                    .fold(fault, |fault, (name, value)| fault.with_header(name, value)),
+                None => kong::lines(&tier.windows, &taken.standings)
+                    .fold(fault, |fault, (name, value)| fault.with_header(name, value.to_string())),
+            },
             LimitHeaders::Draft => {
                 let mut standing = Vec::new();
                 tier.tell(taken, &mut standing);
@@ -230,7 +247,7 @@ impl Limit {
 
     async fn together(&self, key: &CountedKey<'_>, shared: &SharedCounts) -> CountVerdict {
         let CountedKey { tier, number, key } = *key;
-        match shared.ask(key, number).await {
+        match shared.ask(key, number, true).await {
             Some(StoreAnswer { passes, numbers, now }) => {
                 CountVerdict::elsewhere(&tier.windows, passes, &numbers, now)
             }
@@ -244,6 +261,11 @@ impl Limit {
         if let Some(wait) = taken.wait {
             return Err(self.refusal(tier, taken, wait));
         }
+        self.tell(tier, taken, told);
+        Ok(Onward::Next)
+    }
+
+    fn tell(&self, tier: &Tier, taken: &CountVerdict, told: &mut Option<Headers>) {
         match self.headers {
             LimitHeaders::None => {}
             LimitHeaders::Draft => {
@@ -255,12 +277,18 @@ impl Limit {
             }
             LimitHeaders::Kong => {
                 let lines = told.get_or_insert_with(Headers::new);
-                for (name, value) in kong::lines(&tier.windows, &taken.standings) {
+                let mut add = |name: &str, value: u64| {
                     lines.add_known(name, itoa::Buffer::new().format(value).as_bytes());
+                };
+                let standings = &taken.standings;
+                match &self.named {
+                    None => kong::lines(&tier.windows, standings).for_each(|(n, v)| add(n, v)),
+                    Some(named) => {
+                        named.lines(&tier.windows, standings).for_each(|(n, v)| add(n, v));
+                    }
                 }
             }
         }
-        Ok(Onward::Next)
     }
 }
 

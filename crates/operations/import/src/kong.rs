@@ -13,6 +13,7 @@ mod criteria;
 mod entities;
 mod expression;
 mod fields;
+mod limit_fields;
 mod order;
 mod output;
 mod overlap;

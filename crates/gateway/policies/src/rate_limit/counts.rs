@@ -121,6 +121,42 @@ impl KeyCounts {
         })
     }
 
+    /// Returns whether one more request of a key would pass, and how the key stands. Charges nothing.
+    pub(crate) fn look(&self, key: u64, tier: u32, windows: &[Window]) -> CountVerdict {
+        let now = self.now();
+        self.with_shard(key, |slots| {
+            let known = slots.find(key).map(|at| slots.read(at));
+            let entry = known.unwrap_or_else(|| SlotEntry::new(key, tier));
+            let mut next = entry;
+            CountVerdict { standings: entry.standings(windows, now), ..next.take(windows, now) }
+        })
+    }
+
+    /// Charges a cost to a key, although it may exceed the limit. If a window has nothing left and the cost is not `owed`, charges nothing.
+    pub(crate) fn spend(
+        &self,
+        key: u64,
+        tier: u32,
+        windows: &[Window],
+        cost: u32,
+        owed: bool,
+    ) -> CountVerdict {
+        let now = self.now();
+        self.with_entry(key, tier, now, |entry| {
+            let mut next = *entry;
+            let wait = next.take(windows, now).wait.filter(|_| !owed);
+            if wait.is_none() {
+                for (at, window) in windows.iter().enumerate() {
+                    let numbers = window.add(entry.numbers_of(at, window), cost, now);
+                    entry.set_numbers_of(at, window, numbers);
+                }
+                entry.untold = entry.untold.saturating_add(cost);
+            }
+            entry.refused = wait.is_some();
+            CountVerdict { wait, standings: entry.standings(windows, now) }
+        })
+    }
+
     pub(crate) fn now(&self) -> u64 {
         if self.algorithm.is_on_clock() {
             return nanoseconds(clock::wall());
@@ -204,12 +240,16 @@ impl SlotEntry {
         }
         self.refused = wait.is_some();
         self.untold = self.untold.saturating_add(u32::from(wait.is_none()));
+        CountVerdict { wait, standings: self.standings(windows, now) }
+    }
+
+    fn standings(&self, windows: &[Window], now: u64) -> [WindowState; WINDOWS_MAX] {
         let mut standings = [WindowState::default(); WINDOWS_MAX];
         // Harmless: there is one state for each window of a limit.
         for ((at, window), standing) in windows.iter().enumerate().zip(&mut standings) {
             *standing = window.state(self.numbers_of(at, window), now);
         }
-        CountVerdict { wait, standings }
+        standings
     }
 
     /// Returns the numbers of the window at this index.

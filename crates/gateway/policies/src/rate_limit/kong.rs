@@ -12,6 +12,38 @@ const WINDOWS: [(u64, &str, &str); 6] = [
     (31_536_000, "X-RateLimit-Limit-Year", "X-RateLimit-Remaining-Year"),
 ];
 
+/// The names of the lines of a limit that has a name: `X-RateLimit-Limit-NAME-Minute`.
+#[derive(Debug)]
+pub(super) struct NamedLines([(u64, Box<str>, Box<str>); WINDOWS.len()]);
+
+impl NamedLines {
+    pub(super) fn new(limit: &str) -> NamedLines {
+        NamedLines(WINDOWS.map(|(length, of_limit, of_rest)| {
+            let named = |line: &str| match line.rsplit_once('-') {
+                Some((start, window)) => format!("{start}-{limit}-{window}").into(),
+                None => line.into(),
+            };
+            (length, named(of_limit), named(of_rest))
+        }))
+    }
+
+    /// Returns two lines for each window.
+    pub(super) fn lines<'w>(
+        &'w self,
+        windows: &'w [Window],
+        standings: &'w [WindowState],
+    ) -> impl Iterator<Item = (&'w str, u64)> + 'w {
+        // Harmless: there is one state for each window of a limit.
+        windows.iter().zip(standings).flat_map(|(window, standing)| {
+            let per = window.per.as_secs();
+            let found = self.0.iter().find(|(length, ..)| *length == per && is_named(window.per));
+            found.into_iter().flat_map(|(_, limit, remaining)| {
+                [(&**limit, u64::from(window.burst)), (&**remaining, standing.remaining)]
+            })
+        })
+    }
+}
+
 /// Returns true if Kong has header lines for a window of this length.
 pub fn is_named(per: std::time::Duration) -> bool {
     WINDOWS.iter().any(|(length, ..)| per == std::time::Duration::from_secs(*length))

@@ -54,6 +54,8 @@ pub(crate) struct StoreAnswer {
 struct Ask {
     key: u64,
     tier: u32,
+    /// Whether the request is charged if it passes. Otherwise it only asks how its key stands.
+    charges: bool,
     answer: oneshot::Sender<StoreAnswer>,
 }
 
@@ -68,9 +70,6 @@ struct CountReport {
     /// The part of them that still counts in each window: nanoseconds of debt, or the number of requests in a clock-aligned window.
     counts: [u64; WINDOWS_MAX],
 }
-
-/// The maximum debt of a key, in bursts: what can have passed at one gateway, and at others that limited alone.
-const BURSTS_OWED_MAX: u64 = 2;
 
 /// The maximum number of keys in one call. The server executes one script at a time, so a call must be short.
 const KEYS_MAX: usize = 1000;
@@ -184,15 +183,16 @@ impl SharedCounts {
         self.line.is_away()
     }
 
-    /// Asks the server whether one more request of a key passes. Returns `None` if it does not answer.
-    pub(crate) async fn ask(&self, key: u64, tier: u32) -> Option<StoreAnswer> {
+    /// Asks the server whether one more request of a key passes; with `charges`, it is charged then. Returns `None` if the server does not
+    /// answer.
+    pub(crate) async fn ask(&self, key: u64, tier: u32, charges: bool) -> Option<StoreAnswer> {
         let (answer, said) = oneshot::channel();
         {
             let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
             if asks.len() >= ASKS_MAX {
                 return None;
             }
-            asks.push(Ask { key, tier, answer });
+            asks.push(Ask { key, tier, charges, answer });
         }
         self.bell.notify_one();
         // Harmless: without an answer, the local counts decide. The deadline covers one call in progress and the next one.
@@ -210,12 +210,22 @@ impl SharedCounts {
             if asks.is_empty() {
                 return;
             }
-            let told: Vec<CountReport> = asks.iter().map(|ask| self.untold(ask)).collect();
-            match self.call(&told, true).await {
-                Some(said) => self.pass_on(asks, &told, &said),
-                // Without an answer, the local counts decide.
-                None => self.take_back(&told),
-            }
+            let (charged, looks): (Vec<Ask>, Vec<Ask>) =
+                asks.into_iter().partition(|ask| ask.charges);
+            self.answer(charged, true).await;
+            self.answer(looks, false).await;
+        }
+    }
+
+    async fn answer(&self, asks: Vec<Ask>, charges: bool) {
+        if asks.is_empty() {
+            return;
+        }
+        let told: Vec<CountReport> = asks.iter().map(|ask| self.untold(ask)).collect();
+        match self.call(&told, charges).await {
+            Some(said) => self.pass_on(asks, &told, &said),
+            // Without an answer, the local counts decide.
+            None => self.take_back(&told),
         }
     }
 
@@ -262,11 +272,16 @@ impl SharedCounts {
         let mut said = said.iter().copied();
         // Harmless: there is a report for each request, and an answer of the wrong length was refused.
         for (ask, told) in asks.into_iter().zip(told) {
-            let passes = said.next() == Some(1);
+            let charged = ask.charges.then(|| said.next() == Some(1));
             // Harmless: the rest belongs to the following requests.
             let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(ask.tier)).collect();
             self.learn_one(told, &theirs);
             let (numbers, now) = self.standings(ask.tier, &theirs);
+            let fits =
+                |(window, numbers): (&Window, &WindowNumbers)| window.charge(*numbers, now).is_ok();
+            // Harmless: there is one set of numbers for each window of a limit.
+            let looked = || self.windows(ask.tier).zip(&numbers).all(fits);
+            let passes = charged.unwrap_or_else(looked);
             // Harmless: the request may have ended in the meantime.
             let _heard = ask.answer.send(StoreAnswer { passes, numbers, now });
         }
@@ -359,7 +374,7 @@ impl SharedCounts {
                     costs.push(microseconds(window.interval()));
                     costs.push(microseconds(window.tolerance()));
                 } else {
-                    costs.push(microseconds(owed_max(window)))
+                    costs.push(microseconds(window.owed_max()))
                 }
             }
         }
@@ -433,14 +448,9 @@ fn key_of(key: u64, window: usize) -> String {
     format!("tidegate:rate:{key:016x}:{window}")
 }
 
-/// Returns the maximum debt of a key in a window, in nanoseconds.
-fn owed_max(window: &Window) -> u64 {
-    window.tolerance().saturating_mul(BURSTS_OWED_MAX)
-}
-
 /// Converts a debt reported by the server, in microseconds, to nanoseconds.
 fn owed(window: &Window, ahead: u64) -> u64 {
-    ahead.saturating_mul(1000).min(owed_max(window))
+    ahead.saturating_mul(1000).min(window.owed_max())
 }
 
 fn clock_counts(theirs: &[u64]) -> ClockCounts {

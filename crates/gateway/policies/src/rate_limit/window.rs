@@ -8,6 +8,9 @@ pub(crate) mod on_clock;
 
 use std::time::Duration;
 
+/// The maximum debt of a key, in bursts: what can have passed at one gateway, and at others that limited alone.
+const BURSTS_OWED_MAX: u64 = 2;
+
 /// How requests are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Algorithm {
@@ -93,6 +96,23 @@ impl Window {
             Algorithm::Gcra => self.standing(numbers[0], now),
             Algorithm::Fixed | Algorithm::Sliding => on_clock::state(self, numbers, now),
         }
+    }
+
+    /// Returns the numbers after a cost that is known only afterwards, so that it may exceed the limit.
+    pub(crate) fn add(&self, before: WindowNumbers, cost: u32, now: u64) -> WindowNumbers {
+        match self.algorithm {
+            Algorithm::Gcra => {
+                let cost = self.interval.saturating_mul(u64::from(cost));
+                let latest = now.saturating_add(self.owed_max());
+                [before[0].max(now).saturating_add(cost).min(latest), 0]
+            }
+            Algorithm::Fixed | Algorithm::Sliding => on_clock::add(self, before, cost, now),
+        }
+    }
+
+    /// Returns the maximum debt of a key, in nanoseconds.
+    pub(crate) fn owed_max(&self) -> u64 {
+        self.tolerance.saturating_mul(BURSTS_OWED_MAX)
     }
 
     /// The cost of one request.

@@ -48,6 +48,10 @@ impl StepKind for WireTapStep {
 impl<'a> Compiler<'a, '_> {
     /// The limit of `rate_limit`. Without `by` all messages of the step share a count.
     fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
+        if let Some(cost) = &keys.cost {
+            let what = "a step `throttle` counts messages; it sees no reply with their cost";
+            self.report.error(cost.at, what, "remove `cost`, or use the policy `rate_limit`");
+        }
         let whose = self.name_of("throttle", &keys.encode().to_string());
         let mut place = LimitPlace {
             config: self.config,

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use config::{
-    At, Config, Decode as _, LimitAlgorithm, LimitBy, LimitPlan, LimitWindow, RateLimit, Report,
-    Requests, Spanned, Timeout, ready_plans,
+    At, Config, CostRefusal, Decode as _, LimitAlgorithm, LimitBy, LimitPlan, LimitWindow,
+    RateLimit, ReplyCost, Report, Requests, Spanned, Timeout, ready_plans,
 };
 use policies::expression::Expression;
 use policies::key::KeySource;
 use policies::rate_limit::shared::SharedCounts;
 use policies::rate_limit::{
-    self, Algorithm, KeyCounts, LimitHeaders, RateLimitSettings, Tier, WINDOWS_MAX, Window,
+    self, Algorithm, CostSettings, KeyCounts, LimitHeaders, RateLimitSettings, Tier, WINDOWS_MAX,
+    Window,
 };
 
 use super::stores::store;
@@ -48,7 +49,7 @@ impl PolicyKind for RateLimit {
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        let mut place = LimitPlace {
+        let mut limited = LimitPlace {
             config: place.config,
             builder: &mut *place.builder,
             kind: "route",
@@ -57,8 +58,9 @@ impl PolicyKind for RateLimit {
             at: written.at,
             intact: written.intact,
         };
-        let BuiltLimit { settings, counts, shared } = limit(self, &mut place, report);
-        rate_limit::policy(settings, counts, shared)
+        let BuiltLimit { settings, counts, shared } = limit(self, &mut limited, report);
+        let cost = self.cost.as_ref().and_then(|cost| cost_settings(&cost.value, report));
+        rate_limit::policy(settings, counts, shared, cost, place.slots)
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -69,6 +71,31 @@ impl PolicyKind for RateLimit {
             ..Facts::NONE
         }
     }
+}
+
+/// Compiles how the costs of a limit are known.
+fn cost_settings(keys: &ReplyCost, report: &mut Report) -> Option<CostSettings> {
+    let header = names::changeable_header(&keys.header.value, keys.header.at, report);
+    let told = keys.upstream_header.as_ref();
+    let told = told.map(|name| names::changeable_header(&name.value, name.at, report));
+    let is_token = |name: &&Spanned<String>| http1::is_token(name.value.as_bytes());
+    if let Some(name) = keys.name.as_ref().filter(|name| !is_token(name)) {
+        let what =
+            format!("`{}` cannot be part of the name of a header", name.value.escape_debug());
+        report.error(name.at, what, "write letters, digits and dashes, such as `video`");
+        return None;
+    }
+    Some(CostSettings {
+        header: header?,
+        name: keys.name.as_ref().map(|name| name.value.as_str().into()),
+        refuses_requests: keys.refuse != CostRefusal::Replies,
+        refuses_replies: keys.refuse != CostRefusal::Requests,
+        removes: keys.remove,
+        upstream_header: match told {
+            Some(name) => Some(name?),
+            None => None,
+        },
+    })
 }
 
 /// Compiles a limit.
@@ -121,10 +148,12 @@ fn warn_of_nameless(keys: &RateLimit, settings: &RateLimitSettings, report: &mut
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
     let mut windows = tiers.flat_map(Tier::all_windows);
     if let Some(window) = windows.find(|window| !rate_limit::has_kong_lines(window.per)) {
-        let what = format!(
-            "Kong has no `X-RateLimit` headers for a window of {:?}; replies have `RateLimit-Limit`, `-Remaining` and `-Reset` alone",
-            window.per
-        );
+        let rest = match keys.cost.as_ref().and_then(|cost| cost.value.name.as_ref()) {
+            Some(_) => "replies do not tell it",
+            None => "replies have `RateLimit-Limit`, `-Remaining` and `-Reset` alone",
+        };
+        let what =
+            format!("Kong has no `X-RateLimit` headers for a window of {:?}; {rest}", window.per);
         let help = "take 1s, 1m, 1h, 24h, 720h (month) or 8760h (year), or `headers: draft`";
         report.warn(keys.headers.at, what, help);
     }

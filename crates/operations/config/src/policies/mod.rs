@@ -64,7 +64,8 @@ pub use mutual_tls::MutualTls;
 pub use named_set::NamedSet;
 pub use openapi::OpenApi;
 pub use rate_limit::{
-    LimitAlgorithm, LimitBy, LimitHeaders, LimitStatus, LimitWindow, RateLimit, Requests,
+    CostRefusal, LimitAlgorithm, LimitBy, LimitHeaders, LimitStatus, LimitWindow, RateLimit,
+    ReplyCost, Requests,
 };
 pub use redirect::Redirect;
 pub use soap::{

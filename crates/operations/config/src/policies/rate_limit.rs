@@ -45,6 +45,8 @@ keys! {
         /// `RateLimit-Remaining` and `RateLimit-Reset`. `none`: no headers. `true` is `draft`, `false` is `none`.
         // Clients that know the limit can respect it.
         headers: Spanned<LimitHeaders> = Spanned::unwritten(LimitHeaders::Draft),
+        /// What a request costs, if the service says so in its reply. A request costs 1 if absent.
+        cost: Option<Spanned<ReplyCost>>,
         /// The status of a refused request.
         status: LimitStatus = const { Between::new(429) },
         /// The text for refused clients, instead of a general one.
@@ -64,6 +66,38 @@ keys! {
         per: Spanned<Timeout>,
         /// How many requests may arrive at once; `requests` if absent.
         burst: Option<Requests>,
+    }
+}
+
+keys! {
+    /// The cost of a request that its reply tells. The limit counts costs instead of requests; the request itself costs nothing.
+    pub struct ReplyCost {
+        /// The header of the reply with the cost, such as `X-Cost: 3`. A reply without it, and one from a cache (with `Age`), costs nothing.
+        header: Spanned<String>,
+        /// The name of the limit in a header that has the costs of several limits, such as `X-Cost: video=2, image=1`. With
+        /// `headers: kong`, the name is also in the names of the headers, such as `X-RateLimit-Limit-video-Minute`.
+        name: Option<Spanned<String>>,
+        /// What is refused once the limit is used up: `requests`, before the upstream sees them; `replies` that cost something, in the place
+        /// of the upstream's reply; or `both`.
+        // The upstream is spared work that nobody may see.
+        refuse: CostRefusal = CostRefusal::Requests,
+        /// Whether clients do not get the header. Of several limits that read the same header, only the first may remove it.
+        // It is between the service and the gateway.
+        remove: bool = true,
+        /// A header of the request in which the upstream gets what is left of the limit.
+        upstream_header: Option<Spanned<String>>,
+    }
+}
+
+words! {
+    /// What is refused once a limit with `cost` is used up.
+    pub enum CostRefusal {
+        /// Requests, before the upstream sees them.
+        Requests = "requests",
+        /// Replies that cost something.
+        Replies = "replies",
+        /// Requests, and replies of requests that passed before.
+        Both = "both",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::fields::Kind::{Any, List, Map, Number, Switch, Text, Texts, Whole, Word};
 use super::fields::{Field, nearly, only, silent, used};
+use super::limit_fields::{RATE_LIMITING, RATE_LIMITING_ADVANCED, RESPONSE_RATELIMITING};
 use super::telemetry_fields::{FILE_LOG, HTTP_LOG, OPENTELEMETRY, PROMETHEUS, TCP_LOG, UDP_LOG};
 
 /// What is known of a plugin.
@@ -81,7 +82,7 @@ const PLUGINS: &[PluginRow] = &[
     no_guard("opa", 920, "policies of OPA have no counterpart"),
     plain("rate-limiting", 910, RATE_LIMITING),
     plain("rate-limiting-advanced", 910, RATE_LIMITING_ADVANCED),
-    nothing("response-ratelimiting", 900, "limits by headers of replies have no counterpart"),
+    plain("response-ratelimiting", 900, RESPONSE_RATELIMITING),
     guard("oas-validation", 840, OAS_VALIDATION),
     no_guard("route-by-header", 850, "a plugin that changes the upstream has no counterpart"),
     no_guard("jq", 811, "programs of jq have no counterpart"),
@@ -309,68 +310,6 @@ const ACL: &[Field] = &[
         "false",
         "consumer groups are not groups of `acl` here",
     ),
-];
-
-const RATE_LIMITING: &[Field] = &[
-    used("second", Number),
-    used("minute", Number),
-    used("hour", Number),
-    used("day", Number),
-    used("month", Number),
-    used("year", Number),
-    used(
-        "limit_by",
-        Word(&["consumer", "credential", "ip", "service", "header", "path", "consumer-group"]),
-    ),
-    used("header_name", Text),
-    used("path", Text),
-    used("policy", Word(&["local", "cluster", "redis"])),
-    used("fault_tolerant", Switch),
-    used("hide_client_headers", Switch),
-    used("error_code", Whole),
-    used("error_message", Text),
-    silent("sync_rate", Any),
-    used("redis", Map),
-    used("redis_host", Text),
-    used("redis_port", Whole),
-    used("redis_password", Text),
-    used("redis_username", Text),
-    used("redis_ssl", Switch),
-    silent("redis_ssl_verify", Switch),
-    silent("redis_server_name", Text),
-    silent("redis_timeout", Whole),
-    used("redis_database", Whole),
-];
-
-const RATE_LIMITING_ADVANCED: &[Field] = &[
-    used("limit", Texts),
-    used("window_size", Texts),
-    used("window_type", Word(&["sliding", "fixed"])),
-    used(
-        "identifier",
-        Word(&["consumer", "credential", "ip", "service", "header", "path", "consumer-group"]),
-    ),
-    used("header_name", Text),
-    used("path", Text),
-    used("strategy", Word(&["local", "cluster", "redis"])),
-    used("namespace", Text),
-    silent("sync_rate", Any),
-    silent("dictionary_name", Text),
-    used("hide_client_headers", Switch),
-    used("error_code", Whole),
-    used("error_message", Text),
-    nearly("retry_after_jitter_max", Number, "0", "`Retry-After` has no jitter here"),
-    nearly("disable_penalty", Switch, "false", "refused requests do not count here"),
-    only(
-        "enforce_consumer_groups",
-        Switch,
-        "false",
-        "limits of consumer groups have no counterpart",
-    ),
-    only("consumer_groups", Texts, "", "limits of consumer groups have no counterpart"),
-    only("compound_identifier", Texts, "", "a limit is counted by one thing here"),
-    silent("lock_dictionary_name", Text),
-    used("redis", Map),
 ];
 
 const REQUEST_TRANSFORMER: &[Field] = &[

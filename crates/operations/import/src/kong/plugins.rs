@@ -255,6 +255,7 @@ impl Converter<'_> {
             "ip-restriction" => self.ip_restriction(config, made),
             "request-size-limiting" => limits::size(config, made, verdict),
             "rate-limiting" => self.rate_limiting(plugin, made, verdict),
+            "response-ratelimiting" => self.response_ratelimiting(plugin, made, verdict),
             "rate-limiting-advanced" => self.rate_limiting_advanced(plugin, made, verdict),
             "request-transformer" | "request-transformer-advanced" => {
                 transform::request(config, made, verdict);

@@ -70,6 +70,12 @@ pub(super) fn take(
     }
 }
 
+/// Returns the numbers after a cost, which may exceed the limit.
+pub(super) fn add(window: &Window, numbers: WindowNumbers, cost: u32, now: u64) -> WindowNumbers {
+    let counts = ClockCounts::of(window, numbers, now);
+    ClockCounts { count: counts.count.saturating_add(u64::from(cost)), ..counts }.numbers(window)
+}
+
 pub(super) fn state(window: &Window, numbers: WindowNumbers, now: u64) -> WindowState {
     let counts = ClockCounts::of(window, numbers, now);
     WindowState { remaining: free(window, counts, now), whole_in: counts.left(now) }

@@ -83,10 +83,20 @@ impl Converter<'_> {
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
+        let windows = self.windows(config, "a rate-limiting", verdict);
+        let by = by(config, "limit_by", verdict);
+        let mut keys = self.limit(plugin, &windows, by, verdict);
+        keys.insert("algorithm".to_owned(), json!("fixed"));
+        self.counted(config, config.text("policy"), &mut keys, verdict);
+        made.policies.push(json!({ "rate_limit": keys }));
+    }
+
+    /// The windows that are written as `minute: 5`.
+    fn windows(&mut self, limits: &Item, what: &str, verdict: &mut Verdict) -> Vec<(u64, u64)> {
         let mut windows = Vec::new();
         for (name, seconds) in WINDOWS {
-            let Some(count) = config.get(name) else { continue };
-            match config.whole(name, 0) {
+            let Some(count) = limits.get(name) else { continue };
+            match limits.whole(name, 0) {
                 0 => self.mistakes.add(count.at, format!("`{name}` must be a number above 0")),
                 requests => windows.push((requests, seconds)),
             }
@@ -95,16 +105,57 @@ impl Converter<'_> {
             }
         }
         if windows.is_empty() {
-            self.mistakes.add(
-                config.at,
-                "a rate-limiting needs one of second, minute, hour, day, month and year",
-            );
+            let needs = "needs one of second, minute, hour, day, month and year";
+            self.mistakes.add(limits.at, format!("{what} {needs}"));
         }
-        let by = by(config, "limit_by", verdict);
-        let mut keys = self.limit(plugin, &windows, by, verdict);
-        keys.insert("algorithm".to_owned(), json!("fixed"));
-        self.counted(config, config.text("policy"), &mut keys, verdict);
-        made.policies.push(json!({ "rate_limit": keys }));
+        windows
+    }
+
+    /// Each limit is a policy of its own. All of them read the header that the service adds to its replies.
+    pub(super) fn response_ratelimiting(
+        &mut self,
+        plugin: &PluginInstance,
+        made: &mut RouteEffect,
+        verdict: &mut Verdict,
+    ) {
+        let config = &plugin.config;
+        let limits = config.get("limits").map(Item::entries).unwrap_or_default();
+        if limits.is_empty() {
+            self.mistakes.add(config.at, "a response-ratelimiting without `limits`");
+        }
+        if limits.len() > 1 {
+            verdict.nearly("a reply that one limit refuses may count in the others");
+        }
+        let header = config.text("header_name").unwrap_or("x-kong-limit");
+        let early = config.is_true("block_on_first_violation", false);
+        for (at, (name, windows)) in limits.iter().enumerate() {
+            let is_token = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if name.is_empty() || !name.chars().all(is_token) {
+                verdict.refuse(format!("the limit `{name}` cannot be part of a header's name"));
+                return;
+            }
+            let windows = self.windows(windows, &format!("the limit `{name}`"), verdict);
+            let by = by(config, "limit_by", verdict);
+            let mut keys = self.limit(plugin, &windows, by, verdict);
+            keys.insert("algorithm".to_owned(), json!("fixed"));
+            if early {
+                let message = format!("API rate limit exceeded for '{name}'");
+                keys.insert("message".to_owned(), json!(message));
+            }
+            self.counted(config, config.text("policy"), &mut keys, verdict);
+            let mut cost = json!({
+                "header": header,
+                "name": name,
+                "refuse": if early { "both" } else { "replies" },
+                "upstream_header": format!("X-RateLimit-Remaining-{name}"),
+            });
+            // The first policy is the last one that reads the reply.
+            if let (true, Some(cost)) = (at > 0, cost.as_object_mut()) {
+                cost.insert("remove".to_owned(), json!(false));
+            }
+            keys.insert("cost".to_owned(), cost);
+            made.policies.push(json!({ "rate_limit": keys }));
+        }
     }
 
     pub(super) fn rate_limiting_advanced(
@@ -169,8 +220,8 @@ impl Converter<'_> {
     ) -> Map<String, Json> {
         let config = &plugin.config;
         let mut keys = Map::new();
-        if windows.len() > WINDOWS_MAX + 1 {
-            verdict.refuse(format!("a limit has at most {} windows here", WINDOWS_MAX + 1));
+        if windows.len() > WINDOWS_MAX {
+            verdict.refuse(format!("a limit has at most {WINDOWS_MAX} windows here"));
         }
         let per = |seconds: u64| format!("{seconds}s");
         if let Some(((requests, seconds), more)) = windows.split_first() {

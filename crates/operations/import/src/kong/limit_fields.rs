@@ -1,0 +1,86 @@
+//! The fields of Kong's plugins for limits of rates, with what becomes of each.
+
+use super::fields::Kind::{Any, Map, Number, Switch, Text, Texts, Whole, Word};
+use super::fields::{Field, nearly, only, silent, used};
+
+pub(super) const RATE_LIMITING: &[Field] = &[
+    used("second", Number),
+    used("minute", Number),
+    used("hour", Number),
+    used("day", Number),
+    used("month", Number),
+    used("year", Number),
+    used(
+        "limit_by",
+        Word(&["consumer", "credential", "ip", "service", "header", "path", "consumer-group"]),
+    ),
+    used("header_name", Text),
+    used("path", Text),
+    used("policy", Word(&["local", "cluster", "redis"])),
+    used("fault_tolerant", Switch),
+    used("hide_client_headers", Switch),
+    used("error_code", Whole),
+    used("error_message", Text),
+    silent("sync_rate", Any),
+    used("redis", Map),
+    used("redis_host", Text),
+    used("redis_port", Whole),
+    used("redis_password", Text),
+    used("redis_username", Text),
+    used("redis_ssl", Switch),
+    silent("redis_ssl_verify", Switch),
+    silent("redis_server_name", Text),
+    silent("redis_timeout", Whole),
+    used("redis_database", Whole),
+];
+
+pub(super) const RESPONSE_RATELIMITING: &[Field] = &[
+    used("limits", Map),
+    used("header_name", Text),
+    used("limit_by", Word(&["consumer", "credential", "ip"])),
+    used("policy", Word(&["local", "cluster", "redis"])),
+    used("fault_tolerant", Switch),
+    used("hide_client_headers", Switch),
+    used("block_on_first_violation", Switch),
+    used("redis", Map),
+    used("redis_host", Text),
+    used("redis_port", Whole),
+    used("redis_password", Text),
+    used("redis_username", Text),
+    used("redis_ssl", Switch),
+    silent("redis_ssl_verify", Switch),
+    silent("redis_server_name", Text),
+    silent("redis_timeout", Whole),
+    used("redis_database", Whole),
+];
+
+pub(super) const RATE_LIMITING_ADVANCED: &[Field] = &[
+    used("limit", Texts),
+    used("window_size", Texts),
+    used("window_type", Word(&["sliding", "fixed"])),
+    used(
+        "identifier",
+        Word(&["consumer", "credential", "ip", "service", "header", "path", "consumer-group"]),
+    ),
+    used("header_name", Text),
+    used("path", Text),
+    used("strategy", Word(&["local", "cluster", "redis"])),
+    used("namespace", Text),
+    silent("sync_rate", Any),
+    silent("dictionary_name", Text),
+    used("hide_client_headers", Switch),
+    used("error_code", Whole),
+    used("error_message", Text),
+    nearly("retry_after_jitter_max", Number, "0", "`Retry-After` has no jitter here"),
+    nearly("disable_penalty", Switch, "false", "refused requests do not count here"),
+    only(
+        "enforce_consumer_groups",
+        Switch,
+        "false",
+        "limits of consumer groups have no counterpart",
+    ),
+    only("consumer_groups", Texts, "", "limits of consumer groups have no counterpart"),
+    only("compound_identifier", Texts, "", "a limit is counted by one thing here"),
+    silent("lock_dictionary_name", Text),
+    used("redis", Map),
+];
