@@ -237,6 +237,8 @@ fn mistakes_in_edits_are_complaints() {
         ("query: { rename: { a: c, b: c } }", "`c` is a name that something else has already"),
         ("query: { remove: [\"\"] }", "a parameter without a name"),
         ("response: { query: {} }", "unknown key `query`"),
+        ("request: { method: post }", "write `POST`"),
+        ("request: { method: CONNECT }", "is a method that the gateway does not forward"),
     ] {
         let said = check(edits);
         assert_eq!(said.code, Some(1), "{edits}: {said:?}");
@@ -290,5 +292,102 @@ fn a_transform_may_write_who_asks_below_what_finds_it_out() {
         std::fs::write(&file, yaml).unwrap();
         let said = tidegate(&["check", file.to_str().unwrap()]);
         assert!(said.stderr.contains(part), "{policies}: {said:?}");
+    }
+}
+
+const PARTS: &str = "Content-Type: multipart/form-data; boundary=\"x y\"\r\n";
+
+#[test]
+fn fields_of_a_form_of_several_parts_are_edited_and_the_rest_stays_byte_for_byte() {
+    let origin = Origin::echo();
+    let gateway = start(
+        &origin,
+        "body_bytes_max: 1KiB, request: { form: { rename: { old: new }, remove: [gone], replace: { there: now, missing: never }, \
+         set: { put: \"{headers.x-a}\" }, default: { put: never, given: yes }, add: { put: more } } }",
+    );
+    let part = |name: &str, more: &str, body: &str| {
+        format!("--x y\r\nContent-Disposition: form-data; name={name}{more}\r\n\r\n{body}\r\n")
+    };
+    let file = "; filename=\"a;b.txt\"\r\nContent-Type: text/plain\r\nX-Own: 1";
+    let body = [
+        "preamble\r\n".to_owned(),
+        part("\"old\"", file, "1\r\n--x yz\r\n2"),
+        part("new", "", "dropped"),
+        part("\"gone\"", "", "g"),
+        part("kept", file, "\u{0}\r\n"),
+        part("\"there\"", "", "before"),
+        "--x y--\r\nepilogue".to_owned(),
+    ]
+    .concat();
+    let reply = post(&gateway, &format!("{PARTS}X-A: v\r\nDigest: x\r\n"), &body);
+    let edited = [
+        part("\"new\"", file, "1\r\n--x yz\r\n2"),
+        part("kept", file, "\u{0}\r\n"),
+        part("\"there\"", "", "now"),
+        part("\"put\"", "", "v"),
+        part("\"given\"", "", "yes"),
+        part("\"put\"", "", "more"),
+        "--x y--\r\n".to_owned(),
+    ]
+    .concat();
+    assert_eq!((reply.status(), reply.text()), (200, edited));
+    let seen = origin.request();
+    assert_eq!(seen.get("digest"), None);
+    assert!(seen.get("content-type").unwrap().contains("boundary"));
+    // Nothing to edit: the message stays as it came.
+    let untouched =
+        start(&origin, "request: { form: { remove: [other], replace: { missing: x } } }");
+    assert_eq!(post(&untouched, PARTS, &body).text(), body);
+    assert_eq!(post(&gateway, PARTS, "").text(), "");
+    origin.forget();
+    let boundary = "X-A: --x y--\r\n";
+    let long = part("a", "", &"y".repeat(1_100));
+    for (lines, body, status) in [
+        ("", "no part".to_owned(), 400),
+        ("", part("a", "", "unended"), 400),
+        ("", "--x y\r\n\r\nnameless\r\n--x y--\r\n".to_owned(), 400),
+        ("", part("a; name=b", "", "") + "--x y--", 400),
+        ("", part("a; name*=utf-8''b", "", "") + "--x y--", 400),
+        (boundary, part("a", "", "b") + "--x y--", 400),
+        ("", long + "--x y--", 413),
+        ("Content-Encoding: gzip\r\n", part("a", "", "b") + "--x y--", 415),
+    ] {
+        let reply = post(&gateway, &format!("{PARTS}{lines}"), &body);
+        assert_eq!(reply.status(), status, "{body}: {reply:?}");
+    }
+    let unnamed = "Content-Type: multipart/form-data\r\n";
+    assert_eq!(post(&gateway, unnamed, &body).status(), 400);
+    assert!(origin.requests().is_empty());
+}
+
+#[test]
+fn the_upstream_gets_another_method_and_the_client_the_reply_to_its_own() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let body = if request.method() == "HEAD" { "" } else { "four" };
+            peer.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{body}"));
+        }
+    });
+    for (method, asked, body, got) in [
+        ("PUT", "POST", "body", "four"),
+        ("POST", "GET", "", "four"),
+        ("GET", "HEAD", "", ""),
+        ("HEAD", "GET", "", ""),
+        ("PURGE", "GET", "", "four"),
+    ] {
+        origin.forget();
+        let gateway = start(&origin, &format!("request: {{ method: {method} }}"));
+        let mut wire = gateway.wire();
+        // The connection stays in step: the second reply is whole, too.
+        for _ in 0..2 {
+            let reply = wire.ask(format!(
+                "{asked} /p HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+            assert_eq!((reply.status(), reply.text().as_str()), (200, got), "{asked} {method}");
+        }
+        let seen = origin.requests();
+        assert!(seen.iter().all(|seen| seen.method() == method && seen.text() == body), "{seen:?}");
+        assert_eq!(seen.len(), 2, "{asked} {method}");
     }
 }

@@ -54,6 +54,11 @@ impl RequestHead {
         self.headers.text(self.method)
     }
 
+    /// Replaces the method.
+    pub fn set_method(&mut self, method: &[u8]) {
+        self.method = self.headers.append(&[method]);
+    }
+
     /// Returns path and query as received.
     pub fn target(&self) -> &[u8] {
         self.headers.text(self.target)

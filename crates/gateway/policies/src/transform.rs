@@ -1,8 +1,9 @@
-//! `transform`: changes the query and forms of requests, and JSON in the bodies of requests and replies.
+//! `transform`: changes the method, the query and forms of requests, and JSON in the bodies of requests and replies.
 //!
 //! Owns the choice of bodies to edit, and the headers that describe their bytes. A body whose content type is not JSON passes unchanged. A
 //! body that is declared as JSON but cannot be parsed is refused, since the omitted edit could be one that protects a service.
 
+mod multipart;
 mod query;
 
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use mediation::content_coding::is_coded;
+use mediation::form::FormKind;
 use message::{GatheredBody, Headers, ReplyHead, RequestHead};
 use policy::{
     Decision, Escape, Exchange, Flow, OnBuffered, OnHead, Onward, Policy, Step, Template,
@@ -25,6 +27,8 @@ use crate::statuses::Statuses;
 /// Settings of the policy. Sides without edits have no step.
 #[derive(Debug, Default)]
 pub struct TransformSettings {
+    /// The method that replaces that of the request.
+    pub method: Option<Box<str>>,
     pub query: QueryEdits,
     /// Edits of requests that are forms.
     pub form: QueryEdits,
@@ -38,11 +42,12 @@ pub struct TransformSettings {
 
 /// Returns the policy.
 pub fn policy(settings: TransformSettings) -> Policy {
-    let TransformSettings { query, form, request, response, statuses, bytes_max } = settings;
+    let TransformSettings { method, query, form, request, response, statuses, bytes_max } =
+        settings;
     let edits_body = !(request.is_empty() && form.is_empty());
     let reads_reply = !response.is_empty();
-    let edits_head = reads_reply || !query.is_empty();
-    let asked = RequestStep { query, form, json: request, reads_reply, bytes_max };
+    let edits_head = reads_reply || !query.is_empty() || method.is_some();
+    let asked = RequestStep { method, query, form, json: request, reads_reply, bytes_max };
     let request = match (edits_body, edits_head) {
         (true, _) => Some(Step::Buffered(Box::new(asked) as Box<dyn OnBuffered<RequestHead>>)),
         (false, true) => Some(Step::Head(Box::new(asked) as Box<dyn OnHead<RequestHead>>)),
@@ -55,6 +60,7 @@ pub fn policy(settings: TransformSettings) -> Policy {
 }
 
 struct RequestStep {
+    method: Option<Box<str>>,
     query: QueryEdits,
     form: QueryEdits,
     json: JsonEdits,
@@ -70,7 +76,34 @@ struct ResponseStep {
 }
 
 impl RequestStep {
+    /// Returns a form of several parts after the edits, or `None` if it does not change or there is none.
+    fn edited_parts(
+        &self,
+        ex: &Exchange,
+        head: &RequestHead,
+        body: &GatheredBody,
+    ) -> Result<Option<Bytes>, Fault> {
+        if body.bytes.is_empty() {
+            return Ok(None);
+        }
+        // Harmless: a form has a content type.
+        let content_type = head.headers.get("content-type").unwrap_or_default();
+        let fill = |value: &Template| value.fill(ex, Some(head), Escape::Plain);
+        let edited = self.form.of_parts(content_type, &body.bytes, fill).map_err(|why| {
+            let detail = "The form cannot be split into its parts.";
+            Fault::with_detail(Kind::RequestInvalid, format!("transform: {why}"), detail)
+        })?;
+        Ok(edited.map(Bytes::from))
+    }
+
     fn edit_head(&self, ex: &mut Exchange, head: &mut RequestHead) {
+        if let Some(method) = &self.method {
+            head.set_method(method.as_bytes());
+            // The reply to a HEAD has no body, also if the client has sent another method.
+            if ex.notes.is_some() || head.method() == b"HEAD" {
+                ex.notes().asked_head = head.method() == b"HEAD";
+            }
+        }
         self.query.apply(ex, head);
         if self.reads_reply {
             // A partial or compressed reply could not be edited.
@@ -95,7 +128,7 @@ impl OnBuffered<RequestHead> for RequestStep {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         self.edit_head(ex, head);
         let json = !self.json.is_empty() && is_json(&head.headers);
-        let wants = json || !self.form.is_empty() && is_form(&head.headers);
+        let wants = json || !self.form.is_empty() && form_kind(&head.headers).is_some();
         if wants && is_coded(&head.headers) {
             let detail = "Send JSON and forms without a content coding.";
             let cause = "transform: the body is encoded";
@@ -114,25 +147,26 @@ impl OnBuffered<RequestHead> for RequestStep {
         head: &'a mut RequestHead,
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        let edited = if is_form(&head.headers) {
-            Ok(self.form.of_form(ex, head, &body.bytes).map(Bytes::from))
-        } else {
-            let values = filled(&self.json, ex, Some(head));
-            edited(&self.json, body, &values)
+        let edited = match form_kind(&head.headers).filter(|_| !self.form.is_empty()) {
+            Some(FormKind::UrlEncoded) => {
+                Ok(self.form.of_form(ex, head, &body.bytes).map(Bytes::from))
+            }
+            Some(FormKind::Multipart) => self.edited_parts(ex, head, body),
+            None => {
+                let values = filled(&self.json, ex, Some(head));
+                edited(&self.json, body, &values).map_err(|refused| {
+                    let cause = format!("transform: {refused}");
+                    Fault::with_detail(Kind::RequestInvalid, cause, refused.detail())
+                })
+            }
         };
-        let flow = match edited {
-            Ok(Some(bytes)) => {
+        Decision::Ready(edited.map(|bytes| {
+            if let Some(bytes) = bytes {
                 body.bytes = bytes;
                 body_lines::edited(&mut head.headers);
-                Ok(Onward::Next)
             }
-            Ok(None) => Ok(Onward::Next),
-            Err(refused) => {
-                let cause = format!("transform: {refused}");
-                Err(Fault::with_detail(Kind::RequestInvalid, cause, refused.detail()))
-            }
-        };
-        Decision::Ready(flow)
+            Onward::Next
+        }))
     }
 }
 
@@ -213,8 +247,7 @@ fn is_json(headers: &Headers) -> bool {
     })
 }
 
-/// Returns true if the body is a URL-encoded form.
-fn is_form(headers: &Headers) -> bool {
-    let kind = headers.get("content-type").map(message::media_type);
-    kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
+/// Returns the kind of form that the body is.
+fn form_kind(headers: &Headers) -> Option<FormKind> {
+    FormKind::of(headers.get("content-type")?)
 }

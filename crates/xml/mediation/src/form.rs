@@ -104,8 +104,11 @@ fn string(text: &str) -> String {
     out
 }
 
-/// Returns the name and the value of a part.
-fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError> {
+/// Returns the name of a part and its `Content-Disposition`.
+pub fn name_of<'m>(
+    part: &Part,
+    message: &'m [u8],
+) -> Result<(String, Cow<'m, [u8]>), MultipartError> {
     let disposition = part.line(message, "content-disposition");
     let disposition = disposition.ok_or("a part of the form has no Content-Disposition")?;
     let name = once(&disposition, "name")?.ok_or("a part of the form has no name")?;
@@ -114,7 +117,33 @@ fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError
         // RFC 7578, 4.2 forbids `name*`. Readers that support it would use another name than those that do not.
         return Err("a part of the form has an extended name");
     }
-    let name = in_utf8(&name)?;
+    Ok((in_utf8(&name)?, disposition))
+}
+
+/// Returns the `Content-Disposition` of a field, with the parameters besides the name that `from` has.
+pub fn disposition(name: &str, from: &[u8]) -> Vec<u8> {
+    let mut out = b"form-data; name=\"".to_vec();
+    // The escapes of the WHATWG's standard (HTML, 4.10.21.8).
+    for byte in name.bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"%22"),
+            b'\r' => out.extend_from_slice(b"%0D"),
+            b'\n' => out.extend_from_slice(b"%0A"),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+    // Harmless: the parameters have been read as ones with a name.
+    for other in charset::parameters(from).filter(|one| charset::value_of(one, "name").is_none()) {
+        out.extend_from_slice(b"; ");
+        out.extend_from_slice(other);
+    }
+    out
+}
+
+/// Returns the name and the value of a part.
+fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError> {
+    let (name, disposition) = name_of(part, message)?;
     let content = part.content(message)?;
     let content_type = part.line(message, "content-type");
     let text = text_of(content_type.as_deref(), &content);

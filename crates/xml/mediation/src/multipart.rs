@@ -91,6 +91,11 @@ impl Multipart {
         self.parts.iter().find(is_meant).ok_or("no part has the Content-ID that `start` names")
     }
 
+    /// Returns the delimiter: two hyphens and the boundary.
+    pub fn delimiter(&self) -> &[u8] {
+        &self.delimiter
+    }
+
     /// Returns true if `content` cannot be the content of a part because it contains the delimiter.
     pub fn is_cut_by(&self, content: &[u8]) -> bool {
         let at_line = |at: usize| at == 0 || content.get(at - 1) == Some(&b'\n');
@@ -149,6 +154,24 @@ impl Part {
             b"quoted-printable" => quoted_printable(body).map(Cow::Owned),
             _ => Err("a part has an unknown Content-Transfer-Encoding"),
         }
+    }
+
+    /// Returns the header lines with another value of one of them, each with its line end.
+    pub fn head_with(&self, message: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
+        let head = message.get(self.head.clone()).unwrap_or(b"");
+        let mut out = Vec::with_capacity(head.len());
+        for line in lines(head) {
+            match halves(line) {
+                Some((known, _)) if known.eq_ignore_ascii_case(name.as_bytes()) => {
+                    out.extend_from_slice(known);
+                    out.extend_from_slice(b": ");
+                    out.extend_from_slice(value);
+                    out.extend_from_slice(b"\r\n");
+                }
+                Some(_) | None => out.extend_from_slice(line),
+            }
+        }
+        out
     }
 
     /// Returns the header lines for a new content, each with its line end. Lines that describe the old content are replaced or left out.

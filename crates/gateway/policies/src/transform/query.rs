@@ -26,7 +26,7 @@ pub struct QueryEdits {
 
 /// How a pair is added to the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Edit {
+pub(super) enum Edit {
     Replace,
     Set,
     Default,
@@ -44,7 +44,7 @@ impl QueryEdits {
         self.rename.is_empty() && self.remove.is_empty() && self.values().next().is_none()
     }
 
-    fn values(&self) -> impl Iterator<Item = (Edit, &(String, Template))> {
+    pub(super) fn values(&self) -> impl Iterator<Item = (Edit, &(String, Template))> {
         let lists = [
             (Edit::Replace, &self.replace),
             (Edit::Set, &self.set),

@@ -31,7 +31,9 @@ impl PolicyKind for Transform {
         });
         let form = self.request.form.as_ref();
         let form = form.map(|keys| self::query(&keys.value, &parameters, report));
+        let method = self.request.method.as_ref();
         transforms::policy(TransformSettings {
+            method: method.and_then(|method| sent_method(method, report)).map(Into::into),
             // Harmless: without edits nothing changes.
             form: form.unwrap_or_default(),
             statuses: Statuses(ranges(&self.response.if_status)),
@@ -52,6 +54,17 @@ impl PolicyKind for Transform {
             ..Facts::NONE
         }
     }
+}
+
+/// Returns a method that may be sent to an upstream.
+fn sent_method(method: &Spanned<String>, report: &mut Report) -> Option<String> {
+    let name = names::method(method, report)?;
+    if http1::is_refused_method(name.as_bytes()) {
+        let what = format!("`{name}` is a method that the gateway does not forward");
+        report.error(method.at, what, "write a method such as `POST`");
+        return None;
+    }
+    Some(name)
 }
 
 type RequestEdits<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);

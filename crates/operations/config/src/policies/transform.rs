@@ -1,10 +1,10 @@
-//! `transform`: changes the query and forms of requests, and JSON of requests and replies.
+//! `transform`: changes the method, the query and forms of requests, and JSON of requests and replies.
 
 use crate::decode::keys;
 use crate::values::{JsonText, Map, Size, Spanned, StatusRange};
 
 keys! {
-    /// Changes the query and forms of the request, and JSON in the bodies of the request and the reply. Texts may contain the placeholders
+    /// Changes the method, the query and forms of the request, and JSON in the bodies of the request and the reply. Texts may contain the placeholders
     /// of `headers`. `query` and `json` without `request` apply to the request.
     pub struct Transform {
         /// Before the upstream sees the request.
@@ -24,11 +24,13 @@ keys! {
 keys! {
     /// Changes to the request.
     pub struct RequestEdit {
+        /// The method that the upstream gets instead of the client's, such as `POST`. Policies below see it, too.
+        method: Option<Spanned<String>>,
         /// Changes to its query.
         query: Option<Spanned<QueryEdit>>,
         /// Changes to its body, if its `Content-Type` is JSON.
         json: Option<Spanned<JsonEdit>>,
-        /// Changes to its body, if it is a form (`application/x-www-form-urlencoded`). The keys are those of `query`.
+        /// Changes to its body, if it is a form (`application/x-www-form-urlencoded` or `multipart/form-data`). The keys are those of `query`.
         form: Option<Spanned<QueryEdit>>,
     }
 }

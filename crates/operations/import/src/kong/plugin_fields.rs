@@ -313,7 +313,7 @@ const ACL: &[Field] = &[
 ];
 
 const REQUEST_TRANSFORMER: &[Field] = &[
-    only("http_method", Text, "", "the method is not changed here"),
+    used("http_method", Text),
     used("remove.headers", Texts),
     used("remove.querystring", Texts),
     used("remove.body", Texts),
@@ -333,7 +333,7 @@ const REQUEST_TRANSFORMER: &[Field] = &[
 ];
 
 const REQUEST_TRANSFORMER_ADVANCED: &[Field] = &[
-    only("http_method", Text, "", "the method is not changed here"),
+    used("http_method", Text),
     used("remove.headers", Texts),
     used("remove.querystring", Texts),
     used("remove.body", Texts),

@@ -68,6 +68,16 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
         made.policies.push(json!({ "headers": sides }));
     }
     let mut parts = Map::new();
+    if let Some(method) = config.text("http_method") {
+        let method = method.to_ascii_uppercase();
+        if method == "CONNECT" || method == "TRACE" {
+            verdict.refuse(format!("`{method}` is not forwarded here"));
+        }
+        if method == "GET" || method == "HEAD" {
+            verdict.nearly("the fields of a form are not added to the query");
+        }
+        parts.insert("method".to_owned(), json!(method));
+    }
     let query = Edits::of(config, "querystring");
     if let Some(query) = named(&query, verdict) {
         parts.insert("query".to_owned(), query);
@@ -80,7 +90,10 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
         if let Some(form) = named(&body, verdict) {
             parts.insert("form".to_owned(), form);
         }
-        verdict.nearly("forms of several parts are not changed");
+        if !body.list("rename").is_empty() {
+            verdict
+                .nearly("in a form of several parts, a renamed file keeps its name and its type");
+        }
     }
     if !parts.is_empty() {
         made.policies.push(json!({ "transform": { "request": parts } }));
