@@ -5,10 +5,10 @@
 # (50) that get ANSWERS (10,000) each from several branches, none of them another's; SEEDS (10,000) of crashes of the store on a bad
 # disk, and KILLS (100) of a process that writes to real files; LEASES (1,000,000) of a second at a hub; as many kills (50) of one of
 # two gateways over a database, and as many while objects of a catalog are created; GUESSES (1,000,000) wrong secrets at a catalog, and
-# SUBSCRIPTIONS (1,000,000) in one; ENDURANCE_MINUTES (15) of everything at once, judged by slopes; the load generator beside k6 and
+# SUBSCRIPTIONS (1,000,000) in one; SOAP_ROUTES (500) of Kong's SOAP/XML plugins that download schemas; ENDURANCE_MINUTES (15) of everything at once, judged by slopes; the load generator beside k6 and
 # JMeter; then each fuzz target for SECONDS_EACH seconds (600). The names of fuzz targets run those alone,
 # `reloads` only the first, `upgrades` only the upgrades, `streams` only the streams, `faults` only what concerns flows, `store` only the
-# crashes, `leases` only the leases, `nodes` only the two gateways, `catalog` only wrong secrets and subscriptions, `endurance` only
+# crashes, `leases` only the leases, `nodes` only the two gateways, `catalog` only wrong secrets and subscriptions, `soap` only the routes of the SOAP/XML plugins, `endurance` only
 # everything at once, and `agree` only the load tools.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -48,6 +48,10 @@ leases() {
   TIDEGATE_SOAK_LEASES=${LEASES:-1000000} suite websub::leases_of_a_second_leave_nothing_behind
 }
 
+soap() {
+  TIDEGATE_SOAK_SOAP_ROUTES=${SOAP_ROUTES:-500} suite kong_scale::
+}
+
 endurance() {
   scripts/endurance.sh --minutes "${ENDURANCE_MINUTES:-15}"
 }
@@ -70,7 +74,8 @@ if [ $# = 0 ] || [ "$*" = store ]; then step "crashes of the store" crashes; fi
 if [ $# = 0 ] || [ "$*" = leases ]; then step "leases of a second" leases; fi
 if [ $# = 0 ] || [ "$*" = nodes ]; then step "kills of two gateways over a database" nodes; fi
 if [ $# = 0 ] || [ "$*" = catalog ]; then step "a catalog with strangers and many subscriptions" catalog; fi
+if [ $# = 0 ] || [ "$*" = soap ]; then step "many routes of Kong's SOAP/XML plugins" soap; fi
 if [ $# = 0 ] || [ "$*" = endurance ]; then step "everything at once, with mistakes" endurance; fi
 if [ $# = 0 ] || [ "$*" = agree ]; then step "the load generator beside k6 and JMeter" scripts/agree.sh; fi
-case "$*" in agree | catalog | endurance | reloads | upgrades | streams | faults | store | leases | nodes) exit 0 ;; esac
+case "$*" in agree | catalog | soap | endurance | reloads | upgrades | streams | faults | store | leases | nodes) exit 0 ;; esac
 SECONDS_EACH=${SECONDS_EACH:-600} scripts/fuzz.sh "$@"

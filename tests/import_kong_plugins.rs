@@ -280,12 +280,19 @@ fn guards_let_pass_or_refuse() {
 fn messages_are_changed_as_kong_changes_them() {
     let origin = |origin: &str| format!("Origin: {origin}\r\n");
     let allowed = "access-control-allow-origin";
+    let form = "Content-Type: multipart/form-data; boundary=b\r\n";
+    const FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"gone\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"there\"\r\n\r\nbefore\r\n--b--\r\n";
     check(
         vec![
             case(
                 "id",
                 "{ name: correlation-id, config: { header_name: X-Id, generator: uuid, echo_downstream: true } }",
                 vec![told(ask("GET /", "X-Id: mine\r\n", 200), "x-id", "mine")],
+            ),
+            case(
+                "unechoed",
+                "{ name: correlation-id, config: { header_name: X-Id } }",
+                vec![told(seen(ask("GET /", "X-Id: mine\r\n", 200), "x-id", "mine"), "x-id", "")],
             ),
             case(
                 "cors",
@@ -324,17 +331,44 @@ fn messages_are_changed_as_kong_changes_them() {
                 ],
             ),
             case(
+                "advanced",
+                r#"{ name: request-transformer-advanced, config: { rename: { headers: ["x-old:x-new"] } } }"#,
+                vec![
+                    seen(ask("GET /", "X-Old: 1\r\n", 200), "x-new", "1"),
+                    seen(ask("GET /", "", 200), "x-new", ""),
+                ],
+            ),
+            case(
+                "method",
+                r#"{ name: request-transformer, config: { http_method: put, remove: { body: [gone] } } }"#,
+                vec![
+                    seen(with(ask("POST /", form, 200), FORM), "content-length", "68"),
+                    with(ask("POST /", form, 400), "no parts"),
+                ],
+            ),
+            case(
                 "reply",
                 r#"{ name: response-transformer, config: { add: { headers: ["x-b: 1", "x-c: $(upstream_status)"] }, replace: { headers: ["x-none: 1"] } } }"#,
                 vec![
                     told(ask("GET /", "", 200), "x-b", "1"),
                     told(ask("GET /", "", 200), "x-c", "$(upstream_status)"),
+                    told(ask("GET /", "", 200), "x-none", ""),
                 ],
             ),
             case(
                 "statuses",
                 r#"{ name: response-transformer-advanced, config: { add: { headers: ["x-b: 1"], if_status: ["500-599"] } } }"#,
                 vec![told(ask("GET /", "", 200), "x-b", "")],
+            ),
+            case(
+                "found",
+                r#"{ name: response-transformer-advanced, config: { add: { headers: ["x-b: 1"], if_status: ["200-299"] } } }"#,
+                vec![told(ask("GET /", "", 200), "x-b", "1")],
+            ),
+            case(
+                "stays",
+                r#"{ name: redirect, enabled: false, config: { location: "https://new.test/x" } }"#,
+                vec![ask("GET /", "", 200)],
             ),
             case(
                 "away",
@@ -578,6 +612,13 @@ fn traces_and_metrics_are_those_of_the_plugins() {
     let resource = &collector.resources()[0];
     assert_eq!(attribute(&resource.attributes, "service.namespace").as_deref(), Some("shop"));
     assert!(origin.request().get("x-b3-traceid").is_some());
+    // Of plugins that are off nothing is left.
+    let off = plugins.replace("{ name: opentelemetry,", "{ name: opentelemetry, enabled: false,");
+    let off = off.replace("{ name: prometheus }", "{ name: prometheus, enabled: false }");
+    let (run, folder) = imported(&plugged(&origin, &off));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let made = std::fs::read_to_string(folder.path().join("made/tidegate.yaml")).unwrap();
+    assert!(!made.contains("\nstatus:") && !made.contains("telemetry"), "{made}");
 }
 
 #[test]
@@ -616,6 +657,10 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
             "the template `$(headers.b or 1)` has no counterpart",
         ),
         (
+            "{ name: request-transformer, config: { http_method: TRACE } }",
+            "`TRACE` is not forwarded here",
+        ),
+        (
             "{ name: request-transformer, config: { replace: { uri: \"/$(headers.b)\" } } }",
             "`replace.uri` with this template has no counterpart",
         ),
@@ -636,6 +681,22 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
             "`body_schema` in the form of Kong has no counterpart",
         ),
         ("{ name: grpc-web, config: { proto: a.proto } }", "JSON is not translated to gRPC here"),
+        (
+            "{ name: tcp-log, config: { host: h, port: 1, custom_fields_by_lua: { a: return 1 } } }",
+            "code of plugins is not run here",
+        ),
+        (
+            "{ name: udp-log, config: { host: h, port: 1, custom_fields_by_lua: { a: return 1 } } }",
+            "code of plugins is not run here",
+        ),
+        (
+            "{ name: file-log, config: { path: /dev/stdout, custom_fields_by_lua: { a: return 1 } } }",
+            "code of plugins is not run here",
+        ),
+        (
+            "{ name: grpc-gateway, config: { proto: a.proto } }",
+            "JSON is not translated to gRPC here",
+        ),
         ("{ name: mtls-auth }", "certificates are not looked up among consumers here"),
         ("{ name: session }", "sessions have no counterpart: each request shows its credential"),
         ("{ name: pre-function, config: { access: [x] } }", "code of plugins is not run here"),

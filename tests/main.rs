@@ -102,6 +102,7 @@ mod jwt_keys;
 mod kafka;
 mod kong_features;
 mod kong_keys;
+mod kong_scale;
 mod leaving;
 mod log_receivers;
 mod many_complaints;
