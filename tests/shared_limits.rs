@@ -152,7 +152,9 @@ fn what_replies_cost_at_one_gateway_counts_at_the_other() {
                 [&one, &other].iter().all(|gateway| left(gateway, "/look").1 == told)
             });
         }
-        for gateway in [&one, &other] {
+        // A gateway that has counted nothing asks before its first request.
+        let third = redis.gateway(&origin, &limit);
+        for gateway in [&third, &one, &other] {
             assert_eq!(left(gateway, "/").0, 429, "{algorithm}");
         }
     }
