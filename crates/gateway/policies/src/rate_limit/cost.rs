@@ -31,11 +31,11 @@ struct CostLimit {
     shared: Option<Arc<SharedCounts>>,
     cost: CostSettings,
     /// The key of a request that passed.
-    counted: Slot<Counted>,
+    counted: Slot<PendingCharge>,
 }
 
 /// The key of a request whose cost is not known yet.
-struct Counted {
+struct PendingCharge {
     /// The index of the tier in the policy.
     number: u32,
     key: u64,
@@ -94,14 +94,16 @@ impl CostLimit {
                 Fault::new(Kind::ProcessingFailed, "rate_limit: the request has too many lines")
             })?;
         }
-        self.counted.put(ex, Counted { number: key.number, key: key.key });
+        self.counted.put(ex, PendingCharge { number: key.number, key: key.key });
         Ok(Onward::Next)
     }
 
-    /// Returns the cost that a reply tells. What is no whole number costs nothing.
+    /// Returns the cost that a reply tells. A text that is not a whole number costs nothing.
     fn cost(&self, headers: &Headers) -> u32 {
+        // Harmless: what is not UTF-8 has no number.
         let texts = headers.get_all(&self.cost.header).filter_map(|v| std::str::from_utf8(v).ok());
         let items = texts.flat_map(|text| text.split(','));
+        // Harmless: the costs of other limits are theirs.
         let costs = items.filter_map(|item| {
             let number = match &self.cost.name {
                 None => item,
@@ -110,6 +112,7 @@ impl CostLimit {
                     (name.trim() == &**wanted).then_some(number)?
                 }
             };
+            // Harmless: other texts cost nothing.
             number.trim().parse().ok()
         });
         // Harmless: a reply without a cost costs nothing.
@@ -155,7 +158,9 @@ impl OnCall<RequestHead> for Admit {
 impl OnHead<ReplyHead> for Charge {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         let CostLimit { limit, cost, counted, .. } = &*self.0;
-        let Some(Counted { number, key }) = counted.remove(ex) else { return Ok(Onward::Next) };
+        let Some(PendingCharge { number, key }) = counted.remove(ex) else {
+            return Ok(Onward::Next);
+        };
         let Some(tier) = limit.tiers.get(number as usize) else { return Ok(Onward::Next) };
         let key = CountedKey { tier, number, key };
         // A cached reply tells what its first request has cost.

@@ -30,7 +30,9 @@ impl QueryEdits {
         let mut fields = Vec::new();
         for part in read.parts() {
             let (name, _) = form::name_of(part, message)?;
+            // Harmless: the positions of a part are inside the message.
             let head = message.get(part.head.clone()).unwrap_or_default();
+            // Harmless: as above.
             let body = message.get(part.body.clone()).unwrap_or_default();
             let part = Some(part);
             fields.push(Field { part, name: name.into(), head: head.into(), body: body.into() });

@@ -119,6 +119,7 @@ impl Converter<'_> {
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
+        // Harmless: without limits there is a mistake.
         let limits = config.get("limits").map(Item::entries).unwrap_or_default();
         if limits.is_empty() {
             self.mistakes.add(config.at, "a response-ratelimiting without `limits`");
