@@ -302,7 +302,7 @@ impl Verifier {
         now: u64,
     ) -> Result<VerifiedToken, Refusal> {
         let claims = token.claims().ok_or(Refusal::Claims("the payload is not a JSON object"))?;
-        let index = self.issuer_of(&claims)?;
+        let index = self.issuer_of(token, &claims)?;
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
         if !issuer.takes(token, &claims) {
             return Err(Refusal::Kind);
@@ -349,17 +349,15 @@ impl Verifier {
     }
 
     /// Returns the index of the issuer that the token names. An unknown issuer is refused, whatever the signature.
-    fn issuer_of(&self, claims: &Members<'_>) -> Result<usize, Refusal> {
-        let named = claims.get("iss").and_then(serde_json::Value::as_str);
-        let named = named.ok_or(Refusal::IssuerUnknown)?;
-        let found = self.issuers.iter().position(|issuer| issuer.issuer.as_deref() == Some(named));
+    fn issuer_of(&self, token: &Token<'_>, claims: &Members<'_>) -> Result<usize, Refusal> {
+        let found = self.issuers.iter().position(|issuer| issuer.is_named(token, claims));
         found.ok_or(Refusal::IssuerUnknown)
     }
 
     /// Returns true if asking the issuer may help: for newer keys, or to introspect the token.
     fn may_learn(&self, token: &Token<'_>) -> bool {
         // Harmless: verification reports why the token has no issuer.
-        let index = token.claims().and_then(|claims| self.issuer_of(&claims).ok());
+        let index = token.claims().and_then(|claims| self.issuer_of(token, &claims).ok());
         let issuer = index.and_then(|index| self.issuers.get(index));
         issuer.is_some_and(|issuer| issuer.keys.published().is_some())
     }
@@ -375,7 +373,7 @@ impl Verifier {
             return self.introspected(ex, text).await;
         };
         let claims = token.claims().ok_or(Refusal::Claims("the payload is not a JSON object"))?;
-        let index = self.issuer_of(&claims)?;
+        let index = self.issuer_of(&token, &claims)?;
         let issuer = self.issuers.get(index).ok_or(Refusal::IssuerUnknown)?;
         let published = issuer.keys.published().ok_or(Refusal::KeyUnknown)?;
         let known = published.newer().await?;

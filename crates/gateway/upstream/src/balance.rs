@@ -51,6 +51,20 @@ impl Roster {
         self.places.get(chosen).inspect(|place| place.target.asked_again()).cloned()
     }
 
+    /// Returns true if at least this share of the targets' weight is available.
+    pub(crate) fn has_available(&self, percent: u32) -> bool {
+        if percent == 0 {
+            return true;
+        }
+        let (mut available, mut total) = (0, 0);
+        // Harmless: each place has a member.
+        for (weight, place) in (0..self.places.len()).filter_map(|at| self.share(at)) {
+            total += u64::from(weight);
+            available += if place.target.is_available() { u64::from(weight) } else { 0 };
+        }
+        available * 100 >= total * u64::from(percent)
+    }
+
     fn find(&self, target: &Arc<Target>) -> Option<usize> {
         self.places.iter().position(|place| Arc::ptr_eq(&place.target, target))
     }
@@ -226,6 +240,15 @@ mod tests {
 
     fn by(key: Option<u64>) -> TargetPreference {
         TargetPreference { key, pinned: None }
+    }
+
+    #[test]
+    fn a_share_of_the_weight_must_be_available() {
+        let choice = Choice::new(Balance::RoundRobin, &[1, 2, 3]);
+        assert!(choice.roster.has_available(100));
+        choice.target(2).set_healthy(false);
+        let has = [0, 50, 51, 100].map(|percent| choice.roster.has_available(percent));
+        assert_eq!(has, [true, true, false, false]);
     }
 
     #[test]

@@ -251,7 +251,12 @@ impl Upstream {
                 (Kind::TargetSuspended, "its only target is suspended")
             }
             (Knowledge::Known, _) => {
-                (Kind::NoTarget, "every target is unhealthy, ejected or suspended")
+                let least = self.settings.available_min_percent;
+                if roster.has_available(least.min(1)) && least > 0 {
+                    (Kind::NoTarget, "fewer targets are available than `available_min_percent`")
+                } else {
+                    (Kind::NoTarget, "every target is unhealthy, ejected or suspended")
+                }
             }
             (Knowledge::NotAvailable, _) => {
                 (Kind::NoTarget, "DNS says that the service is not available (its target is `.`)")
@@ -265,7 +270,11 @@ impl Upstream {
 
 impl<'a> Attempts<'a> {
     fn choose(&self) -> Option<Rc<Place>> {
-        self.roster.choose(&self.upstream.settings.balance, &self.preference, &self.tried)
+        let settings = &self.upstream.settings;
+        if !self.roster.has_available(settings.available_min_percent) {
+            return None;
+        }
+        self.roster.choose(&settings.balance, &self.preference, &self.tried)
     }
 
     /// Chooses a target of those that there are by now.

@@ -22,6 +22,8 @@ pub struct UpstreamSettings {
     pub targets: Targets,
     pub protocol: Protocol,
     pub balance: Balance,
+    /// The least share of the targets' weight that must be available, or else no request is sent.
+    pub available_min_percent: u32,
     pub timeout: Timeouts,
     pub retry: Retry,
     /// A cookie that keeps a client at its target, if configured.
@@ -417,6 +419,7 @@ pub(crate) mod tests {
             targets: Targets::Fixed((0..targets).map(target).collect()),
             protocol: Protocol::Http1,
             balance: Balance::RoundRobin,
+            available_min_percent: 0,
             timeout: Timeouts {
                 connect: Duration::from_secs(1),
                 response: Duration::from_secs(5),

@@ -143,6 +143,7 @@ impl Callbacks {
             addresses: Some(self.settings.rule.clone()),
             targets: Targets::Fixed(vec![target]),
             balance: Balance::RoundRobin,
+            available_min_percent: 0,
             timeout: Timeouts {
                 connect: self.settings.timeout,
                 response: self.settings.timeout,

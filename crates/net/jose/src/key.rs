@@ -80,6 +80,14 @@ impl Key {
         Ok(Key { id: None, verifiers: secret(bytes)? })
     }
 
+    /// Like [`Key::of_secret`], with a secret of any length but none.
+    pub(crate) fn of_short_secret(bytes: &[u8]) -> Result<Key, KeyError> {
+        if bytes.is_empty() {
+            return Err(KeyError::Weak);
+        }
+        Ok(Key { id: None, verifiers: verifiers(bytes, |_| true) })
+    }
+
     pub(crate) fn from_public(public: &Public) -> Result<Key, KeyError> {
         let verifiers = match public {
             Public::Rsa { modulus, exponent } => rsa(modulus, exponent)?,
@@ -215,18 +223,20 @@ fn public(
 
 /// Checks that a secret is at least as long as the hash (RFC 7518, 3.2).
 fn secret(bytes: &[u8]) -> Result<Verifiers, KeyError> {
+    let verifiers = verifiers(bytes, |least| bytes.len() >= least);
+    if verifiers.is_empty() { Err(KeyError::Weak) } else { Ok(verifiers) }
+}
+
+/// The algorithms for whose least length the secret is good enough.
+fn verifiers(bytes: &[u8], is_enough: impl Fn(usize) -> bool) -> Verifiers {
     let kinds = [
         (Algorithm::Hs256, hmac::HMAC_SHA256, 32),
         (Algorithm::Hs384, hmac::HMAC_SHA384, 48),
         (Algorithm::Hs512, hmac::HMAC_SHA512, 64),
     ];
-    let long_enough = kinds.into_iter().filter(|(_, _, least)| bytes.len() >= *least);
-    let verifiers: Verifiers = long_enough
-        .map(|(algorithm, kind, _)| {
-            (algorithm, Verifier::Secret(Box::new(hmac::Key::new(kind, bytes))))
-        })
-        .collect();
-    if verifiers.is_empty() { Err(KeyError::Weak) } else { Ok(verifiers) }
+    let usable = kinds.into_iter().filter(|(_, _, least)| is_enough(*least));
+    let verifier = |kind| Verifier::Secret(Box::new(hmac::Key::new(kind, bytes)));
+    usable.map(|(algorithm, kind, _)| (algorithm, verifier(kind))).collect()
 }
 
 fn without_zeros(bytes: &[u8]) -> &[u8] {

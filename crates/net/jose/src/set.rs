@@ -51,11 +51,12 @@ impl KeySet {
 
     /// Creates a set from a shared secret, given as text or as `base64:TEXT`.
     pub fn of_secret(text: &str) -> Result<KeySet, KeyError> {
-        let decoded = match text.strip_prefix("base64:") {
-            Some(text) => STANDARD.decode(text.trim()).map_err(|_| KeyError::Malformed)?,
-            None => text.as_bytes().to_vec(),
-        };
-        Ok(KeySet { keys: vec![Key::of_secret(&decoded)?] })
+        Ok(KeySet { keys: vec![Key::of_secret(&secret_bytes(text)?)?] })
+    }
+
+    /// Like [`KeySet::of_secret`], for a secret that may be shorter than RFC 7518, 3.2 requires.
+    pub fn of_short_secret(text: &str) -> Result<KeySet, KeyError> {
+        Ok(KeySet { keys: vec![Key::of_short_secret(&secret_bytes(text)?)?] })
     }
 
     /// Parses all public keys and certificates in a PEM text.
@@ -134,6 +135,13 @@ impl KeySet {
             };
             named && key.algorithms().any(|known| known == algorithm)
         })
+    }
+}
+
+fn secret_bytes(text: &str) -> Result<Vec<u8>, KeyError> {
+    match text.strip_prefix("base64:") {
+        Some(text) => STANDARD.decode(text.trim()).map_err(|_| KeyError::Malformed),
+        None => Ok(text.as_bytes().to_vec()),
     }
 }
 

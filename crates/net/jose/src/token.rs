@@ -77,6 +77,14 @@ impl<'t> Token<'t> {
         })
     }
 
+    /// Returns a text of the token's header, which is read once more.
+    pub fn header_text(&self, name: &str) -> Option<String> {
+        let end = memchr::memchr(b'.', self.signed)?;
+        // Harmless: `parse` has decoded the header and read it as members.
+        let header = decode(self.signed.get(..end)?).ok()?;
+        Some(Members::read(&header)?.get(name)?.as_str()?.to_owned())
+    }
+
     /// Returns the payload as claims, or `None` if it is not a JSON object or has duplicate names.
     pub fn claims(&self) -> Option<Members<'_>> {
         Members::read(&self.payload)

@@ -108,14 +108,13 @@ fn issuer(
         Some(asked) => Some((asked, outlet(&asked.value.url.value, keys, report)?)),
         None => None,
     };
-    let place = |published: &Arc<PublishedKeys>| format!("{:p}", Arc::as_ptr(published));
     let secret = keys.introspection.as_ref().and_then(|asked| asked.value.client_secret.as_ref());
     let key = format!(
         "issuer {name} {} {read:?} {:?} {:?} {:?} {:?}",
         keys.encode(),
         keys.secret.as_ref().map(|secret| &secret.value.0),
         secret.map(|secret| &secret.0),
-        published.as_ref().map(place),
+        published.as_ref().map(Arc::as_ptr),
         introspection.as_ref().map(|(_, settings)| settings),
     );
     let introspection = introspection.map(|(asked, settings)| {
@@ -123,7 +122,8 @@ fn issuer(
     });
     Some(builder.kept_or(&key, || {
         Arc::new(Issuer {
-            issuer: keys.issuer.as_ref().map(|issuer| issuer.value.clone()),
+            issuer: text(&keys.issuer),
+            issuer_claim: text(&keys.issuer_claim),
             keys: match (own, fixed, published) {
                 (Some(own), ..) => Keys::Own(own),
                 (None, Some(fixed), _) => Keys::Fixed(fixed),
@@ -143,10 +143,14 @@ fn issuer(
             subject_claim: keys.subject_claim.clone(),
             scope_claims: keys.scope_claims.clone(),
             consumer_claim: keys.consumer_claim.clone(),
-            application_claim: keys.application.as_ref().map(|claim| claim.value.clone()),
+            application_claim: text(&keys.application),
             tier_claim: keys.tier_claim.clone(),
         })
     }))
+}
+
+fn text(written: &Option<Spanned<String>>) -> Option<String> {
+    written.as_ref().map(|text| text.value.clone())
 }
 
 fn warn_of_ignored_times(keys: &config::Issuer, report: &mut Report) {
@@ -174,7 +178,7 @@ fn introspecting(
 /// Returns the keys given in the configuration, if any. The outer `None` means that they cannot be used.
 fn fixed(keys: &config::Issuer, read: &[String], report: &mut Report) -> Option<Option<KeySet>> {
     match (&keys.secret, read.is_empty()) {
-        (Some(secret), _) => shared_secret(secret, report).map(Some),
+        (Some(secret), _) => shared_secret(secret, &keys.secret_short, report).map(Some),
         (None, true) => Some(None),
         (None, false) => key_set(&keys.keys.0, read, report).map(Some),
     }
@@ -193,8 +197,9 @@ fn client(keys: &config::Issuer) -> Option<IssuerClient> {
 
 /// Returns true if an issuer has exactly one source of keys, and a name by which tokens can refer to it.
 fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
-    let config::Issuer { issuer, jwks, keys, secret, discovery, introspection, .. } =
-        &written.value;
+    let config::Issuer {
+        issuer, issuer_claim, jwks, keys, secret, discovery, introspection, ..
+    } = &written.value;
     let places = [jwks.is_some(), !keys.0.is_empty(), secret.is_some(), discovery.value];
     let count = places.iter().filter(|there| **there).count();
     if count > 1 {
@@ -209,6 +214,11 @@ fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
         }
         return false;
     }
+    if let Some(claim) = issuer_claim.as_ref().filter(|_| discovery.value) {
+        let what = "with `discovery` tokens name their issuer by `iss`";
+        report.error(claim.at, what, "remove `issuer_claim`, or write `jwks`");
+        return false;
+    }
     if count > 0 && issuer.is_none() {
         if written.intact {
             let help = "add `issuer: \"https://...\"`, what `iss` says in its tokens";
@@ -220,7 +230,18 @@ fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
 }
 
 /// Returns the key made of a secret that is shared with the issuer.
-fn shared_secret(secret: &Spanned<Secret>, report: &mut Report) -> Option<KeySet> {
+fn shared_secret(
+    secret: &Spanned<Secret>,
+    short: &Spanned<bool>,
+    report: &mut Report,
+) -> Option<KeySet> {
+    let made = KeySet::of_secret(&secret.value.0);
+    let is_short = short.value && made.as_ref().is_err_and(|why| *why == jose::KeyError::Weak);
+    let made = if is_short { KeySet::of_short_secret(&secret.value.0) } else { made };
+    if is_short && made.is_ok() {
+        let what = "whoever has one token of this issuer can guess its secret";
+        report.warn(short.at, what, "use a secret of 32 bytes or more, and remove `secret_short`");
+    }
     let complain = |why: jose::KeyError| {
         let what = format!("the secret of the issuer cannot be used: {why}");
         report.error(
@@ -229,7 +250,7 @@ fn shared_secret(secret: &Spanned<Secret>, report: &mut Report) -> Option<KeySet
             "write a secret of 32 bytes or more, as it is or as `base64:TEXT`",
         );
     };
-    KeySet::of_secret(&secret.value.0).map_err(complain).ok()
+    made.map_err(complain).ok()
 }
 
 /// Returns the algorithms that tokens of the issuer may use.

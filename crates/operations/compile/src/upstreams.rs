@@ -104,6 +104,7 @@ pub(crate) fn to_url(
         targets: settled::Targets::Fixed(vec![target]),
         protocol: settled::Protocol::Http1,
         balance: settled::Balance::RoundRobin,
+        available_min_percent: 0,
         timeout,
         retry: retry(&Retry::absent()?),
         sticky: None,
@@ -153,6 +154,7 @@ fn settings(
             config::UpstreamProtocol::Auto => settled::Protocol::Auto,
         },
         balance: balance(&upstream.balance),
+        available_min_percent: upstream.available_min_percent.get(),
         timeout: settled::Timeouts {
             connect: timeout.connect.0,
             response: timeout.response.0,

@@ -130,6 +130,7 @@ fn the_whole_in_words() {
             addresses: together
             protocol: http1
             balance: round_robin
+            available_min_percent: 0
             timeout:
               connect: 1s
               response: 1m
@@ -164,6 +165,7 @@ fn the_whole_in_words() {
             balance:
               hash:
                 by: "cookie:s"
+            available_min_percent: 0
             timeout:
               connect: 1s
               response: 1m

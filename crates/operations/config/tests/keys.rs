@@ -98,6 +98,7 @@ telemetry: { access_log: {} }
                   "addresses": "together",
                   "protocol": "http1",
                   "balance": "round_robin",
+                  "available_min_percent": 0,
                   "timeout": {
                     "connect": "1s",
                     "response": "1m",
@@ -421,6 +422,7 @@ fn every_key() {
                       "by": "header:x-user"
                     }
                   },
+                  "available_min_percent": 0,
                   "sticky": {
                     "cookie": "server"
                   },
@@ -502,6 +504,7 @@ fn every_key() {
                   "addresses": "together",
                   "protocol": "http1",
                   "balance": "least_requests",
+                  "available_min_percent": 0,
                   "timeout": {
                     "connect": "1s",
                     "response": "1m",
@@ -543,6 +546,7 @@ fn every_key() {
                       "by": "client"
                     }
                   },
+                  "available_min_percent": 0,
                   "timeout": {
                     "connect": "1s",
                     "response": "1m",

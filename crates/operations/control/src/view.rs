@@ -368,6 +368,7 @@ fn settings(settings: &UpstreamSettings) -> Value {
         "name": settings.name,
         "protocol": settings.protocol.name(),
         "balance": balance(&settings.balance),
+        "available_min_percent": settings.available_min_percent,
         "timeout": {
             "connect_ms": millis(timeout.connect),
             "response_ms": millis(timeout.response),

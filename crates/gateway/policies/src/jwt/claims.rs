@@ -363,6 +363,7 @@ mod tests {
     fn issuer() -> Issuer {
         Issuer {
             issuer: Some("i".to_owned()),
+            issuer_claim: None,
             keys: Keys::Nowhere,
             introspection: None,
             audiences: Vec::new(),

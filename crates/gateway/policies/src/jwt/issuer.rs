@@ -18,6 +18,8 @@ use super::refusal::Refusal;
 pub struct Issuer {
     /// The value of `iss`. Without it, the issuer's tokens are recognized only by introspection.
     pub issuer: Option<String>,
+    /// The claim, or else the member of the header, that has this value in place of `iss`.
+    pub issuer_claim: Option<String>,
     pub keys: Keys,
     pub introspection: Option<Introspection>,
     /// `aud` must contain one of these. If empty, any audience is accepted.
@@ -52,6 +54,18 @@ pub struct IssuerClient {
 }
 
 impl Issuer {
+    /// Returns true if the token names this issuer.
+    pub(crate) fn is_named(&self, token: &Token<'_>, claims: &Members<'_>) -> bool {
+        let Some(issuer) = self.issuer.as_deref() else { return false };
+        let claim = self.issuer_claim.as_deref().unwrap_or("iss");
+        match claims.get(claim) {
+            Some(value) => value.as_str() == Some(issuer),
+            None => {
+                self.issuer_claim.is_some() && token.header_text(claim).as_deref() == Some(issuer)
+            }
+        }
+    }
+
     /// Returns true if tokens may use this algorithm.
     pub(crate) fn takes_algorithm(&self, algorithm: jose::Algorithm) -> bool {
         self.algorithms.is_empty() || self.algorithms.contains(&algorithm)

@@ -67,12 +67,14 @@ fn interceptors_get_token(place: &RouteScope<'_, '_>) -> bool {
 /// Complains about two issuers of the same name: a token could only match one of them.
 fn complain_of_doubles(keys: &Jwt, issuers: &[Arc<jwt::Issuer>], report: &mut Report) {
     for (at, issuer) in issuers.iter().enumerate() {
+        let name = |one: &jwt::Issuer| (one.issuer.clone(), one.issuer_claim.clone());
         let same =
-            |other: &&Arc<jwt::Issuer>| other.issuer.is_some() && other.issuer == issuer.issuer;
+            |other: &&Arc<jwt::Issuer>| other.issuer.is_some() && name(other) == name(issuer);
         let before = issuers.get(..at).unwrap_or_default();
         if before.iter().any(|other| same(&other)) {
             let name = issuer.issuer.as_deref().unwrap_or("");
-            let what = format!("two of the issuers say `{name}` in `iss`");
+            let claim = issuer.issuer_claim.as_deref().unwrap_or("iss");
+            let what = format!("two of the issuers say `{name}` in `{claim}`");
             report.error(keys.issuers.at, what, "keep one of them; it may have several keys");
         }
     }

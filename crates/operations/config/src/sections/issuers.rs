@@ -11,12 +11,18 @@ keys! {
     pub struct Issuer {
         /// The exact value of `iss`, such as `https://idp.example`.
         issuer: Option<Spanned<String>>,
+        /// The claim, or else the member of the token's header, that has the value of `issuer` in place of `iss`, such as `kid`, as Kong's
+        /// `key_claim_name`.
+        issuer_claim: Option<Spanned<String>>,
         /// The URL of the key set (JWKS), such as `https://idp.example/jwks.json`.
         jwks: Option<Spanned<WebUrl>>,
         /// Files with the keys, instead of a URL: PEM with public keys or certificates, or JSON with a JWK or a JWK set.
         keys: OneOrMore<Spanned<FilePath>> = OneOrMore(Vec::new()),
         /// A secret shared with the issuer (HS256, HS384, HS512), instead of keys; `base64:TEXT` for bytes.
         secret: Option<Spanned<Secret>>,
+        /// Whether `secret` may be shorter than its algorithm requires: 32, 48 or 64 bytes. Whoever has one token can guess a short secret.
+        // A secret that is guessed signs tokens of anybody.
+        secret_short: Spanned<bool> = Spanned::unwritten(false),
         /// The algorithms that its tokens may use, such as `[RS256]`; all algorithms of its keys if absent.
         algorithms: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Whether to find the key set by OpenID Connect discovery (`/.well-known/openid-configuration` below `issuer`).

@@ -30,6 +30,9 @@ keys! {
         /// The rule by which a target is chosen: `round_robin`, `least_requests`, `failover`, `hash`, or
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
+        /// The least share of the targets' weight that must be available: below it all requests get 503, as with Kong's `threshold`.
+        // Whether the targets that are left can take all requests is known to the operator only.
+        available_min_percent: Between<0, 100> = const { Between::new(0) },
         /// A cookie that keeps each client at its target. If absent, `balance` alone decides.
         sticky: Option<Sticky>,
         /// How long the service may take.
