@@ -189,6 +189,7 @@ fn random_routes_have_the_winner_of_kongs_rules() {
         );
         let options = Options {
             select_tags: Vec::new(),
+            shell_variables: false,
             listen: "127.0.0.1:0".to_owned(),
             listen_tls: "127.0.0.1:0".to_owned(),
             listen_metrics: "127.0.0.1:0".to_owned(),

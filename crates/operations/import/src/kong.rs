@@ -40,6 +40,8 @@ use crate::table::{ArtifactPosition, Table};
 pub struct Options {
     /// Only entities with all of these tags are converted.
     pub select_tags: Vec<String>,
+    /// Whether `$NAME` and `${NAME}` are variables of the environment, as for `envsubst`.
+    pub shell_variables: bool,
     /// The address for plain HTTP.
     pub listen: String,
     /// The address for HTTPS, if there is a certificate.
@@ -79,7 +81,11 @@ pub fn import(
     environment: HashMap<String, String>,
 ) -> Result<KongImport, Vec<String>> {
     let mut mistakes = Mistakes::default();
-    let mut variables = Variables { known: environment, stand_ins: HashMap::new() };
+    let mut variables = Variables {
+        known: environment,
+        stand_ins: HashMap::new(),
+        of_shell: options.shell_variables,
+    };
     let mut files = Vec::new();
     for source in sources {
         // `read` reports a file that it cannot read.

@@ -8,6 +8,7 @@ use import::kong::{KongImport, Options, Source, import};
 fn imported(text: &str) -> Result<KongImport, Vec<String>> {
     let options = Options {
         select_tags: Vec::new(),
+        shell_variables: false,
         listen: "127.0.0.1:0".to_owned(),
         listen_tls: "127.0.0.1:0".to_owned(),
         listen_metrics: "127.0.0.1:0".to_owned(),

@@ -460,6 +460,10 @@ Examples:
         /// Only entities with this tag; with several, those that have all.
         #[arg(long = "select-tag", value_name = "TAG")]
         select_tags: Vec<String>,
+        /// Keep `$NAME` and `${NAME}` as variables of the environment, for files that a shell or `envsubst` fills in before Kong starts.
+        /// Without it, they are text, as for Kong.
+        #[arg(long)]
+        shell_variables: bool,
         /// The address for plain HTTP.
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8000")]
         listen: String,

@@ -36,9 +36,18 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
         }
         Import::Apictl(options) => apictl::import(options),
         Import::Synapse { path, into } => synapse(path, into.as_deref()),
-        Import::Kong { paths, into, select_tags, listen, listen_tls, listen_metrics } => {
+        Import::Kong {
+            paths,
+            into,
+            select_tags,
+            shell_variables,
+            listen,
+            listen_tls,
+            listen_metrics,
+        } => {
             let options = ::import::kong::Options {
                 select_tags: select_tags.clone(),
+                shell_variables: *shell_variables,
                 listen: listen.clone(),
                 listen_tls: listen_tls.clone(),
                 listen_metrics: listen_metrics.clone(),

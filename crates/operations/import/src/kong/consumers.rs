@@ -234,14 +234,8 @@ impl<'a> Converter<'a> {
             }
             (Some(_), _) | (None, Some(_)) => {}
         }
-        // RFC 7518, 3.2. A variable's value is not known.
-        let least = match algorithm {
-            "HS384" => 48,
-            "HS512" => 64,
-            _ => 32,
-        };
-        if secret.as_ref().is_some_and(|s| s.len() < least && !s.contains('\u{0}')) {
-            verdict.refuse(format!("`{algorithm}` needs a secret of at least {least} bytes here"));
+        if secret.as_ref().is_some_and(String::is_empty) {
+            verdict.refuse("a secret must not be empty here");
             return;
         }
         let name = self.out.fresh("issuer", &format!("jwt-{subject}"));
@@ -282,18 +276,35 @@ fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Map<String
 }
 
 impl Token {
+    /// True if the secret is shorter than RFC 7518, 3.2 requires. Kong does not mind. A variable's value is not known, so it may be.
+    fn is_short(&self, secret: &str, base64: bool) -> bool {
+        let least = match self.algorithm.as_str() {
+            "HS384" => 48,
+            "HS512" => 64,
+            _ => 32,
+        };
+        let bytes = if base64 { secret.trim_end_matches('=').len() * 3 / 4 } else { secret.len() };
+        bytes < least || secret.contains('\u{0}')
+    }
+
     /// The entry of `issuers`, with the file of its public key.
     pub(super) fn issuer(
         &self,
         converter: &mut Converter<'_>,
         verified: &[&str],
-        base64: bool,
+        (claim, base64): (&str, bool),
     ) -> Json {
         let mut issuer = Map::new();
         issuer.insert("issuer".to_owned(), json!(self.key));
+        if claim != "iss" {
+            issuer.insert("issuer_claim".to_owned(), json!(claim));
+        }
         if let Some(secret) = &self.secret {
             let prefix = if base64 { "base64:" } else { "" };
             issuer.insert("secret".to_owned(), json!(format!("{prefix}{secret}")));
+            if self.is_short(secret, base64) {
+                issuer.insert("secret_short".to_owned(), json!(true));
+            }
         }
         if let Some(key) = &self.public_key {
             let file = converter.out.file(&self.name, "pem", pem(key));

@@ -174,9 +174,8 @@ impl Criteria {
                 continue;
             }
             let Some(regex) = regex else {
-                let odd = |c: char| {
-                    !c.is_ascii_graphic() || matches!(c, '?' | '#' | '\\' | '{' | '}' | '*')
-                };
+                let odd =
+                    |c: char| !c.is_ascii_graphic() || matches!(c, '?' | '#' | '\\' | '{' | '}');
                 if text.contains(odd) && !text.contains('\u{0}') {
                     mistakes.add(path.at, "a path has characters that only a regular expression may have; begin it with `~`");
                     continue;

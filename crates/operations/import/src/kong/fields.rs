@@ -195,7 +195,7 @@ pub(super) const UPSTREAM: &[Field] = &[
         "the name of a record of SRV is not sent as the Host here",
     ),
     used("targets", ENTITIES),
-    only("healthchecks.threshold", Number, "0", "an upstream is not taken out as a whole here"),
+    used("healthchecks.threshold", Number),
     used("healthchecks.active.type", Word(&["http", "https", "tcp", "grpc", "grpcs"])),
     used("healthchecks.active.http_path", Text),
     used("healthchecks.active.timeout", Number),

@@ -80,8 +80,8 @@ pub(super) fn literal(text: &str) -> String {
         out.push_str(before);
         let named = after.split_once('}').filter(|(name, _)| is_name(name));
         match named {
-            // A `{` before it would make three, of which the first two are read as one.
-            Some((name, behind)) if !out.ends_with('$') => {
+            // A `{` before it would make three, of which the first two are read as one. A variable of the result has a mark before it.
+            Some((name, behind)) if !out.ends_with(['$', '\u{0}']) => {
                 out.push_str("{{");
                 out.push_str(name);
                 out.push_str("}}");

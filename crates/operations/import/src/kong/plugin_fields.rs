@@ -156,7 +156,7 @@ const CORS: &[Field] = &[
 ];
 
 const JWT: &[Field] = &[
-    only("key_claim_name", Text, "iss", "the credential is found by `iss` here"),
+    used("key_claim_name", Text),
     used("claims_to_verify", Texts),
     used("header_names", Texts),
     used("uri_param_names", Texts),

@@ -47,6 +47,8 @@ pub(super) struct Variables {
     pub(super) known: HashMap<String, String>,
     /// Those that the configuration names, with a value for its check.
     pub(super) stand_ins: HashMap<String, String>,
+    /// Whether `$NAME` and `${NAME}` are variables as well.
+    pub(super) of_shell: bool,
 }
 
 /// More would be read by nobody.
@@ -100,7 +102,7 @@ impl Mistakes {
     fn without_templates(&mut self, file: u32, text: &str, variables: &mut Variables) -> String {
         let (mut out, mut rest, mut done) = (String::with_capacity(text.len()), text, 0);
         while let Some((before, after)) = rest.split_once("${{") {
-            out.push_str(before);
+            variables.write(before, &mut out);
             let at = place_of(file, text, done + before.len());
             let Some((inner, behind)) = after.split_once("}}") else {
                 self.add(at, "`${{` without its `}}`");
@@ -118,9 +120,7 @@ impl Mistakes {
                     }
                 },
                 Ok((name, false)) => {
-                    let value = variables.known.get(&name).cloned();
-                    let value = value.unwrap_or_else(|| STAND_IN.to_owned());
-                    variables.stand_ins.insert(name.clone(), value);
+                    variables.stand_in(&name);
                     out.push(OPEN);
                     out.push_str(&name);
                     out.push(CLOSE);
@@ -128,13 +128,63 @@ impl Mistakes {
                 Err(why) => self.add(at, why),
             }
         }
-        out.push_str(rest);
+        variables.write(rest, &mut out);
         out
     }
 }
 
+impl Variables {
+    /// Notes a variable, with its value for the check.
+    fn stand_in(&mut self, name: &str) {
+        match self.known.get(name) {
+            Some(value) => drop(self.stand_ins.insert(name.to_owned(), value.clone())),
+            None => stand_in(&mut self.stand_ins, name),
+        }
+    }
+
+    /// Adds a part of a file without templates of decK, with marked variables in the place of those of a shell.
+    fn write(&mut self, text: &str, out: &mut String) {
+        let mut rest = text;
+        while let (true, Some((before, after))) = (self.of_shell, rest.split_once('$')) {
+            out.push_str(before);
+            match shell_name(after) {
+                Some((name, behind)) => {
+                    self.stand_in(name);
+                    out.push(OPEN);
+                    out.push_str(name);
+                    out.push(CLOSE);
+                    rest = behind;
+                }
+                None => {
+                    out.push('$');
+                    rest = after;
+                }
+            }
+        }
+        out.push_str(rest);
+    }
+}
+
+/// The name of the variable at the beginning of what follows a `$`, and the rest: `NAME` or `{NAME}`.
+fn shell_name(text: &str) -> Option<(&str, &str)> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let braced = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    let (name, behind) = match braced {
+        Some(found) => found,
+        None => text.split_at(text.find(|c: char| !is_name(c)).unwrap_or(text.len())),
+    };
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (begins && name.chars().all(is_name)).then_some((name, behind))
+}
+
 /// The value of a variable while a configuration is checked. It is a valid host name, and long enough for a secret of any algorithm.
 const STAND_IN: &str = "stand-in.stand-in.stand-in.stand-in.stand-in.stand-in.stand-in.stand-in";
+
+/// Gives a variable a value that no other has, since keys and names must differ.
+fn stand_in(stand_ins: &mut HashMap<String, String>, name: &str) {
+    let number = stand_ins.len();
+    stand_ins.entry(name.to_owned()).or_insert_with(|| format!("{STAND_IN}.v{number}"));
+}
 
 /// What stands in YAML for a variable until it is read: characters for private use.
 const OPEN: char = '\u{f8fe}';
@@ -199,7 +249,7 @@ fn item(node: &Node, file: u32, stand_ins: &mut HashMap<String, String>) -> Item
         Read::Null | Read::Unreadable => Value::Null,
         Read::Scalar(scalar) => Value::Text(match of_environment(&scalar.text) {
             Some(name) => {
-                stand_ins.insert(name.clone(), STAND_IN.to_owned());
+                stand_in(stand_ins, &name);
                 variable(&name)
             }
             None => with_variables(&scalar.text),

@@ -407,6 +407,16 @@ fn least(item: &Item) -> Option<(u64, bool)> {
 
 fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
     let Some(checks) = item.get("healthchecks") else { return };
+    let share = checks.number("threshold").unwrap_or(0.0).min(100.0);
+    if share > 0.0 {
+        if share.fract() > 0.0 {
+            verdict.nearly("`threshold` is rounded up to whole percents");
+        }
+        keys.insert(
+            "available_min_percent".to_owned(),
+            json!((1..=100).find(|percent| f64::from(*percent) >= share)),
+        );
+    }
     if let Some(active) = checks.get("active") {
         active_health(active, keys, verdict);
     }

@@ -44,7 +44,7 @@ pub(super) fn import(
     let variables = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment: HashMap<String, String> =
-        variables.filter(|(name, _)| name.starts_with("DECK_")).collect();
+        variables.filter(|(n, _)| options.shell_variables || n.starts_with("DECK_")).collect();
     let mut imported = match ::import::kong::import(&sources, options, environment) {
         Ok(imported) => imported,
         Err(mistakes) => {

@@ -209,10 +209,11 @@ impl Converter<'_> {
         let mut keys = Map::new();
         let verified = config.texts("claims_to_verify");
         let base64 = config.is_true("secret_is_base64", false);
+        let claim = config.text("key_claim_name").unwrap_or("iss");
         let mut names = Vec::new();
         for token in &people.tokens {
             let mut name = token.name.clone();
-            let issuer = token.issuer(self, &verified, base64);
+            let issuer = token.issuer(self, &verified, (claim, base64));
             match self.out.issuers.get(&name) {
                 Some(known) if *known == issuer => {}
                 Some(_) => {

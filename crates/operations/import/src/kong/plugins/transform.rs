@@ -18,6 +18,16 @@ struct Edits<'i> {
     has_templates: bool,
 }
 
+/// What Kong says of the way of a request. It adds to `X-Forwarded-For`, where edits have an effect.
+const KONGS_OWN: [&str; 6] = [
+    "x-forwarded-host",
+    "x-forwarded-path",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
 const EACH: [&str; 5] = ["remove", "rename", "replace", "add", "append"];
 
 impl<'i> Edits<'i> {
@@ -45,6 +55,12 @@ impl<'i> Edits<'i> {
 
     fn value(&self, text: &str, verdict: &mut Verdict) -> String {
         if self.has_templates { value(text, verdict) } else { literal(text) }
+    }
+
+    /// True if this is a line of a request that Kong replaces after all plugins, so that an edit has no effect.
+    fn is_kongs_own(&self, name: &str) -> bool {
+        let is_it = |own: &&str| name.eq_ignore_ascii_case(own);
+        self.part == "headers" && self.has_templates && KONGS_OWN.iter().any(is_it)
     }
 
     fn is_empty(&self) -> bool {
@@ -207,6 +223,9 @@ fn is_host(name: &str) -> bool {
 
 /// A value, unless it is a template of Kong's.
 fn value(text: &str, verdict: &mut Verdict) -> String {
+    if text.contains('\u{0}') {
+        verdict.nearly("a template in the value of a variable has no effect here");
+    }
     if !text.contains("$(") {
         return literal(text);
     }
@@ -246,7 +265,12 @@ fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
     for (action, key) in ACTIONS {
         let mut map = Map::new();
         let pairs = edits.pairs(action).into_iter();
+        let own = |name: &str| action != "rename" && edits.is_kongs_own(name);
+        let pairs = pairs.filter(|(name, _)| !own(name));
         for (name, text) in pairs.filter(|(name, _)| edits.part != "headers" || !is_host(name)) {
+            if action == "rename" && edits.is_kongs_own(text) {
+                verdict.refuse(format!("Kong writes `{text}` itself"));
+            }
             if map.insert(name.to_owned(), json!(edits.value(text, verdict))).is_some() {
                 verdict.refuse(format!("two values of `{name}` have no counterpart"));
             }
@@ -255,7 +279,8 @@ fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
             out.insert(key.to_owned(), Json::Object(map));
         }
     }
-    let remove = edits.list("remove");
+    let mut remove = edits.list("remove");
+    remove.retain(|name| !edits.is_kongs_own(name));
     if edits.part == "headers" && remove.iter().any(|name| is_host(name)) {
         verdict.refuse("a request without a Host is not sent");
     }

@@ -1,0 +1,211 @@
+//! What public files of Kong use besides the plugins' common fields, behind the result of `tidegate import kong`.
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::harness::{Gateway, Origin, Run, tidegate, until};
+
+fn imported(text: &str, more: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kong.yaml");
+    std::fs::write(&file, text).unwrap();
+    let mut arguments = vec!["import", "kong", file.to_str().unwrap(), "--listen", "127.0.0.1:0"];
+    arguments.extend(more);
+    tidegate(&arguments)
+}
+
+fn serving(text: &str) -> Gateway {
+    let run = imported(text, &[]);
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    Gateway::start(&run.stdout)
+}
+
+fn token(secret: &str, header: &str, claims: &str) -> String {
+    let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+    let signed = format!("{header}.{claims}");
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
+}
+
+fn status(gateway: &Gateway, target: &str, token: &str) -> u16 {
+    let line = format!("Authorization: Bearer {token}");
+    gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n")).status()
+}
+
+#[test]
+fn a_credential_is_found_by_any_claim_or_header_and_has_a_secret_of_any_length() {
+    let origin = Origin::echo();
+    let gateway = serving(&format!(
+        r#"
+_format_version: "3.0"
+services:
+  - name: s
+    url: {}
+    routes:
+      - {{ name: iss, paths: [/iss], plugins: [{{ name: jwt }}] }}
+      - {{ name: kid, paths: [/kid], plugins: [{{ name: jwt, config: {{ key_claim_name: kid }} }}] }}
+      - {{ name: app, paths: [/app], plugins: [{{ name: jwt, config: {{ key_claim_name: app }} }}] }}
+consumers:
+  - {{ username: ann, jwt_secrets: [{{ key: k-ann, secret: hush }}] }}
+  - {{ username: bob, jwt_secrets: [{{ key: k-bob, secret: 0123456789abcdef0123456789abcdef }}] }}
+"#,
+        origin.url()
+    ));
+    const BOB: &str = "0123456789abcdef0123456789abcdef";
+    let plain = r#"{"alg":"HS256"}"#;
+    let kid = r#"{"alg":"HS256","kid":"k-ann"}"#;
+    let app = r#"{"alg":"HS256","app":"k-bob"}"#;
+    for (target, secret, header, claims, who) in [
+        ("/iss", "hush", plain, r#"{"iss":"k-ann"}"#, "ann"),
+        ("/iss", "hush", kid, r#"{"iss":"k-ann"}"#, "ann"),
+        ("/iss", BOB, plain, r#"{"iss":"k-bob"}"#, "bob"),
+        ("/iss", "hash", plain, r#"{"iss":"k-ann"}"#, ""),
+        ("/iss", "hush", kid, r#"{"sub":"k-ann"}"#, ""),
+        ("/kid", "hush", kid, r#"{"iss":"other"}"#, "ann"),
+        ("/kid", BOB, plain, r#"{"kid":"k-bob"}"#, "bob"),
+        // A claim comes before the header.
+        ("/kid", BOB, kid, r#"{"kid":"k-bob"}"#, "bob"),
+        ("/kid", "hush", kid, r#"{"kid":"none"}"#, ""),
+        ("/kid", "hush", kid, r#"{"kid":7}"#, ""),
+        ("/kid", "hush", plain, r#"{"iss":"k-ann"}"#, ""),
+        ("/kid", BOB, kid, "{}", ""),
+        ("/app", BOB, app, "{}", "bob"),
+        ("/app", "hush", plain, r#"{"app":"k-ann"}"#, "ann"),
+        ("/app", "hush", app, "{}", ""),
+    ] {
+        origin.forget();
+        let expected = if who.is_empty() { 401 } else { 200 };
+        let token = token(secret, header, claims);
+        assert_eq!(status(&gateway, target, &token), expected, "{target} {header} {claims}");
+        if expected == 200 {
+            assert_eq!(origin.request().get("x-consumer-username"), Some(who), "{target} {claims}");
+        }
+    }
+}
+
+#[test]
+fn an_issuer_has_one_way_to_be_named_and_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.yaml");
+    let check = |issuers: &str| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ {issuers} }}\nroutes: {{ r: {{ match: {{ path: / }}, policies: [{{ jwt: {{ issuers: [a] }} }}], respond: {{}} }} }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        tidegate(&["check", file.to_str().unwrap()])
+    };
+    let run = check("a: { issuer: x, secret: hush, secret_short: true }");
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("can guess its secret"), "{}", run.stderr);
+    for (issuers, what) in [
+        ("a: { issuer: x, secret: hush }", "the secret of the issuer cannot be used"),
+        ("a: { issuer: x, secret: \"\", secret_short: true }", "cannot be used"),
+        (
+            "a: { issuer: \"http://127.0.0.1:1\", discovery: true, issuer_claim: kid }",
+            "with `discovery` tokens name their issuer by `iss`",
+        ),
+    ] {
+        let run = check(issuers);
+        assert_eq!(run.code, Some(1), "{issuers}: {}", run.stdout);
+        assert!(run.stderr.contains(what), "{issuers}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn variables_of_a_shell_stay_variables_where_the_operator_says_so() {
+    let text = r#"
+_format_version: "2.1"
+# $COMMENT
+services:
+  - { name: a, url: "http://$AUTH_HOST:9999/verify", routes: [{ name: r, paths: [/a], plugins: [{ name: key-auth }] }] }
+consumers:
+  - { username: c, keyauth_credentials: [{ key: $ANON_KEY }, { key: "x-${OTHER_KEY}$" }, { key: "$1 ${A-b} $" }] }
+plugins:
+  - { name: request-transformer, config: { add: { headers: ["x-a:$WHO", "x-b:b"] } } }
+"#;
+    let run = imported(text, &["--shell-variables"]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    for line in ["http://${AUTH_HOST}:9999", "\"${ANON_KEY}\"", "\"x-${OTHER_KEY}$\"", "${WHO}"] {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+    assert!(run.stdout.contains("$1 $"), "{}", run.stdout);
+    assert!(
+        run.stderr.contains("a template in the value of a variable has no effect here"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("1 approximated, 0 refused"), "{}", run.stderr);
+    // Kong itself knows no variables, and no such host.
+    let run = imported(text, &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(!run.stdout.contains("\"${ANON_KEY}\""), "{}", run.stdout);
+    assert!(run.stderr.contains("has a bad host"), "{}", run.stderr);
+}
+
+#[test]
+fn a_star_in_a_path_is_a_star_since_format_3() {
+    let origin = Origin::echo();
+    let file = |version: &str| {
+        format!(
+            "_format_version: \"{version}\"\nservices: [{{ name: s, url: \"{}\", routes: [{{ name: r, paths: [/a/*/b], strip_path: false }}] }}]\n",
+            origin.url()
+        )
+    };
+    let get = |gateway: &Gateway, target: &str| gateway.wire().get(target).status();
+    let gateway = serving(&file("3.0"));
+    assert_eq!((get(&gateway, "/a/*/b/c"), get(&gateway, "/a/x/b")), (200, 404));
+    // Before, it made the path a regular expression.
+    let gateway = serving(&file("2.1"));
+    assert_eq!((get(&gateway, "/a///b"), get(&gateway, "/a/*/b")), (200, 404));
+    let run = imported(&file("3.0").replace("/a/*/b", "/a/{b}"), &[]);
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+}
+
+#[test]
+fn too_few_targets_take_no_requests() {
+    let origin = Origin::echo();
+    let closed = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let upstream = |name: &str, threshold: u32| {
+        format!(
+            "  - {{ name: {name}, targets: [{{ target: \"{}\" }}, {{ target: \"{closed}\" }}], healthchecks: {{ threshold: {threshold}, active: {{ type: tcp, healthy: {{ interval: 0.1, successes: 1 }}, unhealthy: {{ interval: 0.1, http_failures: 1, tcp_failures: 1, timeouts: 1 }} }} }} }}\n",
+            origin.address()
+        )
+    };
+    let gateway = serving(&format!(
+        "_format_version: \"3.0\"\nservices:\n  - {{ name: a, host: half, routes: [{{ name: a, paths: [/a] }}] }}\n  - {{ name: b, host: most, routes: [{{ name: b, paths: [/b] }}] }}\nupstreams:\n{}{}",
+        upstream("half", 50),
+        upstream("most", 51)
+    ));
+    let status = |target: &str| gateway.wire().get(target).status();
+    until("the check of the closed target has failed", || status("/b") == 503);
+    for _ in 0..4 {
+        assert_eq!(status("/b"), 503);
+    }
+    until("only the open target is asked", || (0..4).all(|_| status("/a") == 200));
+}
+
+#[test]
+fn kong_writes_some_headers_itself() {
+    let origin = Origin::echo();
+    let edits = "add: { headers: [\"X-Forwarded-Proto:https\", \"X-Real-IP:1.1.1.1\", \"x-a:b\", \"X-Forwarded-For:9.9.9.9\"] }, replace: { headers: [\"X-Forwarded-Host:other\"] }, remove: { headers: [x-forwarded-port] }";
+    let file = |edits: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"{}\", routes: [{{ name: r, paths: [/a], plugins: [{{ name: request-transformer, config: {{ {edits} }} }}] }}] }}]\n",
+            origin.url()
+        )
+    };
+    let gateway = serving(&file(edits));
+    assert_eq!(gateway.wire().ask("GET /a HTTP/1.1\r\nHost: h\r\n\r\n").status(), 200);
+    let seen = origin.request();
+    assert_eq!(seen.all("x-forwarded-proto"), ["http"]);
+    assert_eq!(seen.all("x-forwarded-host"), ["h"]);
+    assert_eq!((seen.get("x-real-ip"), seen.get("x-a")), (None, Some("b")));
+    assert_eq!(seen.all("x-forwarded-for"), ["9.9.9.9, 127.0.0.1"]);
+    let run = imported(&file("rename: { headers: [\"x-a:x-forwarded-proto\"] }"), &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("Kong writes `x-forwarded-proto` itself"), "{}", run.stderr);
+}
