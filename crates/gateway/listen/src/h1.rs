@@ -1,4 +1,4 @@
-//! One HTTP/1 connection: a request after another, each read, answered and written before the next.
+//! One HTTP/1 connection: reads, answers and writes one request after the other.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -25,44 +25,44 @@ use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{self, TunnelSettings, is_websocket};
-use crate::{events, h2, lingering_close};
+use crate::{descriptors, events, h2, lingering_close};
 
-/// A request body nobody wanted is read and thrown away up to this, so that the connection can go on.
+/// The size up to which an unused request body is read and discarded, so that the connection can be reused.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 
 /// The grace period of an idle connection when its listener closes: a request that is in flight already is still served.
 const CLOSING: Duration = Duration::from_millis(10);
 
-/// The same where another process has taken this one's place, and nobody waits for the end. A client that uses its connection is told with
-/// its next reply; that it finds it closed as it asks is a matter of some milliseconds otherwise.
+/// The grace period when another process has replaced this one and no shutdown waits. A client in use learns of the end with its next
+/// reply, so a longer period only makes it less likely that a client sends a request just as the connection closes.
 const CLOSING_BEHIND: Duration = Duration::from_secs(5);
 
-/// One connection. Thousands wait at a time, so it holds what it needs while it waits, and little else.
+/// One connection. Thousands of them wait at a time, so it holds little more than it needs while waiting.
 pub(crate) struct H1 {
     client: ClientHandle,
     connection: Connection,
     listener: std::sync::Arc<plan::Listener>,
-    /// For the next head, and between two heads for what the exchange waits for outside: one timer for all of them.
+    /// The timer for the next head, and during an exchange for its waits: one timer for all of them.
     alarm: SharedAlarm,
-    /// When the last exchange was over. None: there was none yet.
+    /// The end of the last exchange. None if there was none yet.
     ended: Option<Instant>,
 }
 
-/// The reason for which the alarm was set, while the next head is waited for.
+/// The reasons for the alarm while waiting for the next head.
 #[derive(Default)]
 struct WaitReason {
     /// For the rest of a head.
     for_rest: bool,
-    /// To close, since the listener does.
+    /// For closing, since the listener closes.
     to_close: bool,
 }
 
-/// The next thing that came on a connection.
+/// The next input of a connection.
 enum Next {
     Request(Box<Arrival>),
     /// The bytes are not a request. Answer and close.
     Refused(Fault),
-    /// HTTP/2 by prior knowledge.
+    /// HTTP/2 with prior knowledge.
     Http2,
     Close,
 }
@@ -91,9 +91,9 @@ impl PooledExchange for NewExchange {
     }
 }
 
-/// The work that the next thing asks for. None of it is held by a connection that waits for a request.
+/// The work for the next input. A connection that waits for a request has none.
 enum Work<E, R> {
-    /// Of the pool.
+    /// An exchange of the pool.
     Exchange(E),
     Refusal(Pin<Box<R>>),
     /// Nothing.
@@ -102,15 +102,16 @@ enum Work<E, R> {
 
 /// The stage that an exchange has reached.
 enum ExchangeStage {
-    /// To its end.
+    /// It has ended.
     Over(After),
-    /// To a reply that lasts.
+    /// Its reply is a long one.
     Lasts(Box<LongExchange>),
 }
 
-/// An event stream or a tunnel that begins, apart from the exchange that led to it: what that needed is not kept for hours.
+/// The start of an event stream or a tunnel, separate from the exchange, so that the state of the exchange is not kept for
+/// hours.
 struct LongExchange {
-    /// With whether it is a WebSocket.
+    /// The tunnel, and whether it is a WebSocket.
     tunnel: Option<(Box<Tunnel>, bool)>,
     stay: Option<Rc<StreamLifetime>>,
     replying: ReplyWriter,
@@ -121,40 +122,39 @@ struct LongExchange {
 /// A reply that is being written.
 struct ReplyWriter {
     outgoing: Outgoing,
-    /// The connection can go on after it.
+    /// True if the connection can be reused.
     keep_alive: bool,
     ends_by_closing: bool,
 }
 
-/// The connection's way on.
+/// What follows an exchange.
 enum After {
-    /// To the next request, from this time on.
+    /// The next request, waited for since this time.
     Next(Instant),
-    /// Nothing is left to read: close at once.
+    /// Close at once, since nothing is left to read.
     Close,
-    /// The client may still be sending.
+    /// Close after reading for a while, since the client may still be sending.
     Linger,
-    /// Close without a goodbye.
+    /// Close without a TLS close notification.
     Cut,
-    /// Read past what is left of the request's body first.
+    /// First discard the rest of the request's body.
     Discard,
-    /// As one that speaks HTTP/2.
+    /// Continue as HTTP/2.
     Http2,
 }
 
 impl H1 {
-    /// A connection that begins, to be shared with the exchange that it is in. A future that held it would hold it twice, as it
-    /// came and where it is used.
+    /// A new connection, in an `Rc` that its exchange shares. A future that held it directly would have room for it twice.
     pub(crate) fn new(wire: Wire, connection: Connection) -> Rc<H1> {
         let listener = connection.permit.listener_state.listener();
         let (client, alarm) = (SharedClient::new(wire), SharedAlarm::default());
         Rc::new(H1 { client, connection, listener, alarm, ended: None })
     }
 
-    /// Serves a connection to its end, or hands it back, with what was read of it, if it turns out to speak HTTP/2.
+    /// Serves a connection to its end. If it turns out to be HTTP/2, returns it with the bytes that were read.
     pub(crate) async fn serve(mut self: Rc<H1>) -> Option<(Wire, Vec<u8>, Connection)> {
         loop {
-            // Between exchanges it is nobody else's.
+            // Between exchanges there is no other reference.
             let next = Rc::get_mut(&mut self)?.next().await;
             let after = match self.work(next) {
                 Work::Exchange(exchange) => {
@@ -189,7 +189,7 @@ impl H1 {
         }
     }
 
-    /// Waits for the next head.
+    /// Waits for the next input.
     async fn next(&mut self) -> Next {
         self.connection.permit.listener_state.refresh(&mut self.listener);
         let timeout = &self.listener.timeout;
@@ -199,7 +199,7 @@ impl H1 {
         self.connection.permit.set_idle(Some(now));
         let mut waiting = WaitReason::default();
         let next = poll_fn(|cx| {
-            // A reload may have come while it was idle.
+            // The plan may have changed while it was idle.
             self.connection.permit.listener_state.refresh(&mut self.listener);
             self.poll_next(cx, &mut waiting)
         });
@@ -237,7 +237,7 @@ impl H1 {
         }
     }
 
-    /// Puts what was read behind the beginning of a head, where there is one, and takes both as input once that may be a whole.
+    /// Appends new data to the beginning of a head in the buffer, and takes both as input once they may be complete.
     fn join(&self, client: &mut Client, input: &mut Scratch) {
         if !client.partial.is_begun() {
             return;
@@ -249,7 +249,7 @@ impl H1 {
         }
     }
 
-    /// The deadline for a head is a total: it starts with the head's first byte and does not move.
+    /// The deadline for a head is fixed: it starts with the head's first byte and does not move.
     fn poll_head_alarm(
         &self,
         cx: &mut Context<'_>,
@@ -264,6 +264,10 @@ impl H1 {
             self.connection.permit.set_idle(None);
             alarm.set(clock::now(), timeout.head);
         } else if closing && !begun && !waiting.to_close {
+            if self.connection.permit.is_given_up() && descriptors::are_taken() {
+                // The connection that has its place needs a descriptor now.
+                return Poll::Ready(Next::Close);
+            }
             waiting.to_close = true;
             let is_behind = self.connection.permit.listener_state.leaves_streams();
             alarm.set(clock::now(), if is_behind { CLOSING_BEHIND } else { CLOSING });
@@ -272,14 +276,14 @@ impl H1 {
         Poll::Ready(if begun {
             Next::Refused(Fault::new(
                 Kind::RequestTimeout,
-                format!("no whole head within {:?}", timeout.head),
+                format!("no complete head within {:?}", timeout.head),
             ))
         } else {
             Next::Close
         })
     }
 
-    /// Makes a request of the input, if its head is complete. What follows the head goes to the client's buffer.
+    /// Parses a request if its head is complete. Data after the head goes to the client's buffer.
     fn parse(&self, client: &mut Client, input: &mut Scratch) -> Option<Next> {
         if self.may_be_http2() && h2::may_be_preface(input) {
             if !h2::is_preface(input) {
@@ -301,8 +305,8 @@ impl H1 {
                 let request = Request { head, body };
                 Some(Next::Request(Box::new(Arrival { request, keep_alive })))
             }
-            // What names no HTTP at all, where HTTP/2 may be spoken without being asked, is a bad preface: such a client would
-            // read a 400 as frames (RFC 9113, 3.4).
+            // On a port that accepts HTTP/2 with prior knowledge, input that does not name HTTP is a bad preface: such a
+            // client would read a 400 as frames (RFC 9113, 3.4).
             Err(http1::Error::RequestLine) if self.may_be_http2() && !names_http(input) => {
                 Some(Next::Close)
             }
@@ -310,18 +314,17 @@ impl H1 {
         })
     }
 
-    /// Nothing was asked here yet.
+    /// True if there was no request yet.
     fn is_fresh(&self) -> bool {
         self.ended.is_none()
     }
 
-    /// A client that knows beforehand may begin with HTTP/2 here.
+    /// True if the client may begin with HTTP/2 here.
     fn may_be_http2(&self) -> bool {
         self.is_fresh() && self.listener.http2 && self.connection.caller.tls.is_none()
     }
 
-    /// The body behind a head of `head_len` bytes, and what the head says of it: its framing, and whether leave to send it is
-    /// waited for.
+    /// The body after a head of `head_len` bytes, its framing, and whether the client waits for a 100 before it sends it.
     fn body(
         &self,
         client: &mut Client,
@@ -333,7 +336,7 @@ impl H1 {
         self.alarm.borrow_mut().clear();
         client.begin_body(framing, expected && rest.is_empty());
         let whole = match framing {
-            // Harmless: what is longer than memory is not whole here.
+            // Harmless: a length above the address space has not arrived completely.
             Framing::Length(n) => usize::try_from(n).ok().filter(|n| *n <= rest.len()),
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
@@ -349,7 +352,7 @@ impl H1 {
         Body::whole(input.part(head_len..head_len + len))
     }
 
-    /// No future of the connection's sees what came, only a box with it: a future keeps room for what it takes apart.
+    /// Boxes the input for its work, since a future reserves space for each value that it destructures.
     fn work(
         self: &Rc<H1>,
         next: Next,
@@ -365,7 +368,7 @@ impl H1 {
         }
     }
 
-    /// One exchange, from its head to the end of its reply, or to the beginning of one that lasts.
+    /// Runs one exchange from its head to the end of its reply, or to the start of a long one.
     async fn exchange(&self, mut arrival: Box<Arrival>) -> ExchangeStage {
         let current = self.connection.worker.current();
         let mut account = self.account(current.recorders.clone());
@@ -394,7 +397,7 @@ impl H1 {
                 self.unless_left(serving, rules.protocol != Protocol::Http10).await
             }
         };
-        // A reply that lasts needs its route, which the account has, and not the plan, nor what was asked.
+        // A long reply needs its route, which the account has, but neither the plan nor the request.
         drop((current, arrival));
         match served {
             Some(mut reply) => {
@@ -412,18 +415,18 @@ impl H1 {
         }
     }
 
-    /// The rest of an exchange whose reply lasts. It sees to its own end when its listener is cut. An event stream is a task of its own:
-    /// an event wakes what passes it on, and nothing of the connection around it.
+    /// The rest of an exchange with a long reply. It ends by itself when its listener is cut. An event stream is a separate task, so
+    /// that an event wakes only that task and not the connection around it.
     async fn stay(self: &Rc<H1>, lasting: Box<LongExchange>) -> After {
         if lasting.tunnel.is_some() {
-            // Of that only a relay is a task.
+            // For a tunnel, only a relay is a separate task.
             return Box::pin(self.last(lasting)).await;
         }
         let h1 = self.clone();
         kit::spawn(async move { h1.last(lasting).await }).await.unwrap_or(After::Cut)
     }
 
-    /// The rest of an exchange whose reply lasts. What lasts stays where it is, in its box.
+    /// The rest of an exchange with a long reply, which stays in its box.
     async fn last(&self, mut lasting: Box<LongExchange>) -> After {
         let LongExchange { account, replying, stay, tunnel } = &mut *lasting;
         match tunnel.take() {
@@ -434,7 +437,7 @@ impl H1 {
         }
     }
 
-    /// The reply, unless the client leaves first: an upstream does not work for nobody.
+    /// The reply, unless the client leaves first. Then the upstream does not work in vain.
     async fn unless_left(
         &self,
         mut serving: Pin<&mut impl Future<Output = Reply>>,
@@ -468,7 +471,7 @@ impl H1 {
         tunnelled: bool,
     ) -> ReplyWriter {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
-        // A streaming reply may itself still be sending the request's body on; any other leaves it where it is.
+        // A streaming reply may still be forwarding the request's body. Other replies leave it unread.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
         let keep_alive = rules.keep_alive && !ends && !stuck && !self.connection.permit.is_ending();
         self.client.borrow().begin_reply();
@@ -504,14 +507,14 @@ impl H1 {
         }
     }
 
-    /// True if the rest of the request's body is little enough to read past.
+    /// True if the rest of the request's body is small enough to discard.
     fn can_discard(&self) -> bool {
         let client = self.client.borrow();
         let little = client.decoder.remaining().is_none_or(|n| n <= DISCARDED_BYTES_MAX);
         client.decoder.is_done() || (little && !client.is_waiting_for_leave())
     }
 
-    /// Reads past what is left of the request's body; false if that is not to be had.
+    /// Reads and discards the rest of the request's body. False if it does not arrive.
     async fn discard(&self) -> bool {
         if !self.can_discard() {
             return false;
@@ -531,7 +534,7 @@ impl H1 {
         false
     }
 
-    /// Answers an upgrade, and passes on what comes from both sides until the end.
+    /// Answers an upgrade, and forwards data in both directions until the end.
     async fn tunnel(
         &self,
         account: &mut Account,
@@ -540,7 +543,7 @@ impl H1 {
         is_websocket: bool,
     ) -> After {
         let timeout = &self.listener.timeout;
-        // Boxed, so that it is gone while the tunnel lasts.
+        // Boxed, so that its memory is freed during the tunnel.
         let outgoing = &mut replying.outgoing;
         let writing = reply::write(&self.client, outgoing, account, timeout.body, None);
         if let Err(fault) = Box::pin(writing).await {
@@ -567,7 +570,7 @@ impl H1 {
         lingering_close::linger(&mut self.take_wire().0).await;
     }
 
-    /// Takes the stream and what was read of it; the connection is of no further use.
+    /// Takes the stream and the bytes read from it. The connection cannot be used afterwards.
     fn take_wire(&self) -> (Wire, Vec<u8>) {
         let mut client = self.client.borrow_mut();
         let gone = Wire::Wrapped(Box::new(tokio::io::empty()));
@@ -579,7 +582,7 @@ impl H1 {
         Some((wire, early, self.connection))
     }
 
-    /// Makes the end of the connection a reset, and frees what the client does not take.
+    /// Makes the connection end with a reset, and frees data that the client does not take.
     fn reset(&self) {
         if let Wire::Plain(socket) = &self.client.borrow().wire {
             reset_on_close(socket);
@@ -587,7 +590,8 @@ impl H1 {
     }
 }
 
-/// The end of a connection whose reply broke off. It must not look complete to a client that reads until the connection closes.
+/// The end of a connection with an incomplete reply. The reply must not look complete to a client that reads until the
+/// connection closes.
 fn broke(account: &mut Account, fault: Fault, ends_by_closing: bool) -> After {
     let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
     account.broke(fault);
